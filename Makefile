@@ -1,0 +1,52 @@
+# Needs only Python 3.11+, make and the package registry. Never calls apt.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo app test lint types contracts pytest wheel clean help
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(VENV)/bin/python:
+	@echo "Creating the environment in $(VENV) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Copperline needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing Copperline (about 300 MB of packages on the first call) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo "Installing the development tools ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
+	@$(BIN)/copperline demo
+
+app: $(VENV)/.ready  ## open the browser UI
+	@$(BIN)/copperline app
+
+test: $(VENV)/.ready-dev lint types contracts pytest  ## lint, types, import contracts and every test that this machine allows
+
+lint: $(VENV)/.ready-dev  ## ruff: lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready-dev  ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.ready-dev  ## all tests, the slow and browser ones too; skips are listed with their reason
+	$(BIN)/python -m pytest -m "" --durations=10
+
+wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:  ## remove the environment and what was built
+	rm -rf $(VENV) dist copperline-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

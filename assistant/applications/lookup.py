@@ -1,0 +1,69 @@
+"""A measured table as an application: every run is a look-up (DESIGN: measured spaces)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from assistant.errors import RunError
+from assistant.objective import Measure, Objective, Value
+from assistant.ports import Fact
+from strategies import Level, MeasuredTable, ParameterSpace
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Look a configuration up in a measured table; a missing combination is a failed run.
+
+    Args:
+        table: parameter columns, ``objective`` (minimised), optionally ``duration_s``.
+        source: for people, where the table came from.
+    """
+
+    table: MeasuredTable
+    source: str = ""
+
+    name = "lookup"
+
+    @classmethod
+    def read(cls, path: Path | str) -> "Lookup":
+        """Read a CSV file. Raises TableError with file, line and field if it is not as it should."""
+        return cls(MeasuredTable.read(path), Path(path).name)
+
+    @classmethod
+    def parse(cls, text: str, source: str = "a table") -> "Lookup":
+        """Read CSV text. Raises TableError with line and field if it is not as it should be."""
+        return cls(MeasuredTable.parse(text, source), source)
+
+    @property
+    def space(self) -> ParameterSpace:
+        """The product of the levels that occur in the table."""
+        return self.table.space
+
+    @property
+    def objective(self) -> Objective:
+        """Minimise the table's ``objective``."""
+        return Objective(Value("objective"), "minimise")
+
+    @property
+    def baseline(self) -> None:
+        """A table has no today."""
+        return
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """Where the numbers come from, and how many there are."""
+        return (
+            Fact(
+                "Table",
+                f"{self.source}: {self.table.n_rows:,} measured of {self.space.size:,} combinations; "
+                "a missing one is a failed run",
+            ),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - a table has no randomness
+        """Return the measured numbers. Raises RunError if the combination was not measured."""
+        found = self.table.lookup(self.space.from_values(values))
+        if found is None:
+            raise RunError("this combination is not in the table: it failed, or is not valid")
+        return {"objective": found.objective, "duration_s": found.duration_s}

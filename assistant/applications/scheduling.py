@@ -1,0 +1,293 @@
+"""The paper's SchedSim: how to split a cluster into two partitions, and which jobs go where.
+
+Section 4.1.1 of the Copper paper: a workload of the past, a fixed number of processors, two
+variable partitions; parameters are the size of the partitions and the requested time and
+processors up to which a job goes to the small one (22 x 20 x 20 = 8,800 combinations, section
+4.1.1, figure 5); goals are a low overall response time and, for jobs that requested under one
+hour, at most three hours of waiting. The number of processors, the order and the backfill may
+be parameters too.
+
+This is the only place where a configuration becomes a simulated scenario.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from assistant.errors import ApplicationError, RunError
+from assistant.objective import Constraint, Measure, Objective, Value
+from assistant.ports import Fact
+from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate, summarise
+from sim.model.metrics import max_wait_s
+from sim.units import format_duration
+from strategies import Exclusion, Level, Parameter, ParameterSpace
+
+SMALL_PROCS = "small_procs"
+SMALL_MAX_REQUESTED = "small_max_requested_s"
+SMALL_MAX_PROCS = "small_max_procs"
+
+N_SPLITS, N_TIMES, N_WIDTHS = 22, 20, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """How the cluster is run now: one partition with this order and backfill."""
+
+    order: str = "fcfs"
+    backfill: str = "easy"
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """Two partitions over one workload, simulated.
+
+    Args:
+        workload: the jobs of the past.
+        procs: processors of the cluster; the log's own number if None.
+        today: order and backfill now; with one partition of ``procs`` it is the baseline.
+        levels: levels for any parameter by name, instead of the computed ones: the three of the
+            paper, and ``procs``, ``order``, ``backfill``, which are fixed unless named here.
+        small_job_below_s: jobs that requested less are small jobs (paper: 1 h).
+        small_job_wait_s: small jobs shall wait at most this long (paper: 3 h).
+        too_wide: what becomes of a job that fits no partition: ``reject`` makes the
+            configuration infeasible, ``clip`` runs it narrower and longer.
+        overrun: what becomes of a job that outlives its request: ``raise`` lets it run on (the
+            scheduler is told), ``kill`` ends it there.
+
+    Raises:
+        ApplicationError: a size is unknown or too small, or a parameter cannot be built.
+    """
+
+    workload: Workload
+    procs: int | None = None
+    today: Today = field(default_factory=Today)
+    levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
+    small_job_below_s: float = 3600.0
+    small_job_wait_s: float = 3 * 3600.0
+    too_wide: str = "reject"
+    overrun: str = "raise"
+
+    name = "scheduling"
+
+    def __post_init__(self) -> None:
+        known = (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS, "procs", "order", "backfill")
+        for parameter in self.levels:
+            if parameter not in known:
+                raise ApplicationError(
+                    f"the scheduling application has no parameter '{parameter}'; "
+                    f"it has {', '.join(known)}"
+                )
+        if self.cluster_procs < 1:
+            raise ApplicationError(
+                f"the cluster must have at least 1 processor, not {self.cluster_procs}"
+            )
+        if self.too_wide != "clip" and self.workload.widest_procs > self.cluster_procs:
+            raise ApplicationError(
+                f"the widest job of {self.workload.name} needs {self.workload.widest_procs} "
+                f"processors and the cluster has {self.cluster_procs}; name more processors "
+                "with procs, or let such jobs run narrower and longer with too_wide = 'clip'"
+            )
+        self._scenario(self.baseline)  # refuse wrong orders and backfills now, not in a run
+
+    @cached_property
+    def cluster_procs(self) -> int:
+        """Processors of the cluster today."""
+        procs = self.procs if self.procs is not None else self.workload.max_procs
+        if procs is None:
+            raise ApplicationError(
+                f"{self.workload.name} does not say how many processors its cluster has; "
+                f"name them with procs (its widest job uses {self.workload.widest_procs})"
+            )
+        return procs
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """The paper's three parameters, then those that the analyst opened.
+
+        Today's configuration has no small partition; the thresholds mean nothing then, so of
+        those combinations exactly one is allowed.
+        """
+        chosen = {**self._computed_levels(), **self.levels}
+        parameters = [
+            Parameter(name, tuple(chosen[name]), **_DESCRIBED[name])  # type: ignore[arg-type]
+            for name in (*_computed_names(), *(n for n in self.levels if n in _OPTIONAL))
+        ]
+        exclusions = []
+        if 0 in chosen[SMALL_PROCS]:
+            last_s, last_procs = chosen[SMALL_MAX_REQUESTED][-1], chosen[SMALL_MAX_PROCS][-1]
+            exclusions.append(
+                Exclusion.parse(
+                    f"{SMALL_PROCS} == 0 and ({SMALL_MAX_REQUESTED} != {last_s!r} "
+                    f"or {SMALL_MAX_PROCS} != {last_procs!r})"
+                )
+            )
+        return ParameterSpace(tuple(parameters), exclusions=tuple(exclusions))
+
+    def _computed_levels(self) -> dict[str, tuple[Level, ...]]:
+        room = max(self.cluster_procs - self.workload.widest_procs, 0)
+        if self.too_wide == "clip":
+            room = max(room, self.cluster_procs // 2)
+        splits = np.unique(np.linspace(0, room, N_SPLITS).round().astype(int))
+        requested_s, procs = self.workload.requested_s, self.workload.procs
+        return {
+            SMALL_PROCS: tuple(splits.tolist()),
+            SMALL_MAX_REQUESTED: _ladder(
+                max(60.0, float(requested_s.min())), float(requested_s.max()), N_TIMES, 60
+            ),
+            SMALL_MAX_PROCS: _ladder(float(procs.min()), float(procs.max()), N_WIDTHS, 1),
+        }
+
+    @cached_property
+    def baseline(self) -> Mapping[str, Level]:
+        """Today's configuration."""
+        parameters = {p.name: p for p in self.space.parameters}
+        today: dict[str, Level] = {
+            SMALL_PROCS: 0,
+            SMALL_MAX_REQUESTED: parameters[SMALL_MAX_REQUESTED].levels[-1],
+            SMALL_MAX_PROCS: parameters[SMALL_MAX_PROCS].levels[-1],
+            "procs": self.cluster_procs,
+            "order": self.today.order,
+            "backfill": self.today.backfill,
+        }
+        values = {name: value for name, value in today.items() if name in parameters}
+        for name, value in values.items():
+            if value not in parameters[name].levels:
+                raise ApplicationError(
+                    f"today's {name}, {value}, is not among its levels "
+                    f"({', '.join(map(str, parameters[name].levels))}); add it, so that there "
+                    "is something to compare with"
+                )
+        return values
+
+    @property
+    def objective(self) -> Objective:
+        """Minimise the mean response; small jobs wait at most so long; no job is turned away."""
+        return Objective(
+            Value("mean_response_s"),
+            "minimise",
+            (
+                Constraint(
+                    "small_jobs_max_wait_s",
+                    at_most=self.small_job_wait_s,
+                    label=(
+                        f"jobs that requested under {format_duration(self.small_job_below_s)} "
+                        f"wait at most {format_duration(self.small_job_wait_s)}"
+                    ),
+                ),
+                Constraint("n_rejected", at_most=0.0, label="every job finds a partition"),
+            ),
+            unit="s",
+        )
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The data, the rules by which it was read, and the assumptions."""
+        load = self.workload
+        width = f"{load.n_jobs:,} jobs over {format_duration(load.span_s)}"
+        too_wide = {
+            "reject": "is turned away, which makes the configuration infeasible",
+            "clip": "runs on all of the widest partition, for longer, with the same work",
+        }
+        overrun = {"raise": "runs on, and the scheduler plans with its run time", "kill": "is ended"}
+        return (
+            Fact("Workload", f"{load.name}: {width}, up to {load.widest_procs:,} processors"),
+            Fact("Cluster", f"{self.cluster_procs:,} processors"),
+            Fact("Today", f"one partition, order {self.today.order}, backfill {self.today.backfill}"),
+            Fact("Routing", "a job within both limits goes to the small partition, others to main"),
+            Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
+            Fact("A job that outlives its request", overrun.get(self.overrun, self.overrun)),
+            *(Fact("Reading the log", note.sentence) for note in load.notes),
+            Fact("Workload digest", load.digest[:16]),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        """Simulate one configuration. Raises RunError if the simulator refuses the scenario."""
+        try:
+            scenario = self._scenario(values, seed)
+            result = simulate(scenario)
+        except SimError as error:
+            raise RunError(str(error)) from error
+        measures: dict[str, Measure] = dict(summarise(scenario, result).flat())
+        measures["small_jobs_max_wait_s"] = max_wait_s(
+            scenario, result, requested_below_s=self.small_job_below_s
+        )
+        measures["procs"] = float(scenario.cluster.total_procs)
+        return measures
+
+    def _scenario(self, values: Mapping[str, Level], seed: int = 0) -> Scenario:
+        try:
+            return Scenario(
+                workload=self.workload,
+                cluster=self._cluster(values),
+                order=str(values.get("order", self.today.order)),
+                backfill=str(values.get("backfill", self.today.backfill)),
+                overrun=self.overrun,
+                too_wide=self.too_wide,
+                seed=seed,
+            )
+        except SimError as error:
+            raise ApplicationError(str(error)) from error
+
+    def _cluster(self, values: Mapping[str, Level]) -> ClusterSpec:
+        total = int(values.get("procs", self.cluster_procs))
+        small = int(values[SMALL_PROCS])
+        if small == 0:
+            return ClusterSpec.single(total)
+        if small >= total:
+            raise RunError(
+                f"a small partition of {small} processors leaves none of {total} for the main one"
+            )
+        return ClusterSpec(
+            (
+                Partition(
+                    "small",
+                    small,
+                    max_requested_s=float(values[SMALL_MAX_REQUESTED]),
+                    max_procs=min(int(values[SMALL_MAX_PROCS]), small),
+                ),
+                Partition("main", total - small),
+            )
+        )
+
+
+_OPTIONAL = ("procs", "order", "backfill")
+
+_DESCRIBED: Mapping[str, Mapping[str, str]] = {
+    SMALL_PROCS: {"unit": "processors", "description": "size of the small partition; 0 is none"},
+    SMALL_MAX_REQUESTED: {
+        "unit": "s",
+        "description": "jobs that request at most this long may go to the small partition",
+    },
+    SMALL_MAX_PROCS: {
+        "unit": "processors",
+        "description": "jobs that request at most so many may go to the small partition",
+    },
+    "procs": {"unit": "processors", "description": "size of the whole cluster"},
+    "order": {"description": "which waiting job comes first"},
+    "backfill": {"description": "which later jobs may overtake"},
+}
+
+
+def _computed_names() -> tuple[str, ...]:
+    return (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS)
+
+
+def _ladder(low: float, high: float, count: int, step: int) -> tuple[Level, ...]:
+    """Return up to ``count`` distinct levels from low to high, evenly on a log scale.
+
+    The levels are multiples of ``step``; the last one admits everything up to ``high``. Where
+    rounding makes levels meet, the gaps are filled with the nearest unused multiples.
+    """
+    first, last = max(1, int(low // step)), max(1, int(-(-high // step)))
+    if last - first + 1 <= count:
+        return tuple(step * k for k in range(first, last + 1))
+    raw = np.unique(np.geomspace(first, last, count).round().astype(int)).tolist()
+    taken = set(raw)
+    candidate = first
+    while len(taken) < count:
+        if candidate not in taken:
+            taken.add(candidate)
+        candidate += 1
+    return tuple(step * k for k in sorted(taken))

@@ -1,0 +1,167 @@
+"""Vega-Lite specifications as plain dictionaries, shared by reports and UI. No data is fetched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Spec = dict[str, Any]
+"""A Vega-Lite specification: JSON, whose shape is Vega-Lite's business."""
+
+INK, MUTED, ACCENT, WARN, GRID = "#1f2933", "#7b8794", "#b4632d", "#c0392b", "#e4e7eb"
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_CONFIG: Spec = {
+    "background": None,
+    "font": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": MUTED,
+        "titleColor": INK,
+        "titleFontWeight": "normal",
+        "gridColor": GRID,
+        "domainColor": GRID,
+        "tickColor": GRID,
+    },
+    "legend": {"labelColor": INK, "title": None, "orient": "top"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPoint:
+    """One completed run in order of completion, with the best value until then.
+
+    ``best`` is None while no feasible run has been seen.
+    """
+
+    order: int
+    run_id: int
+    value: float
+    best: float | None
+    feasible: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMean:
+    """The mean value at one level; None where the level has not been tried."""
+
+    level: str
+    mean: float | None
+    n: int
+
+
+def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> Spec:
+    """Every run as a dot, the best until then as a step line, today's value as a dashed rule.
+
+    Infeasible runs are hollow. ``title`` names the value with its unit.
+    """
+    rows = [
+        {
+            "run": p.order,
+            "id": p.run_id,
+            "value": p.value,
+            "best": p.best,
+            "kind": "meets every constraint" if p.feasible else "violates a constraint",
+            "source": p.source,
+        }
+        for p in points
+    ]
+    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": {"grid": False}}
+    y = {"type": "quantitative", "title": title, "scale": {"zero": False}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "point", "size": 45, "strokeWidth": 1.5},
+            "encoding": {
+                "x": x,
+                "y": {"field": "value", **y},
+                "color": {
+                    "field": "kind",
+                    "type": "nominal",
+                    "scale": {
+                        "domain": ["meets every constraint", "violates a constraint"],
+                        "range": [INK, WARN],
+                    },
+                },
+                "shape": {
+                    "field": "kind",
+                    "type": "nominal",
+                    "scale": {
+                        "domain": ["meets every constraint", "violates a constraint"],
+                        "range": ["circle", "cross"],
+                    },
+                },
+                "tooltip": [{"field": "id", "title": "run"}, {"field": "value"}, {"field": "source"}],
+            },
+        },
+        {
+            "transform": [{"filter": "isValid(datum.best)"}],
+            "mark": {"type": "line", "interpolate": "step-after", "color": ACCENT, "strokeWidth": 2.5},
+            "encoding": {"x": x, "y": {"field": "best", **y}},
+        },
+    ]
+    if today is not None:
+        layers.append(
+            {
+                "data": {"values": [{"today": today, "label": "today"}]},
+                "layer": [
+                    {
+                        "mark": {"type": "rule", "strokeDash": [5, 4], "color": MUTED},
+                        "encoding": {"y": {"field": "today", **y}},
+                    },
+                    {
+                        "mark": {"type": "text", "align": "right", "dy": -6, "color": MUTED},
+                        "encoding": {
+                            "x": {"value": 640},
+                            "y": {"field": "today", **y},
+                            "text": {"field": "label"},
+                        },
+                    },
+                ],
+            }
+        )
+    return {
+        "$schema": _SCHEMA,
+        "config": _CONFIG,
+        "width": 640,
+        "height": 260,
+        "data": {"values": rows},
+        "layer": layers,
+    }
+
+
+def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: str) -> Spec:
+    """Mean value per level of one parameter, levels in their order; untried levels stay empty."""
+    rows = [{"level": m.level, "mean": m.mean, "n": m.n} for m in levels]
+    axis = f"{parameter} [{unit}]" if unit else parameter
+    x = {
+        "field": "level",
+        "type": "ordinal",
+        "sort": [m.level for m in levels],
+        "title": axis,
+        "axis": {"labelAngle": -60 if len(levels) > 6 else 0, "labelOverlap": False},
+    }
+    y = {"field": "mean", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    return {
+        "$schema": _SCHEMA,
+        "config": _CONFIG,
+        "width": 300,
+        "height": 170,
+        "data": {"values": rows},
+        "transform": [{"filter": "isValid(datum.mean)"}],
+        "layer": [
+            {"mark": {"type": "line", "color": GRID}, "encoding": {"x": x, "y": y}},
+            {
+                "mark": {"type": "circle", "color": ACCENT, "opacity": 1},
+                "encoding": {
+                    "x": {**x, "scale": {"domain": [m.level for m in levels]}},
+                    "y": y,
+                    "size": {
+                        "field": "n",
+                        "type": "quantitative",
+                        "scale": {"range": [20, 160]},
+                        "legend": None,
+                    },
+                    "tooltip": [{"field": "level"}, {"field": "mean"}, {"field": "n"}],
+                },
+            },
+        ],
+    }

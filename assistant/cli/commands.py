@@ -1,0 +1,19 @@
+"""The table of commands: one line each, imported when it is called."""
+
+import typer
+
+from assistant.cli import experiments, sweep, workloads
+
+
+def register(app: typer.Typer) -> None:
+    """Put every command on the application."""
+    app.command("demo")(sweep.demo)
+    app.command("sweep")(sweep.sweep)
+    app.command("suggest")(experiments.suggest)
+    app.command("report")(experiments.report)
+    app.command("experiments")(experiments.experiments)
+    app.command("simulate")(workloads.simulate)
+    app.command("app")(experiments.app)
+    workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
+    workload.command("describe")(workloads.describe)
+    app.add_typer(workload, name="workload")

@@ -1,0 +1,59 @@
+"""How the command line speaks: people get tables on standard output, programs get one JSON object.
+
+Sentences about what goes wrong, and progress, go to standard error.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+EXIT_BAD_INPUT = 2
+EXIT_NOTHING_FEASIBLE = 3
+EXIT_INTERRUPTED = 130
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="File of stored experiments [default: copperline-out/experiments.db, "
+        "or $COPPERLINE_STORE].",
+        show_default=False,
+    ),
+]
+
+
+def store_path(given: Path | None) -> Path:
+    """Return where experiments are kept: the option, the environment, or the folder here."""
+    if given is not None:
+        return given
+    told = os.environ.get("COPPERLINE_STORE")
+    return Path(told) if told else Path("copperline-out") / "experiments.db"
+
+
+def version() -> str:
+    """Return the installed version, or ``unknown`` in a bare checkout."""
+    try:
+        return installed_version("copperline")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object; what is unknown is null."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False, default=str))
+
+
+def say(text: str) -> None:
+    """Print a line of progress on standard error."""
+    ERR.print(text, soft_wrap=True)

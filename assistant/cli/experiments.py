@@ -1,0 +1,173 @@
+"""Commands over stored experiments: list, suggest, report, and the browser UI."""
+
+import subprocess
+import sys
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from assistant import load_session, open_session
+from assistant.cli.console import (
+    EXIT_INTERRUPTED,
+    OUT,
+    Json,
+    StoreOption,
+    print_json,
+    store_path,
+    version,
+)
+from assistant.cli.summary import print_summary, summary
+from assistant.errors import SettingsError, StoreError
+from assistant.report import collect, write_report
+from assistant.report.words import level, moment, quantity
+from assistant.session import Session
+from assistant.settings import build_sweep, check_settings, read_settings
+from assistant.sla import Sla
+from assistant.store import MemoryStore, SqliteStore
+
+Experiment = Annotated[
+    str,
+    typer.Argument(help="Identifier of a stored experiment, or the latest.", show_default=False),
+]
+
+
+def suggest(
+    experiment: Annotated[
+        str, typer.Argument(help="A stored experiment, 'latest', or a sweep file (TOML).")
+    ] = "latest",
+    n: Annotated[int, typer.Option("-n", "--count", help="How many.")] = 5,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say what should run next, and why, without running anything.
+
+    For a stored experiment the batch is recorded, so that it is not proposed again.
+    """
+    if experiment.endswith(".toml"):
+        session = _fresh(Path(experiment))
+    else:
+        session = _stored(experiment, store)
+    batch = session.suggest(n)
+    space, objective = session.experiment.opened.space, session.experiment.opened.objective
+    if as_json:
+        rows = []
+        for suggestion in batch.suggestions:
+            row = {"values": space.values(suggestion.configuration), "reason": suggestion.reason}
+            expected = suggestion.expected
+            row["expected"] = None if expected is None else objective.value_of(expected)
+            rows.append(row)
+        print_json(
+            {
+                "experiment": session.id,
+                "batch": batch.number,
+                "exhausted": batch.exhausted,
+                "suggestions": rows,
+            }
+        )
+        return 0
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in space.names:
+        table.add_column(name, justify="right")
+    table.add_column("expected", justify="right")
+    table.add_column("why")
+    for suggestion in batch.suggestions:
+        expected = suggestion.expected
+        value = None if expected is None else objective.value_of(expected)
+        cells = [level(v) for v in space.values(suggestion.configuration).values()]
+        table.add_row(*cells, quantity(value, objective.unit), suggestion.reason)
+    OUT.print(table)
+    if batch.exhausted:
+        OUT.print("The space is exhausted: every allowed configuration has been proposed or run.")
+    return 0
+
+
+def _fresh(path: Path) -> Session:
+    built = build_sweep(check_settings(read_settings(path), str(path)))
+    return open_session(
+        built.application,
+        store=MemoryStore(),
+        space=built.space,
+        objective=built.objective,
+        sla=Sla(built.settings.runs),
+        strategy=built.settings.strategy.name,
+        options=built.settings.strategy.options,
+        seed=built.settings.seed,
+        version=version(),
+    )
+
+
+def _stored(experiment: str, store: Path | None) -> Session:
+    """Return a stored session; ``latest`` is the one opened last. Never makes a new store."""
+    path = store_path(store)
+    if not path.exists():
+        raise StoreError(
+            f"there is no store '{path}' yet; run a sweep first, or name another with --store"
+        )
+    opened = SqliteStore(path)
+    if experiment == "latest":
+        stored = opened.experiments()
+        if not stored:
+            raise StoreError(f"the store '{path}' holds no experiment yet; run a sweep first")
+        experiment = stored[0].id
+    return load_session(opened, experiment)
+
+
+def report(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where the HTML goes.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Write the report of a stored experiment, finished or not."""
+    session = _stored(experiment, store)
+    data = collect(session.experiment)
+    written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
+    if as_json:
+        print_json(summary(session.experiment, data, written))
+    else:
+        print_summary(data, written)
+    return 0
+
+
+def experiments(store: StoreOption = None, as_json: Json = False) -> int:
+    """List what is stored, latest first."""
+    path = store_path(store)
+    stored = SqliteStore(path).experiments() if path.exists() else ()
+    if as_json:
+        print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
+        return 0
+    if not stored:
+        OUT.print(f"The store '{path}' holds no experiment yet.")
+        return 0
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("experiment", "name", "opened", "events"):
+        table.add_column(name)
+    for e in stored:
+        table.add_row(e.id, e.name, moment(e.opened_s), str(e.n_events))
+    OUT.print(table)
+    return 0
+
+
+def app(
+    port: Annotated[int, typer.Option(help="On this machine only.", min=1, max=65535)] = 8501,
+    store: StoreOption = None,
+) -> int:
+    """Open the browser UI over the stored experiments; Ctrl-C ends it."""
+    found = find_spec("streamlit_app")
+    if found is None or found.origin is None:
+        raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
+    command = [
+        sys.executable, "-m", "streamlit", "run", found.origin,
+        "--server.address", "127.0.0.1", "--server.port", str(port),
+        "--browser.gatherUsageStats", "false", "--", str(store_path(store)),
+    ]  # fmt: skip
+    try:
+        return subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED

@@ -1,0 +1,100 @@
+"""The live view of a sweep: how far, the best so far against today, the latest runs."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from assistant import Run, RunState, Session
+from assistant.report.words import level, number, quantity
+
+N_LATEST = 8
+LINES_EVERY = 10
+
+
+class SweepView:
+    """Shows a session while it is steered; on a terminal as a live table, else as lines."""
+
+    def __init__(self, session: Session, console: Console) -> None:
+        self._session = session
+        self._console = console
+        self._live = (
+            Live(self._picture(), console=console, refresh_per_second=8)
+            if console.is_terminal
+            else None
+        )
+
+    def on_change(self, run: Run) -> None:
+        """Take note of a run that started or ended."""
+        if self._live is not None:
+            self._live.update(self._picture())
+        elif run.ended_s is not None and run.id % LINES_EVERY == 0:
+            self._console.print(self._headline(), soft_wrap=True)
+
+    def _headline(self) -> Text:
+        experiment = self._session.experiment
+        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        budget = experiment.opened.sla.max_runs
+        text = Text(f"{over}/{budget} runs" if budget else f"{over} runs")
+        best, today = experiment.best, experiment.baseline
+        if best is None or best.outcome is None:
+            return text
+        objective = experiment.opened.objective
+        text.append(f"   best {objective.wrapper} ")
+        text.append(quantity(best.outcome.value, objective.unit), style="bold")
+        if not best.outcome.feasible:
+            text.append("  (violates a constraint)", style="red")
+        elif today and today.outcome and today.outcome.value:
+            change = (best.outcome.value - today.outcome.value) / abs(today.outcome.value)
+            text.append(f"  {change:+.1%} against today")
+        return text
+
+    def _picture(self) -> Group:
+        experiment = self._session.experiment
+        budget = experiment.opened.sla.max_runs or max(len(experiment.runs), 1)
+        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        bar = ProgressBar(total=budget, completed=over, width=60, complete_style="orange3")
+        return Group(self._headline(), bar, self._latest())
+
+    def _latest(self) -> Table:
+        experiment = self._session.experiment
+        space, best = experiment.opened.space, experiment.best
+        table = Table(box=None, header_style="dim", pad_edge=False)
+        table.add_column("run", justify="right")
+        table.add_column("from")
+        for name in space.names:
+            table.add_column(name, justify="right")
+        table.add_column(str(experiment.opened.objective.wrapper), justify="right")
+        table.add_column("constraints")
+        for run in experiment.runs[-N_LATEST:]:
+            values = [level(value) for value in space.values(run.configuration).values()]
+            leads = best is not None and best.id == run.id
+            style = "bold orange3" if leads else "dim" if run.outcome is None else ""
+            table.add_row(str(run.id), run.source, *values, *_result(run), style=style)
+        return table
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.update(self._picture())
+            self._live.__exit__(kind, error, trace)
+
+
+def _result(run: Run) -> tuple[str, str]:
+    if run.outcome is None:
+        return (run.state.value, run.failure or "")
+    met = "met" if run.outcome.feasible else f"violated by {run.outcome.violation:.0%}"
+    return (number(run.outcome.value), met)

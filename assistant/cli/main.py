@@ -1,0 +1,67 @@
+"""The commands together, and the one place where errors become exit codes."""
+
+import sys
+
+import click
+import typer
+
+from assistant.cli import commands
+from assistant.cli.console import ERR, EXIT_BAD_INPUT, EXIT_INTERRUPTED, version
+from assistant.errors import AssistantError
+from sim.errors import SimError
+from strategies.errors import StrategyError
+
+app = typer.Typer(
+    name="copperline",
+    help="Steer a parameter sweep: propose configurations, run them, learn what matters, report.\n\n"
+    "Exit codes: 0 done; 1 a fault of ours; 2 bad input; 3 nothing feasible found; 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+commands.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"copperline {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Steer a parameter sweep: propose configurations, run them, learn what matters, report."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with a documented code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        result = app(args=arguments, prog_name="copperline", standalone_mode=False)
+    except (AssistantError, SimError, StrategyError) as error:
+        return _refuse(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        ERR.print(error.format_message(), markup=False, soft_wrap=True)
+        return EXIT_BAD_INPUT
+    except click.ClickException as error:
+        return _refuse(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        ERR.print("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(sentence: str) -> int:
+    ERR.print(f"copperline: {sentence}", markup=False, soft_wrap=True)
+    return EXIT_BAD_INPUT

@@ -1,0 +1,227 @@
+"""Commands that only need the simulator: ``simulate LOG`` and ``workload describe LOG``."""
+
+import csv
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from assistant.cli.console import OUT, Json, print_json, say
+from assistant.errors import SettingsError
+from assistant.report.words import number, quantity
+from sim import (
+    ClusterSpec,
+    Metrics,
+    Partition,
+    ReadingRules,
+    Scenario,
+    SimulationResult,
+    Workload,
+    load_workload,
+    summarise,
+)
+from sim import simulate as run_simulation
+from sim.kernel.jit import compile_needed
+from sim.model.describe import describe as describe_workload
+from sim.model.result import JobState
+from sim.units import parse_duration
+
+Log = Annotated[Path, typer.Argument(help="A job log in SWF, also gzipped.", show_default=False)]
+First = Annotated[
+    int | None, typer.Option(help="Use only the first N jobs.", min=1, show_default=False)
+]
+Reading = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
+]
+
+
+def _load(log: Path, first: int | None, reading: list[str] | None) -> Workload:
+    rules = {}
+    for text in reading or []:
+        rule, equals, choice = text.partition("=")
+        if not equals:
+            raise SettingsError(f"--reading '{text}' is not of the form unsorted=sort")
+        if rule not in ReadingRules.__dataclass_fields__:
+            known = ", ".join(ReadingRules.__dataclass_fields__)
+            raise SettingsError(f"no reading rule '{rule}'. Known: {known}.")
+        rules[rule] = choice
+    return load_workload(log, rules=ReadingRules(**rules), first=first)  # type: ignore[arg-type]
+
+
+def describe(
+    log: Log, first: First = None, reading: Reading = None, as_json: Json = False
+) -> int:
+    """Say what a job log holds, and what reading it had to decide."""
+    workload = _load(log, first, reading)
+    described = describe_workload(workload)
+    if as_json:
+        print_json(described.to_dict())
+        return 0
+    OUT.print(f"[bold]{described.name}[/bold]")
+    users = "unknown" if described.n_users is None else f"{described.n_users:,}"
+    load = "unknown" if described.offered_load is None else f"{described.offered_load:.3f}"
+    OUT.print(f"  {described.n_jobs:,} jobs by {users} users over {quantity(described.span_s, 's')}")
+    OUT.print(f"  machine of {number(described.max_procs)} processors, offered load {load}")
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    quantiles = list(described.procs.quantiles)
+    for name in ("", "mean", "least", *(f"p{float(q) * 100:g}" for q in quantiles), "most"):
+        table.add_column(name, justify="left" if not name else "right")
+    columns = {
+        "processors": described.procs,
+        "run time [s]": described.runtime_s,
+        "requested [s]": described.requested_s,
+        "between submissions [s]": described.interarrival_s,
+    }
+    for name, column in columns.items():
+        if column is not None:
+            cells = (column.mean, column.least, *column.quantiles.values(), column.most)
+            table.add_row(f"  {name}", *(number(cell) for cell in cells))
+    OUT.print(table)
+    classes = ", ".join(f"{name}: {n:,}" for name, n in described.size_classes.items() if n)
+    OUT.print(f"  jobs by processors: {classes}", soft_wrap=True)
+    for note in described.notes:
+        OUT.print(f"  note: {note}", soft_wrap=True, markup=False)
+    return 0
+
+
+def simulate(
+    log: Log,
+    procs: Annotated[
+        int | None,
+        typer.Option(help="Processors; the log's own number if not given.", min=1),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]]",
+            help="A partition; repeat it. A job goes to the first that admits it.",
+        ),
+    ] = None,
+    order: Annotated[str, typer.Option(help="fcfs or sjf.")] = "fcfs",
+    backfill: Annotated[str, typer.Option(help="none or easy.")] = "easy",
+    overrun: Annotated[str, typer.Option(help="Jobs outliving their request: raise, kill.")] = (
+        "raise"
+    ),
+    too_wide: Annotated[str, typer.Option(help="Jobs that fit nowhere: refuse, reject, clip.")] = (
+        "refuse"
+    ),
+    first: First = None,
+    reading: Reading = None,
+    per_job: Annotated[
+        Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
+    workload = _load(log, first, reading)
+    scenario = Scenario(
+        workload,
+        _cluster(workload, procs, partition or []),
+        order=order,
+        backfill=backfill,
+        overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
+        too_wide=too_wide,  # type: ignore[arg-type]
+    )
+    if compile_needed() and not as_json:
+        say("compiling the scheduling kernel, once per machine and version (about ten seconds)")
+    result = run_simulation(scenario)
+    metrics = summarise(scenario, result)
+    if per_job is not None:
+        _write_jobs(per_job, scenario, result)
+    if as_json:
+        print_json({"scenario": scenario.digest, "engine": result.engine, **asdict(metrics)})
+    else:
+        _print_metrics(scenario, metrics)
+    return 0
+
+
+def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> ClusterSpec:
+    if partitions:
+        if procs is not None:
+            raise SettingsError("give --procs or --partition, not both")
+        return ClusterSpec(tuple(_partition(text) for text in partitions))
+    size = procs if procs is not None else workload.max_procs
+    if size is None:
+        raise SettingsError(
+            f"{workload.name} does not say how many processors its machine has; "
+            f"name them with --procs (its widest job uses {workload.widest_procs})"
+        )
+    return ClusterSpec.single(size)
+
+
+def _partition(text: str) -> Partition:
+    parts = text.split(":")
+    try:
+        if not 2 <= len(parts) <= 4:
+            raise ValueError(text)
+        size = int(parts[1])
+        limit = int(parts[3]) if len(parts) == 4 and parts[3] else None
+    except ValueError:
+        raise SettingsError(
+            f"--partition '{text}' is not of the form NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]], "
+            "for example small:32:1h:8"
+        ) from None
+    longest = parse_duration(parts[2]) if len(parts) > 2 and parts[2] else None
+    return Partition(parts[0], size, max_requested_s=longest, max_procs=limit)
+
+
+def _print_metrics(scenario: Scenario, metrics: Metrics) -> None:
+    OUT.print(
+        f"[bold]{scenario.workload.name}[/bold]  {metrics.n_jobs:,} jobs, "
+        f"{scenario.cluster.total_procs:,} processors, {scenario.order}, "
+        f"backfill {scenario.backfill}"
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("", "jobs", "mean", "median", "p95", "max"):
+        table.add_column(name, justify="right" if name else "left")
+    groups = {"all": metrics, **metrics.by_partition, **metrics.by_size_class}
+    for name, group in groups.items():
+        title = name
+        if name in metrics.by_size_class:
+            title = f"{name} processors"
+        if name in metrics.by_partition and len(metrics.by_partition) == 1:
+            continue
+        for label, part in (("wait [s]", group.wait), ("response [s]", group.response)):
+            cells = (part.mean, part.median, part.p95, part.max)
+            table.add_row(f"  {title}: {label}", f"{part.n:,}", *(number(c) for c in cells))
+    for label, part in (
+        ("slowdown", metrics.slowdown),
+        (f"bounded slowdown (tau {metrics.tau_s:g} s)", metrics.bounded_slowdown),
+    ):
+        cells = (part.mean, part.median, part.p95, part.max)
+        table.add_row(f"  all: {label}", f"{part.n:,}", *(number(c) for c in cells))
+    OUT.print(table)
+    OUT.print(
+        f"  makespan {quantity(metrics.makespan_s, 's')}, utilisation "
+        f"{number(metrics.utilisation)}, while jobs arrive "
+        f"{number(metrics.utilisation_at_arrival)}; {metrics.n_rejected:,} rejected, "
+        f"{metrics.n_killed:,} killed",
+        soft_wrap=True,
+    )
+
+
+def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
+    workload = scenario.workload
+    names = [*scenario.cluster.names, ""]
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(
+                ["job_id", "submit_s", "start_s", "end_s", "wait_s", "procs", "partition", "state"]
+            )
+            for i in range(workload.n_jobs):
+                start_s = result.start_s[i]
+                ran = not np.isnan(start_s)
+                times = [start_s, result.end_s[i], start_s - workload.submit_s[i]] if ran else [""] * 3
+                writer.writerow(
+                    [
+                        workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
+                        names[result.partition[i]], JobState(int(result.state[i])).name.lower(),
+                    ]
+                )  # fmt: skip
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error

@@ -1,0 +1,45 @@
+"""What can go wrong in the assistant, one sentence each.
+
+::
+
+    AssistantError
+    ├── ObjectiveError      a measure is missing, of the wrong shape, or unknown
+    ├── ExperimentError     an event or a request that the experiment cannot take
+    ├── ApplicationError    an application cannot be built from what was given
+    ├── RunError            one run failed; recorded as a failure, never as an observation
+    ├── StoreError          the store cannot be read or written
+    ├── CodecError          a stored value cannot be read back
+    └── SettingsError       a sweep file or an option is wrong
+"""
+
+
+class AssistantError(Exception):
+    """Root of every error that is the user's to mend."""
+
+
+class ObjectiveError(AssistantError):
+    """A measure is missing, of the wrong shape, or unknown."""
+
+
+class ExperimentError(AssistantError):
+    """An event or a request that the experiment cannot take in its present state."""
+
+
+class ApplicationError(AssistantError):
+    """An application cannot be built from what was given."""
+
+
+class RunError(AssistantError):
+    """One run failed; it is recorded as a failure, never as an observation."""
+
+
+class StoreError(AssistantError):
+    """The store cannot be read or written."""
+
+
+class CodecError(AssistantError):
+    """A stored value cannot be read back."""
+
+
+class SettingsError(AssistantError):
+    """A sweep file or an option is wrong."""

@@ -1,0 +1,108 @@
+"""Several processes on this machine. A worker that dies is a failed run, not a lost sweep."""
+
+import concurrent.futures as futures
+import multiprocessing
+import signal
+from concurrent.futures.process import BrokenProcessPool
+from types import TracebackType
+from typing import Self
+
+from assistant.errors import SettingsError
+from assistant.executors.attempt import attempt
+from assistant.ports import Application, Completion, Work
+
+_application: Application | None = None
+
+
+def _adopt(application: Application) -> None:
+    """Keep the application in this worker, sent once; leave Ctrl-C to the parent."""
+    global _application  # noqa: PLW0603 - one per worker process, by design of initializers
+    _application = application
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _attempt(work: Work) -> Completion:
+    if _application is None:
+        raise AssertionError("the worker was started without its application")
+    return attempt(_application, work)
+
+
+class ProcessPoolExecutor:
+    """A pool of ``workers`` processes, each holding the application.
+
+    Raises:
+        SettingsError: ``workers`` is below 1.
+    """
+
+    def __init__(self, application: Application, workers: int) -> None:
+        if workers < 1:
+            raise SettingsError(f"the number of workers must be at least 1, not {workers}")
+        self.capacity = workers
+        self._application = application
+        self._under_way: dict[futures.Future[Completion], Work] = {}
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> futures.ProcessPoolExecutor:
+        return futures.ProcessPoolExecutor(
+            self.capacity,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_adopt,
+            initargs=(self._application,),
+        )
+
+    def submit(self, work: Work) -> None:
+        """Take one run; a pool that broke in the meantime is replaced first."""
+        try:
+            future = self._pool.submit(_attempt, work)
+        except BrokenProcessPool:
+            self._replace_pool()
+            future = self._pool.submit(_attempt, work)
+        self._under_way[future] = work
+
+    def collect(self) -> tuple[Completion, ...]:
+        """Wait for at least one run, and return those that are over."""
+        if not self._under_way:
+            return ()
+        done, _ = futures.wait(self._under_way, return_when=futures.FIRST_COMPLETED)
+        over = sorted(done, key=lambda future: self._under_way[future].run_id)
+        return tuple(self._completion(future, self._under_way.pop(future)) for future in over)
+
+    def _completion(self, future: futures.Future[Completion], work: Work) -> Completion:
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, BrokenProcessPool):
+            reason = "a worker process died while this run was under way (killed, or out of memory)"
+        else:
+            reason = f"{type(error).__name__}: {error}"
+        return Completion(work.run_id, None, reason, 0.0)
+
+    def _replace_pool(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._new_pool()
+
+    def cancel(self) -> None:
+        """Stop the workers and forget what was under way."""
+        self._under_way.clear()
+        workers = list((self._pool._processes or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()
+        self._pool = self._new_pool()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._pool.shutdown()
+        else:
+            self.cancel()
+            self._pool.shutdown()

@@ -1,0 +1,211 @@
+"""The experiment: the one class whose state changes, and it changes only by applying events.
+
+No input or output, no clock, no randomness of its own: the same journal gives the same state.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+
+from assistant.errors import ExperimentError
+from assistant.events import (
+    BatchSuggested,
+    Event,
+    ExperimentFinished,
+    ExperimentOpened,
+    RunCompleted,
+    RunFailed,
+    RunReturned,
+    RunStarted,
+    RunSubmitted,
+)
+from assistant.run import Run, RunState
+from strategies import Configuration, Failure, Knowledge, Observation, rank_key
+
+
+class Experiment:
+    """State = fold(journal).
+
+    Args:
+        opened: the first event, which holds all that the experiment depends on.
+    """
+
+    def __init__(self, opened: ExperimentOpened) -> None:
+        self.opened = opened
+        self.n_events = 1
+        self._runs: dict[int, Run] = {}
+        self._batches: list[BatchSuggested] = []
+        self._finished: ExperimentFinished | None = None
+
+    @classmethod
+    def replay(cls, events: Iterable[Event]) -> "Experiment":
+        """Return the state after a whole journal. Raises ExperimentError if it makes no sense."""
+        journal = iter(events)
+        first = next(journal, None)
+        if not isinstance(first, ExperimentOpened):
+            raise ExperimentError("a journal must begin with the opening of the experiment")
+        experiment = cls(first)
+        for event in journal:
+            experiment.apply(event)
+        return experiment
+
+    def apply(self, event: Event) -> None:
+        """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
+        match event:
+            case BatchSuggested():
+                self._apply_batch(event)
+            case RunSubmitted():
+                self._apply_submitted(event)
+            case RunStarted(at_s=at_s, run_id=run_id):
+                run = self._in_state(run_id, RunState.QUEUED)
+                self._runs[run_id] = replace(run, started_s=at_s)
+            case RunReturned(run_id=run_id):
+                run = self._in_state(run_id, RunState.RUNNING)
+                self._runs[run_id] = replace(run, started_s=None)
+            case RunCompleted(at_s=at_s, run_id=run_id, outcome=outcome, duration_s=duration_s):
+                run = self._in_state(run_id, RunState.RUNNING)
+                self._runs[run_id] = replace(
+                    run, ended_s=at_s, outcome=outcome, duration_s=duration_s
+                )
+            case RunFailed(at_s=at_s, run_id=run_id, failure=failure, duration_s=duration_s):
+                run = self._in_state(run_id, RunState.RUNNING)
+                self._runs[run_id] = replace(
+                    run, ended_s=at_s, failure=failure, duration_s=duration_s
+                )
+            case ExperimentFinished():
+                self._finished = event
+            case ExperimentOpened():
+                raise ExperimentError("an experiment is opened once")
+        self.n_events += 1
+        self.__dict__.pop("knowledge", None)
+
+    def _apply_batch(self, event: BatchSuggested) -> None:
+        if event.number != len(self._batches) + 1:
+            raise ExperimentError(
+                f"batch {event.number} cannot follow batch {len(self._batches)}"
+            )
+        self._batches.append(event)
+
+    def _apply_submitted(self, event: RunSubmitted) -> None:
+        if event.run_id != len(self._runs) + 1:
+            raise ExperimentError(f"run {event.run_id} cannot follow run {len(self._runs)}")
+        self._runs[event.run_id] = Run(
+            id=event.run_id,
+            configuration=event.configuration,
+            source=event.source,
+            seed=event.seed,
+            reason=event.reason,
+            batch=event.batch,
+            submitted_s=event.at_s,
+        )
+
+    def _in_state(self, run_id: int, state: RunState) -> Run:
+        run = self.run(run_id)
+        if run.state is not state:
+            raise ExperimentError(f"run {run_id} is {run.state}, not {state}")
+        return run
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs in the order of their submission."""
+        return tuple(self._runs.values())
+
+    @property
+    def batches(self) -> tuple[BatchSuggested, ...]:
+        """All batches of suggestions, the latest last."""
+        return tuple(self._batches)
+
+    @property
+    def finished(self) -> ExperimentFinished | None:
+        """The last word, once it is said."""
+        return self._finished
+
+    def run(self, run_id: int) -> Run:
+        """Return one run. Raises ExperimentError if there is none of that number."""
+        if run_id not in self._runs:
+            raise ExperimentError(
+                f"there is no run {run_id}; runs are numbered 1 to {len(self._runs)}"
+                if self._runs
+                else f"there is no run {run_id}; none has been submitted"
+            )
+        return self._runs[run_id]
+
+    def runs_in(self, *states: RunState) -> tuple[Run, ...]:
+        """Return the runs in any of the states, oldest first."""
+        return tuple(run for run in self._runs.values() if run.state in states)
+
+    @property
+    def remaining_runs(self) -> int | None:
+        """Runs that may still be submitted; None without a limit."""
+        return self.opened.sla.remaining_runs(len(self._runs))
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What a strategy may know now: completed, failed, waiting and already proposed."""
+        submitted = {run.configuration for run in self._runs.values()}
+        proposed = {s.configuration for batch in self._batches for s in batch.suggestions}
+        running = self.runs_in(RunState.RUNNING)
+        queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
+        return Knowledge(
+            space=self.opened.space,
+            observations=tuple(
+                observation
+                for run in self._runs.values()
+                if (observation := observe(run)) is not None
+            ),
+            failures=tuple(
+                Failure(run.configuration, run.failure)
+                for run in self._runs.values()
+                if run.failure is not None
+            ),
+            pending=frozenset(queued | (proposed - submitted)),
+            running=tuple(run.configuration for run in running),
+        )
+
+    @property
+    def best(self) -> Run | None:
+        """The best completed run: feasible first, then quality, the earlier one on a tie."""
+        completed = self.runs_in(RunState.COMPLETED)
+        return max(completed, key=run_rank, default=None)
+
+    @property
+    def baseline(self) -> Run | None:
+        """The run of today's configuration, whoever wanted it; None if there is none."""
+        today: Configuration | None = self.opened.baseline
+        if today is None:
+            return None
+        return next((run for run in self._runs.values() if run.configuration == today), None)
+
+    def best_so_far(self) -> tuple[Run, ...]:
+        """Return, for each completed run in order of completion, the best run until then."""
+        ended = sorted(
+            self.runs_in(RunState.COMPLETED), key=lambda run: (run.ended_s or 0.0, run.id)
+        )
+        best: list[Run] = []
+        for run in ended:
+            leads = best and run_rank(best[-1]) >= run_rank(run)
+            best.append(best[-1] if leads else run)
+        return tuple(best)
+
+
+def observe(run: Run) -> Observation | None:
+    """Return a completed run as strategies see it; None if it has not completed."""
+    if run.outcome is None:
+        return None
+    return Observation(
+        configuration=run.configuration,
+        quality=run.outcome.quality,
+        feasible=run.outcome.feasible,
+        violation=run.outcome.violation,
+        measures={k: v for k, v in run.outcome.measures.items() if v is not None},
+        duration_s=run.duration_s,
+        seed=run.seed,
+    )
+
+
+def run_rank(run: Run) -> tuple[object, ...]:
+    """Return a key by which completed runs sort, greater is better. Raises on an unfinished run."""
+    observation = observe(run)
+    if observation is None:
+        raise ExperimentError(f"run {run.id} is {run.state}; only completed runs have a rank")
+    return rank_key(observation)

@@ -1,0 +1,145 @@
+"""What the assistant asks of the world: an application, an executor, a store, a clock."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+
+from assistant.objective import Measure, Objective
+from strategies import Level, ParameterSpace
+
+if TYPE_CHECKING:
+    from assistant.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line that a reader of the report should know about an application."""
+
+    label: str
+    text: str
+
+
+@runtime_checkable
+class Application(Protocol):
+    """A program with discrete parameters: what can be set, what is wanted, how one run is made.
+
+    ``evaluate`` is a function of (values, seed) and nothing else. It raises `RunError` when the
+    run fails; that becomes a recorded failure. An application crosses process borders, so
+    everything in it must survive that.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in the registry of applications."""
+
+    @property
+    def space(self) -> ParameterSpace:
+        """What can be set."""
+
+    @property
+    def objective(self) -> Objective:
+        """What is wanted, unless the analyst says otherwise."""
+
+    @property
+    def baseline(self) -> Mapping[str, Level] | None:
+        """Today's configuration, a point of the space; None when there is no today."""
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What a reader of the report should know: the data, the rules, the assumptions."""
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        """Run once. Returns the measures; raises RunError if the run failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One run to execute."""
+
+    run_id: int
+    values: Mapping[str, Level]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What came back from one run: measures, or the sentence that says why there are none."""
+
+    run_id: int
+    measures: Mapping[str, Measure] | None
+    failure: str | None
+    duration_s: float
+
+
+class Executor(Protocol):
+    """Where runs execute. Completions may come back in any order."""
+
+    @property
+    def capacity(self) -> int:
+        """How many runs it can execute at once (at least 1)."""
+
+    def submit(self, work: Work) -> None:
+        """Take one run."""
+
+    def collect(self) -> tuple[Completion, ...]:
+        """Wait until at least one taken run is over, and return those that are.
+
+        Returns an empty tuple only if nothing is under way.
+        """
+
+    def cancel(self) -> None:
+        """Give up what is under way; nothing of it is returned by `collect` any more."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredExperiment:
+    """One line of a store's table of contents."""
+
+    id: str
+    name: str
+    opened_s: float
+    n_events: int
+
+
+class Store(Protocol):
+    """Keeps journals. An appended event survives; a refused one leaves no trace."""
+
+    def append(self, experiment_id: str, position: int, events: Sequence["Event"]) -> None:
+        """Append events, the first of which is number ``position`` (from 0) of the journal.
+
+        Raises:
+            StoreError: another writer was there first (``position`` is taken or leaves a gap),
+                or the medium fails. Nothing is stored then.
+        """
+
+    def load(self, experiment_id: str) -> tuple["Event", ...]:
+        """Return the journal. Raises StoreError for an unknown experiment."""
+
+    def experiments(self) -> tuple[StoredExperiment, ...]:
+        """Return what is stored, latest first."""
+
+
+class Clock(Protocol):
+    """The time of day, as an argument."""
+
+    def now_s(self) -> float:
+        """Return seconds since 1970-01-01 UTC."""
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now_s(self) -> float:
+        """Return seconds since 1970-01-01 UTC."""
+        return time.time()

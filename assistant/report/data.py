@@ -1,0 +1,265 @@
+"""What the report says, as values: one fold over the experiment, no formatting of pages here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assistant.charts import LevelMean, RunPoint
+from assistant.experiment import Experiment
+from assistant.objective import Measure
+from assistant.ports import Fact
+from assistant.report.answer import Answer, answer
+from assistant.report.words import level, number, quantity, unit_of
+from assistant.run import Run, RunState
+from strategies import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One parameter, today and in the best configuration."""
+
+    parameter: str
+    unit: str
+    description: str
+    today: str | None
+    best: str
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRow:
+    """One measure, today and in the best run."""
+
+    name: str
+    today: str | None
+    best: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterEffect:
+    """What one parameter's levels did, on the scale of the measured value."""
+
+    parameter: str
+    unit: str
+    description: str
+    range_value: float | None
+    levels: tuple[LevelMean, ...]
+
+    @property
+    def n_tried(self) -> int:
+        """Levels with at least one observation."""
+        return sum(m.n > 0 for m in self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One line of the table of every run."""
+
+    id: int
+    state: str
+    source: str
+    values: Mapping[str, str]
+    value: float | None
+    feasible: bool | None
+    violation: float | None
+    duration_s: float | None
+    reason: str
+    failure: str | None
+    is_best: bool
+    is_today: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """Everything that a report holds, whatever its format."""
+
+    experiment_id: str
+    name: str
+    application: str
+    opened_s: float
+    answer: Answer
+    objective: str
+    constraints: tuple[str, ...]
+    value_name: str
+    unit: str
+    strategy: str
+    seed: int
+    version: str
+    max_runs: int | None
+    n_completed: int
+    n_failed: int
+    n_waiting: int
+    space_size: int
+    allowed_size: int | None
+    finished: str | None
+    facts: tuple[Fact, ...]
+    changes: tuple[Change, ...]
+    measures: tuple[MeasureRow, ...]
+    points: tuple[RunPoint, ...]
+    today_value: float | None
+    effects: tuple[ParameterEffect, ...]
+    runs: tuple[RunRow, ...]
+    parameters: tuple[str, ...]
+
+
+def collect(experiment: Experiment) -> ReportData:
+    """Fold an experiment into what a report says. Unknown stays None."""
+    opened = experiment.opened
+    best, today = experiment.best, _completed(experiment.baseline)
+    options = ", ".join(f"{name} {value}" for name, value in opened.options.items())
+    waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
+    return ReportData(
+        experiment_id=opened.experiment_id,
+        name=opened.name,
+        application=opened.application,
+        opened_s=opened.at_s,
+        answer=answer(experiment),
+        objective=str(opened.objective),
+        constraints=tuple(str(c) for c in opened.objective.constraints),
+        value_name=str(opened.objective.wrapper),
+        unit=opened.objective.unit,
+        strategy=f"{opened.strategy} ({options})" if options else opened.strategy,
+        seed=opened.seed,
+        version=opened.version,
+        max_runs=opened.sla.max_runs,
+        n_completed=len(experiment.runs_in(RunState.COMPLETED)),
+        n_failed=len(experiment.runs_in(RunState.FAILED)),
+        n_waiting=len(waiting),
+        space_size=opened.space.size,
+        allowed_size=opened.space.count_allowed(),
+        finished=experiment.finished.reason if experiment.finished else None,
+        facts=opened.facts,
+        changes=_changes(experiment, best, today),
+        measures=_measures(best, today),
+        points=_points(experiment),
+        today_value=today.outcome.value if today and today.outcome else None,
+        effects=_effects(experiment),
+        runs=tuple(_row(experiment, run) for run in experiment.runs),
+        parameters=tuple(p.name for p in opened.space.parameters),
+    )
+
+
+def _completed(run: Run | None) -> Run | None:
+    return run if run is not None and run.outcome is not None else None
+
+
+def _changes(experiment: Experiment, best: Run | None, today: Run | None) -> tuple[Change, ...]:
+    if best is None:
+        return ()
+    space = experiment.opened.space
+    new = space.values(best.configuration)
+    old = space.values(today.configuration) if today else None
+    return tuple(
+        Change(
+            parameter=p.name,
+            unit=p.unit,
+            description=p.description,
+            today=level(old[p.name]) if old else None,
+            best=level(new[p.name]),
+            differs=old is not None and old[p.name] != new[p.name],
+        )
+        for p in space.parameters
+    )
+
+
+def _measures(best: Run | None, today: Run | None) -> tuple[MeasureRow, ...]:
+    if best is None or best.outcome is None:
+        return ()
+    old = today.outcome.measures if today and today.outcome else None
+    return tuple(
+        MeasureRow(
+            name=name,
+            today=_measure_text(name, old.get(name)) if old is not None else None,
+            best=_measure_text(name, value),
+            change=_change_text(old.get(name) if old is not None else None, value),
+        )
+        for name, value in best.outcome.measures.items()
+    )
+
+
+def _measure_text(name: str, value: Measure) -> str:
+    if isinstance(value, tuple):
+        return f"series of {len(value)}"
+    return quantity(value, unit_of(name))
+
+
+def _change_text(old: Measure, new: Measure) -> str:
+    if not isinstance(old, float | int) or not isinstance(new, float | int):
+        return ""
+    if old == new:
+        return "same"
+    return f"{(new - old) / abs(old):+.1%}" if old else f"{number(new - old)} more"
+
+
+def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
+    ended = sorted(
+        experiment.runs_in(RunState.COMPLETED), key=lambda run: (run.ended_s or 0.0, run.id)
+    )
+    points = []
+    for order, (run, best) in enumerate(zip(ended, experiment.best_so_far(), strict=True), 1):
+        if run.outcome is None or best.outcome is None:
+            continue
+        points.append(
+            RunPoint(
+                order=order,
+                run_id=run.id,
+                value=run.outcome.value,
+                best=best.outcome.value if best.outcome.feasible else None,
+                feasible=run.outcome.feasible,
+                source=run.source,
+            )
+        )
+    return tuple(points)
+
+
+def _effects(experiment: Experiment) -> tuple[ParameterEffect, ...]:
+    """Return mean values per level, parameters with the widest range first."""
+    knowledge = experiment.knowledge
+    if not knowledge.observations:
+        return ()
+    model, value_of = knowledge.model, experiment.opened.objective.value_of
+    effects = []
+    for parameter in knowledge.space.parameters:
+        means = []
+        for level_id in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__):
+            quality = model.quality(parameter.name, level_id)
+            means.append(
+                LevelMean(
+                    level(parameter.levels[level_id]),
+                    None if quality is None else value_of(quality),
+                    model.count(parameter.name, level_id),
+                )
+            )
+        known = [m.mean for m in means if m.mean is not None]
+        effects.append(
+            ParameterEffect(
+                parameter.name,
+                parameter.unit,
+                parameter.description,
+                max(known) - min(known) if len(known) > 1 else None,
+                tuple(means),
+            )
+        )
+    return tuple(sorted(effects, key=lambda e: e.range_value or 0.0, reverse=True))
+
+
+def _row(experiment: Experiment, run: Run) -> RunRow:
+    values: Mapping[str, Level] = experiment.opened.space.values(run.configuration)
+    best, outcome = experiment.best, run.outcome
+    return RunRow(
+        id=run.id,
+        state=run.state.value,
+        source=run.source,
+        values={name: level(value) for name, value in values.items()},
+        value=outcome.value if outcome else None,
+        feasible=outcome.feasible if outcome else None,
+        violation=outcome.violation if outcome else None,
+        duration_s=run.duration_s,
+        reason=run.reason,
+        failure=run.failure,
+        is_best=best is not None and run.id == best.id,
+        is_today=run.configuration == experiment.opened.baseline,
+    )
+
+
+__all__ = ["Change", "MeasureRow", "ParameterEffect", "ReportData", "RunRow", "collect"]

@@ -1,0 +1,77 @@
+"""One self-contained HTML page: opens offline, asks nothing of any server, needs no script."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import jinja2
+from markupsafe import Markup
+
+from assistant import charts
+from assistant.errors import StoreError
+from assistant.report import words
+from assistant.report.data import ReportData
+
+MAX_EFFECT_CHARTS = 12
+
+
+def render_html(data: ReportData) -> str:
+    """Return the page. Charts are drawn here, into the page, as SVG."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("assistant.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., str]] = {
+        "number": words.number,
+        "quantity": words.quantity,
+        "moment": words.moment,
+    }
+    environment.filters.update(filters)
+    title = f"{data.value_name} [{data.unit}]" if data.unit else data.value_name
+    drawn = data.effects[:MAX_EFFECT_CHARTS]
+    return environment.get_template("report.html.j2").render(
+        data=data,
+        best_so_far=_svg(charts.best_so_far(data.points, data.today_value, title))
+        if data.points
+        else None,
+        effects=[
+            (effect, _svg(charts.level_means(effect.levels, effect.parameter, effect.unit, title)))
+            for effect in drawn
+        ],
+        effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
+    )
+
+
+def write_report(data: ReportData, path: Path) -> Path:
+    """Write the page to a file, whole or not at all, and return the absolute path.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    page = render_html(data)
+    target = path.absolute()
+    if target.is_dir():
+        raise StoreError(f"the report '{path}' is a folder; name a file, such as {path}/report.html")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
+        ) as part:
+            part.write(page)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(part.name).chmod(0o666 & ~umask)
+        Path(part.name).replace(target)
+    except OSError as error:
+        raise StoreError(f"the report '{path}' cannot be written: {error}") from error
+    return target
+
+
+def _svg(spec: charts.Spec) -> Markup:
+    import vl_convert
+
+    return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own drawing, no foreign markup

@@ -1,0 +1,68 @@
+"""Numbers as people read them. Text is formatted here, at the right edge, and nowhere before."""
+
+import datetime
+
+from strategies import Level
+
+_DURATIONS = ((86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "min"), (60.0, "min", 1.0, "s"))
+
+
+def number(value: float | None) -> str:
+    """Return a number with at most four significant digits below 10,000, none after above.
+
+    >>> number(12345.6), number(0.012345), number(3.0), number(None)
+    ('12,346', '0.01234', '3', 'unknown')
+    """
+    if value is None:
+        return "unknown"
+    if abs(value) >= 10_000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.4g}"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a number with its unit; seconds also as days, hours and minutes.
+
+    >>> quantity(9000.0, "s"), quantity(3.5, "s"), quantity(0.5, "")
+    ('9,000 s (2 h 30 min)', '3.5 s', '0.5')
+    """
+    if value is None:
+        return "unknown"
+    text = f"{number(value)} {unit}".strip()
+    if unit != "s" or abs(value) < 120:
+        return text
+    for size, large, small_size, small in _DURATIONS:
+        if abs(value) >= size:
+            whole, rest = divmod(round(abs(value) / small_size), round(size / small_size))
+            sign = "-" if value < 0 else ""
+            return f"{text} ({sign}{whole} {large} {rest:02d} {small})"
+    return text
+
+
+def unit_of(measure: str) -> str:
+    """Return the unit that a measure's name ends in.
+
+    >>> unit_of("mean_wait_s"), unit_of("utilisation")
+    ('s', '')
+    """
+    return "s" if measure.endswith("_s") else ""
+
+
+def level(value: Level) -> str:
+    """Return a level as text: numbers without a needless fraction.
+
+    >>> level(3.0), level("easy"), level(0.5)
+    ('3', 'easy', '0.5')
+    """
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def moment(at_s: float) -> str:
+    """Return a time of day in UTC.
+
+    >>> moment(0.0)
+    '1970-01-01 00:00 UTC'
+    """
+    return f"{datetime.datetime.fromtimestamp(at_s, datetime.UTC):%Y-%m-%d %H:%M} UTC"

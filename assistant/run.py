@@ -1,0 +1,62 @@
+"""A run: one execution of the application with a configuration and a seed.
+
+Its state follows from which facts are known and is never stored beside them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from assistant.objective import Measure
+from strategies import Configuration
+
+Source = Literal["baseline", "initial", "suggested", "analyst"]
+"""Who wanted the run: today's configuration, the first jobs, the strategy, or the person."""
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a completed run gave: raw measures, and what the objective made of them."""
+
+    measures: Mapping[str, Measure]
+    value: float
+    quality: float
+    feasible: bool
+    violation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, as far as it has come."""
+
+    id: int
+    configuration: Configuration
+    source: Source
+    seed: int
+    reason: str
+    batch: int | None
+    submitted_s: float
+    started_s: float | None = None
+    ended_s: float | None = None
+    duration_s: float | None = None
+    outcome: Outcome | None = None
+    failure: str | None = None
+
+    @property
+    def state(self) -> RunState:
+        """Queued, running, completed or failed, derived from the facts."""
+        if self.outcome is not None:
+            return RunState.COMPLETED
+        if self.failure is not None:
+            return RunState.FAILED
+        return RunState.QUEUED if self.started_s is None else RunState.RUNNING

@@ -1,0 +1,8 @@
+"""Where journals are kept. Every store passes one contract suite."""
+
+from assistant.store.memory import MemoryStore
+from assistant.store.sqlite import SqliteStore
+
+STORES = (MemoryStore, SqliteStore)
+
+__all__ = ["STORES", "MemoryStore", "SqliteStore"]

@@ -1,0 +1,92 @@
+"""The one door: load or generate a workload, simulate a scenario.
+
+Importing this module is cheap; SimPy and Numba are imported when something is simulated.
+"""
+
+from os import PathLike
+
+from sim.engine import ENGINES, engine_named
+from sim.model.cluster import ClusterSpec
+from sim.model.result import SimulationResult
+from sim.model.scenario import Scenario
+from sim.model.workload import Workload
+from sim.policies.order import ORDERS, order_named
+from sim.traces.rules import ReadingRules
+from sim.traces.swf import read_swf
+from sim.workloads.builtin import default_workload
+
+__all__ = [
+    "ReadingRules",
+    "compile_needed",
+    "default_workload",
+    "known_names",
+    "load_workload",
+    "simulate",
+    "warm_up",
+]
+
+
+def simulate(
+    scenario: Scenario, *, engine: str = "process", monitor: bool = False
+) -> SimulationResult:
+    """Simulate a scenario to the end of its last job.
+
+    Args:
+        scenario: workload, cluster and policies.
+        engine: name of an engine in `sim.engine.ENGINES`.
+        monitor: also record queue lengths and processors in use over time.
+
+    Raises:
+        UnknownNameError: no such engine, order or backfilling rule.
+        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+    """
+    chosen = engine_named(engine)
+    order_named(scenario.order)
+    return chosen.run(scenario, monitor)
+
+
+def load_workload(
+    path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
+) -> Workload:
+    """Read a log in the Standard Workload Format.
+
+    Args:
+        path: the file, plain or gzip.
+        rules: what to do with the peculiarities of real logs; None is `ReadingRules()`.
+        first: keep the first so many jobs that the rules let pass (by default those that ran), in
+            submit order. None keeps all.
+
+    Raises:
+        TraceError: file, line, field, value and what is allowed.
+        WorkloadError: `first` is less than 1.
+    """
+    workload = read_swf(path, rules)
+    return workload if first is None else workload.head(first)
+
+
+def known_names() -> dict[str, tuple[str, ...]]:
+    """Return the names that a scenario and `simulate` accept: order, backfill, engine."""
+    from sim.policies.backfill import BACKFILLS
+
+    return {
+        "order": tuple(order.name for order in ORDERS),
+        "backfill": tuple(backfill.name for backfill in BACKFILLS),
+        "engine": tuple(engine.name for engine in ENGINES),
+    }
+
+
+def compile_needed() -> bool:
+    """Tell whether the next simulation may have to compile the scheduling kernel first.
+
+    That takes seconds, once per machine and version.
+    """
+    from sim.policies.backfill import compile_needed as needed
+
+    return needed()
+
+
+def warm_up() -> None:
+    """Compile or load the kernel of every backfilling rule, by simulating two tiny jobs."""
+    tiny = Workload.from_arrays(submit_s=[0, 0], runtime_s=[1, 1], procs=[1, 1])
+    for backfill in known_names()["backfill"]:
+        simulate(Scenario(tiny, ClusterSpec.single(1), backfill=backfill))

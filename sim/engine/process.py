@@ -1,0 +1,209 @@
+"""The engine `process`: SimPy processes around the shared kernel. The only importer of SimPy.
+
+A broker submits jobs, a scheduler decides, a monitor watches. Nothing polls: there is one event
+per arrival instant, one per completion, and one decision at the end of every instant at which
+something happened. That one has a priority behind all others of its time, so an instant is a set.
+A job without run time ends at the instant of its start and wakes the scheduler once more.
+"""
+
+from collections.abc import Generator
+from heapq import heappush
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+from simpy.events import Event, EventPriority
+
+from sim.kernel.pool import Pool, arrive, empty_pool, release
+from sim.model.admission import NOWHERE, Admission, admit
+from sim.model.result import JobState, SimulationResult, StepSeries
+from sim.model.scenario import Scenario
+from sim.policies.backfill import backfill_named
+from sim.policies.order import order_named, ranks
+
+HAPPENS = EventPriority(1)
+DECIDES = EventPriority(2)
+WATCHES = EventPriority(3)
+
+Steps = Generator[Event, Any, None]
+
+
+class Calendar(simpy.Environment):
+    """A SimPy environment that can also schedule at an absolute time.
+
+    SimPy schedules by delay, and ``now + (t - now)`` is not always t in floating point. Engines
+    must agree bit by bit, so arrivals have to happen at their very time.
+    """
+
+    def at(self, time_s: float) -> Event:
+        """Return an event that happens at a time that is not in the past."""
+        event = Event(self)
+        event._ok, event._value = True, None
+        heappush(self._queue, (time_s, HAPPENS, next(self._eid), event))
+        return event
+
+    def at_end_of_instant(self, event: Event, priority: EventPriority) -> None:
+        """Let a pending event happen now, after everything of a smaller priority."""
+        event._ok, event._value = True, None
+        self.schedule(event, priority)
+
+
+class Scheduler:
+    """Owns the pool; wakes once at the end of every instant at which something happened."""
+
+    def __init__(self, calendar: Calendar, scenario: Scenario, admission: Admission) -> None:
+        n_jobs = scenario.workload.n_jobs
+        self.calendar = calendar
+        self.decide = backfill_named(scenario.backfill).decide
+        self.pool = make_pool(scenario, admission)
+        self.partition: list[int] = admission.partition.tolist()
+        self.runtime_s: list[float] = admission.runtime_s.tolist()
+        self.start_s = [float("nan")] * n_jobs
+        self.end_s = [float("nan")] * n_jobs
+        self.monitor: Monitor | None = None
+        self._touched: set[int] = set()
+        self._wake = Event(calendar)
+
+    def arrive(self, job: int) -> None:
+        """Take a submitted job into its queue."""
+        arrive(self.pool, self.partition[job], job)
+        self._touch(self.partition[job])
+
+    def run(self) -> Steps:
+        """Decide at the end of every instant at which a partition was touched."""
+        while True:
+            yield self._wake
+            self._wake = Event(self.calendar)
+            touched, self._touched = sorted(self._touched), set()
+            for k in touched:
+                self._decide(k)
+            if self.monitor is not None:
+                self.monitor.wake()
+
+    def _decide(self, k: int) -> None:
+        now_s = self.calendar.now
+        n_started = self.decide(self.pool, k, now_s)
+        for job in self.pool.started[:n_started].tolist():
+            runtime_s = self.runtime_s[job]
+            self.start_s[job] = now_s
+            self.end_s[job] = now_s + runtime_s
+            self.calendar.timeout(runtime_s, job).callbacks.append(self._ended)
+
+    def _ended(self, ending: Event) -> None:
+        job: Any = ending.value
+        release(self.pool, self.partition[job], job)
+        self._touch(self.partition[job])
+
+    def _touch(self, k: int) -> None:
+        if not self._touched:
+            self.calendar.at_end_of_instant(self._wake, DECIDES)
+        self._touched.add(k)
+
+
+class Monitor:
+    """Records queue lengths and processors in use after every decision."""
+
+    def __init__(self, calendar: Calendar, scenario: Scenario, pool: Pool) -> None:
+        self.calendar, self.pool = calendar, pool
+        self.partitions = scenario.cluster.partitions
+        self._times_s: list[float] = []
+        self._queued: list[list[int]] = []
+        self._free: list[list[int]] = []
+        self._wake = Event(calendar)
+
+    def wake(self) -> None:
+        """Look at the pool at the end of this instant."""
+        self.calendar.at_end_of_instant(self._wake, WATCHES)
+
+    def run(self) -> Steps:
+        """Record the state whenever woken; of several looks at one time the last counts."""
+        while True:
+            yield self._wake
+            self._wake = Event(self.calendar)
+            if self._times_s and self._times_s[-1] == self.calendar.now:
+                for column in (self._times_s, self._queued, self._free):
+                    column.pop()
+            self._times_s.append(self.calendar.now)
+            self._queued.append(self.pool.n_queued.tolist())
+            self._free.append(self.pool.free.tolist())
+
+    def series(self) -> tuple[StepSeries, ...]:
+        """Return what was seen, one series per partition."""
+        shape = (-1, len(self.partitions))
+        queued = np.array(self._queued, dtype=np.int64).reshape(shape)
+        free = np.array(self._free, dtype=np.int64).reshape(shape)
+        time_s = np.array(self._times_s, dtype=np.float64)
+        return tuple(
+            StepSeries(partition.name, time_s, queued[:, k], partition.procs - free[:, k])
+            for k, partition in enumerate(self.partitions)
+        )
+
+
+def broker(
+    calendar: Calendar, submit_s: list[float], jobs: list[int], scheduler: Scheduler
+) -> Steps:
+    """Submit jobs at their times."""
+    for job in jobs:
+        if submit_s[job] != calendar.now:
+            yield calendar.at(submit_s[job])
+        scheduler.arrive(job)
+
+
+def make_pool(scenario: Scenario, admission: Admission) -> Pool:
+    """Return the pool of a scenario before its first event."""
+    workload, cluster = scenario.workload, scenario.cluster
+    rank = ranks(
+        order_named(scenario.order),
+        workload.submit_s,
+        admission.requested_s,
+        admission.procs,
+        workload.job_id,
+    )
+    return empty_pool(
+        procs=admission.procs,
+        estimate_s=admission.estimate_s,
+        rank=rank,
+        partition=admission.partition,
+        partition_procs=np.array([p.procs for p in cluster.partitions], dtype=np.int64),
+    )
+
+
+def run(scenario: Scenario, *, monitor: bool = False) -> SimulationResult:
+    """Simulate a scenario.
+
+    Args:
+        scenario: what to simulate.
+        monitor: also record queue lengths and processors in use.
+
+    Raises:
+        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        UnknownNameError: no such order or backfilling rule.
+    """
+    admission = admit(scenario)
+    calendar = Calendar()
+    scheduler = Scheduler(calendar, scenario, admission)
+    watcher = Monitor(calendar, scenario, scheduler.pool) if monitor else None
+    jobs: list[int] = np.flatnonzero(admission.partition != NOWHERE).tolist()
+    calendar.process(broker(calendar, scenario.workload.submit_s.tolist(), jobs, scheduler))
+    calendar.process(scheduler.run())
+    if watcher is not None:
+        scheduler.monitor = watcher
+        calendar.process(watcher.run())
+    calendar.run()
+    return SimulationResult(
+        start_s=np.array(scheduler.start_s, dtype=np.float64),
+        end_s=np.array(scheduler.end_s, dtype=np.float64),
+        partition=admission.partition,
+        state=_states(admission),
+        scenario_digest=scenario.digest,
+        engine="process",
+        series=None if watcher is None else watcher.series(),
+    )
+
+
+def _states(admission: Admission) -> NDArray[np.int8]:
+    state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
+    state[admission.killed] = JobState.KILLED
+    state[admission.partition == NOWHERE] = JobState.REJECTED
+    return state

@@ -1,0 +1,102 @@
+"""Everything that `sim` raises on purpose.
+
+::
+
+    SimError
+    ├── UnknownNameError      a policy, engine or rule that is not registered
+    ├── DurationError         a text that is not a duration
+    ├── WorkloadError         columns that cannot be a workload
+    │   └── TraceError        a log that cannot be read: file, line, field, value, expected
+    └── ScenarioError         a workload and a cluster that do not go together
+        └── ClusterError      a cluster that cannot exist
+
+Every message is one sentence (or two, when there is a way out) that says what was given, where,
+and what is allowed. All of them survive pickling, so they may cross process borders.
+"""
+
+import difflib
+from collections.abc import Iterable
+from os import PathLike
+
+
+class SimError(Exception):
+    """Base of every error that the simulator raises on purpose."""
+
+
+class UnknownNameError(SimError):
+    """A name that no registry knows.
+
+    Attributes:
+        kind: what was looked for, for example ``order``.
+        name: what was given.
+        known: every name that is allowed.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(kind, name, self.known)
+
+    def __str__(self) -> str:
+        near = difflib.get_close_matches(str(self.name), self.known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        return f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}."
+
+
+class DurationError(SimError):
+    """A text that cannot be read as a duration."""
+
+
+class WorkloadError(SimError):
+    """Columns that cannot be a workload."""
+
+
+class TraceError(WorkloadError):
+    """A log that cannot be read.
+
+    Attributes:
+        path: the file.
+        line: 1-based line, or None where the file as a whole is at fault.
+        field: the name of the field, or None.
+        value: the offending text, or None.
+        expected: what is allowed, and the rule that would let it pass, if there is one.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        expected: str,
+        line: int | None = None,
+        field: str | None = None,
+        value: str | None = None,
+    ) -> None:
+        self.path, self.line, self.field = str(path), line, field
+        self.value, self.expected = value, expected
+        super().__init__(self.path, line, field, value, expected)
+
+    def __str__(self) -> str:
+        place = self.path if self.line is None else f"{self.path}, line {self.line}"
+        given = "" if self.value is None else f" is {_shown(self.value)}"
+        subject = f"{self.field}{given}; " if self.field else ""
+        return f"{place}: {subject}{self.expected}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _trace_error, (self.path, self.line, self.field, self.value, self.expected)
+
+
+class ScenarioError(SimError):
+    """A workload and a cluster that do not go together."""
+
+
+class ClusterError(ScenarioError):
+    """A cluster that cannot exist."""
+
+
+def _trace_error(
+    path: str, line: int | None, field: str | None, value: str | None, expected: str
+) -> TraceError:
+    return TraceError(path, line=line, field=field, value=value, expected=expected)
+
+
+def _shown(value: str, longest: int = 60) -> str:
+    return repr(value if len(value) <= longest else value[:longest] + "...")

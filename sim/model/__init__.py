@@ -1,0 +1,1 @@
+"""Values: workload, cluster, scenario, result and its metrics."""

@@ -1,0 +1,90 @@
+"""Checks of single columns: eager, exact, and one sentence long."""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sim.errors import WorkloadError
+
+MOST_SECONDS = float(2**53)
+"""Above this a float64 no longer tells one second from the next."""
+
+MOST_COUNT = 2**53
+
+_Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64])
+
+
+def frozen(column: _Column) -> _Column:
+    """Return a read-only copy of a column that shares no memory with anything else."""
+    kept = column.copy()
+    kept.setflags(write=False)
+    return kept
+
+
+def checked_times(
+    name: str,
+    values: ArrayLike,
+    n_jobs: int | None,
+    *,
+    unknown_allowed: bool = False,
+) -> NDArray[np.float64]:
+    """Return a column of seconds as float64 [n_jobs], or say what is wrong with it.
+
+    Raises:
+        WorkloadError: not numbers, another length, NaN (unless unknown is allowed), negative,
+            infinite, or too large for a float64 to tell seconds apart.
+    """
+    column = _numbers(name, values, n_jobs)
+    known = ~np.isnan(column) if unknown_allowed else np.ones(len(column), dtype=bool)
+    bad = known & ~((column >= 0.0) & (column <= MOST_SECONDS))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise WorkloadError(
+            f"{name}, row {row}: {column[row]:.15g}; allowed are finite seconds, at least 0."
+        )
+    return column
+
+
+def checked_counts(name: str, values: ArrayLike, n_jobs: int, *, least: int) -> NDArray[np.int64]:
+    """Return a column of whole numbers as int64 [n_jobs], or say what is wrong with it.
+
+    Raises:
+        WorkloadError: not whole numbers, another length, less than `least`, or above 2**53.
+    """
+    column = _numbers(name, values, n_jobs)
+    bad = ~((column >= least) & (column <= MOST_COUNT) & (column == np.floor(column)))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise WorkloadError(
+            f"{name}, row {row}: {column[row]:.15g}; allowed are whole numbers, at least {least}."
+        )
+    return column.astype(np.int64)
+
+
+def checked_ids(values: ArrayLike | None, n_jobs: int) -> NDArray[np.int64]:
+    """Return job ids as int64 [n_jobs], numbered from 1 when None.
+
+    Raises:
+        WorkloadError: as `checked_counts`, or an id that occurs twice.
+    """
+    if values is None:
+        return np.arange(1, n_jobs + 1, dtype=np.int64)
+    ids = checked_counts("job_id", values, n_jobs, least=0)
+    unique, first_row = np.unique(ids, return_index=True)
+    if len(unique) < n_jobs:
+        row = int(np.setdiff1d(np.arange(n_jobs), first_row)[0])
+        raise WorkloadError(f"job_id, row {row}: {ids[row]} occurs twice; job ids must be unique.")
+    return ids
+
+
+def _numbers(name: str, values: ArrayLike, n_jobs: int | None) -> NDArray[np.float64]:
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise WorkloadError(f"{name} must be a column of numbers; {error}.") from None
+    if column.ndim != 1:
+        raise WorkloadError(f"{name} has {column.ndim} dimensions; a column has 1.")
+    if n_jobs is not None and len(column) != n_jobs:
+        raise WorkloadError(f"{name} has {len(column)} rows and submit_s has {n_jobs}.")
+    return column

@@ -1,0 +1,231 @@
+"""What a schedule was like for its users and its machine.
+
+Notation: a job is submitted at s, starts at b, runs for p seconds on n processors and ends at
+b + p; the machine has N processors. Run times and processors are those that were simulated, after
+killing and clipping; rejected jobs are in no distribution.
+
+========================  ==================================================================
+wait                      w = b - s
+response                  w + p (turnaround)
+slowdown                  (w + p) / p; undefined for p = 0, such jobs are left out and n says so
+bounded slowdown          max(1, (w + p) / max(p, tau)), tau = 10 s
+makespan                  max(b + p) - min(s)
+utilisation               sum(n p) / (N makespan)
+utilisation at arrival    processor-seconds spent from min(s) to max(s) / (N (max(s) - min(s))),
+                          free of the drain after the last submission
+========================  ==================================================================
+
+Sources: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong, JSSPP 1997; Feitelson, "Metrics for
+parallel job scheduling and their convergence", JSSPP 2001.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.admission import NOWHERE, Admission, admit
+from sim.model.result import JobState, SimulationResult
+from sim.model.scenario import Scenario
+
+TAU_S = 10.0
+"""The bound of the bounded slowdown, in seconds."""
+
+SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
+    ("1", 1, 1),
+    ("2-8", 2, 8),
+    ("9-64", 9, 64),
+    ("65-512", 65, 512),
+    (">512", 513, 2**62),
+)
+"""Name, fewest and most processors (as submitted) of each class."""
+
+MEASURES: tuple[str, ...] = ("wait_s", "response_s", "slowdown", "bounded_slowdown")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Summary of one measure over jobs. All but `n` are None when there is no job.
+
+    Attributes:
+        n: jobs that count.
+        mean: arithmetic mean.
+        median: midpoint of the two middle values when n is even.
+        p95: 95th percentile with linear interpolation between order statistics (NumPy's
+            ``linear``, Hyndman and Fan's type 7).
+        max: largest value.
+    """
+
+    n: int
+    mean: float | None
+    median: float | None
+    p95: float | None
+    max: float | None
+
+
+@dataclass(frozen=True)
+class GroupMetrics:
+    """The distributions of some of the jobs.
+
+    Attributes:
+        n_jobs: jobs of the group that were not rejected.
+        wait: seconds.
+        response: seconds.
+        slowdown: a ratio; jobs without run time are left out.
+        bounded_slowdown: a ratio.
+    """
+
+    n_jobs: int
+    wait: Distribution
+    response: Distribution
+    slowdown: Distribution
+    bounded_slowdown: Distribution
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Summary of a simulation; see the head of this module for the formulas.
+
+    Attributes:
+        wait: seconds; `response`, `slowdown`, `bounded_slowdown` likewise as in `GroupMetrics`.
+        makespan_s: None if every job was rejected.
+        utilisation: share of the processor-seconds of the makespan; None if that is 0.
+        utilisation_at_arrival: the same from the first to the last submission; None if that is 0.
+        n_jobs: jobs of the workload.
+        n_rejected: jobs that fit nowhere.
+        n_killed: jobs cut at their request.
+        by_partition: name to metrics, in the cluster's order.
+        by_size_class: name to metrics, only classes that have jobs, narrow ones first.
+        tau_s: the bound used for the bounded slowdown.
+    """
+
+    wait: Distribution
+    response: Distribution
+    slowdown: Distribution
+    bounded_slowdown: Distribution
+    makespan_s: float | None
+    utilisation: float | None
+    utilisation_at_arrival: float | None
+    n_jobs: int
+    n_rejected: int
+    n_killed: int
+    by_partition: dict[str, GroupMetrics]
+    by_size_class: dict[str, GroupMetrics]
+    tau_s: float = TAU_S
+
+    def flat(self) -> dict[str, float]:
+        """Return the measures by name: ``mean_wait_s``, ``p95_bounded_slowdown``, ``makespan_s``...
+
+        A measure that is unknown (there is no job to measure) is not among the keys.
+        """
+        told: dict[str, float | None] = {}
+        parts = (self.wait, self.response, self.slowdown, self.bounded_slowdown)
+        for name, part in zip(MEASURES, parts, strict=True):
+            for statistic in ("mean", "median", "p95", "max"):
+                told[f"{statistic}_{name}"] = getattr(part, statistic)
+        told["makespan_s"] = self.makespan_s
+        told["utilisation"] = self.utilisation
+        told["utilisation_at_arrival"] = self.utilisation_at_arrival
+        told["n_jobs"] = self.n_jobs
+        told["n_rejected"] = self.n_rejected
+        told["n_killed"] = self.n_killed
+        return {name: float(value) for name, value in told.items() if value is not None}
+
+
+def summarise(scenario: Scenario, result: SimulationResult) -> Metrics:
+    """Measure a result.
+
+    Args:
+        scenario: what was simulated.
+        result: what `simulate` returned for it.
+    """
+    admission = admit(scenario)
+    ran = admission.partition != NOWHERE
+    whole = _group(scenario, admission, result, ran)
+    first_s = float(scenario.workload.submit_s[ran].min()) if ran.any() else None
+    last_end_s = float(result.end_s[ran].max()) if ran.any() else None
+    makespan_s = None if first_s is None or last_end_s is None else last_end_s - first_s
+    work = float((admission.procs[ran] * admission.runtime_s[ran]).sum())
+    capacity = scenario.cluster.total_procs * (makespan_s or 0.0)
+    submitted = scenario.workload.procs
+    classes = {
+        name: _group(scenario, admission, result, ran & (submitted >= least) & (submitted <= most))
+        for name, least, most in SIZE_CLASSES
+        if ((submitted >= least) & (submitted <= most)).any()
+    }
+    return Metrics(
+        wait=whole.wait,
+        response=whole.response,
+        slowdown=whole.slowdown,
+        bounded_slowdown=whole.bounded_slowdown,
+        makespan_s=makespan_s,
+        utilisation=work / capacity if capacity else None,
+        utilisation_at_arrival=_utilisation_at_arrival(scenario, admission, result, ran),
+        n_jobs=scenario.workload.n_jobs,
+        n_rejected=int((result.state == JobState.REJECTED).sum()),
+        n_killed=int((result.state == JobState.KILLED).sum()),
+        by_partition={
+            name: _group(scenario, admission, result, admission.partition == index)
+            for index, name in enumerate(scenario.cluster.names)
+        },
+        by_size_class=classes,
+    )
+
+
+def max_wait_s(
+    scenario: Scenario, result: SimulationResult, requested_below_s: float
+) -> float | None:
+    """Return the longest wait of the jobs that request less than a limit.
+
+    Args:
+        scenario: what was simulated.
+        result: what `simulate` returned for it.
+        requested_below_s: jobs whose request, as logged, is strictly below this count.
+
+    Returns:
+        Seconds, or None if no such job ran.
+    """
+    asked = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
+    if not asked.any():
+        return None
+    return float((result.start_s[asked] - scenario.workload.submit_s[asked]).max())
+
+
+def _group(
+    scenario: Scenario, admission: Admission, result: SimulationResult, rows: NDArray[np.bool_]
+) -> GroupMetrics:
+    wait_s = result.start_s[rows] - scenario.workload.submit_s[rows]
+    runtime_s = admission.runtime_s[rows]
+    response_s = wait_s + runtime_s
+    some = runtime_s > 0
+    return GroupMetrics(
+        n_jobs=int(rows.sum()),
+        wait=_distribution(wait_s),
+        response=_distribution(response_s),
+        slowdown=_distribution(response_s[some] / runtime_s[some]),
+        bounded_slowdown=_distribution(np.maximum(1.0, response_s / np.maximum(runtime_s, TAU_S))),
+    )
+
+
+def _distribution(values: NDArray[np.float64]) -> Distribution:
+    if len(values) == 0:
+        return Distribution(0, None, None, None, None)
+    return Distribution(
+        n=len(values),
+        mean=float(values.mean()),
+        median=float(np.median(values)),
+        p95=float(np.quantile(values, 0.95, method="linear")),
+        max=float(values.max()),
+    )
+
+
+def _utilisation_at_arrival(
+    scenario: Scenario, admission: Admission, result: SimulationResult, ran: NDArray[np.bool_]
+) -> float | None:
+    submit_s = scenario.workload.submit_s[ran]
+    if len(submit_s) == 0 or submit_s[-1] == submit_s[0]:
+        return None
+    first_s, last_s = submit_s[0], submit_s[-1]
+    inside_s = np.minimum(result.end_s[ran], last_s) - np.minimum(result.start_s[ran], last_s)
+    capacity = scenario.cluster.total_procs * (last_s - first_s)
+    return float((inside_s * admission.procs[ran]).sum() / capacity)

@@ -1,0 +1,234 @@
+"""A workload: rigid parallel jobs in columns, one row a job."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sim.errors import WorkloadError
+from sim.model.columns import checked_counts, checked_ids, checked_times, frozen
+
+FloatColumn = NDArray[np.float64]
+IntColumn = NDArray[np.int64]
+
+UNKNOWN = -1
+"""An id or status that the log does not tell."""
+
+
+@dataclass(frozen=True)
+class ReadingNote:
+    """What a named rule did to the rows of a log.
+
+    Attributes:
+        rule: name of the rule, as in `sim.traces.swf.ReadingRules`.
+        n_rows: how many rows it touched.
+        sentence: the same for people.
+    """
+
+    rule: str
+    n_rows: int
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Workload:
+    """Jobs in order of (submit time, job id). All columns have shape [n_jobs] and are read-only.
+
+    Build one with `from_arrays`, which checks every row. Two workloads are equal when their
+    columns are, whatever they are called.
+
+    Attributes:
+        submit_s: float64, seconds since the first submission; the first is 0.
+        runtime_s: float64, seconds that the job computes.
+        requested_s: float64, the user's request (wall-clock limit) in seconds, as logged.
+        logged_wait_s: float64, the wait in the log; NaN where unknown.
+        job_id: int64, unique.
+        procs: int64, processors, at least 1.
+        user: int64, -1 where unknown; `group`, `queue`, `partition`, `status` likewise.
+        name: for people.
+        max_procs: processors of the machine the log comes from; None where unknown.
+        start_unix_s: Unix time of the first submission; None where unknown.
+        notes: what the reading rules did.
+        requested_is_runtime: some requests are the run times themselves (clairvoyant).
+    """
+
+    submit_s: FloatColumn
+    runtime_s: FloatColumn
+    requested_s: FloatColumn
+    logged_wait_s: FloatColumn
+    job_id: IntColumn
+    procs: IntColumn
+    user: IntColumn
+    group: IntColumn
+    queue: IntColumn
+    partition: IntColumn
+    status: IntColumn
+    name: str = "workload"
+    max_procs: int | None = None
+    start_unix_s: float | None = None
+    notes: tuple[ReadingNote, ...] = ()
+    requested_is_runtime: bool = False
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        submit_s: ArrayLike,
+        runtime_s: ArrayLike,
+        procs: ArrayLike,
+        requested_s: ArrayLike | None = None,
+        logged_wait_s: ArrayLike | None = None,
+        job_id: ArrayLike | None = None,
+        user: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        queue: ArrayLike | None = None,
+        partition: ArrayLike | None = None,
+        status: ArrayLike | None = None,
+        name: str = "workload",
+        max_procs: int | None = None,
+        start_unix_s: float | None = None,
+        notes: Iterable[ReadingNote] = (),
+        requested_is_runtime: bool = False,
+        unsorted: Literal["refuse", "sort"] = "refuse",
+    ) -> Self:
+        """Check columns and make a workload of them.
+
+        Args:
+            submit_s: seconds on any clock, at least 0; the first submission is subtracted.
+            runtime_s: seconds, at least 0.
+            procs: whole numbers, at least 1.
+            requested_s: seconds, at least 0; None means that the run times stand in for it, which
+                is clairvoyant and is said in `notes` and `requested_is_runtime`.
+            logged_wait_s: seconds or NaN; None means unknown everywhere.
+            job_id: unique; None numbers the rows from 1. Equal submit times are ordered by it.
+            user: at least -1; None means unknown. So for group, queue, partition and status.
+            group: see user.
+            queue: see user.
+            partition: see user.
+            status: see user.
+            name: for people.
+            max_procs: machine size, at least 1, or None.
+            start_unix_s: Unix time of the first submission, or None.
+            notes: what was done to the rows before.
+            requested_is_runtime: the given requests are (in part) the run times.
+            unsorted: what to do when submit times step back.
+
+        Raises:
+            WorkloadError: a column of another length, a NaN, a negative time, a job without
+                processors, a repeated job id, or steps back in time unless told to sort.
+        """
+        submit = checked_times("submit_s", submit_s, n_jobs=None)
+        n_jobs = len(submit)
+        if n_jobs == 0:
+            raise WorkloadError("a workload needs at least 1 job; 0 were given.")
+        ids = checked_ids(job_id, n_jobs)
+        order = _order(submit, ids, unsorted)
+        runtime = checked_times("runtime_s", runtime_s, n_jobs)
+        said = tuple(notes)
+        if requested_s is None:
+            requested_s, requested_is_runtime = runtime, True
+            sentence = f"no requested times: the run times of all {n_jobs} jobs stand in for them"
+            said = (*said, ReadingNote("requested_missing", n_jobs, sentence + " (clairvoyant)."))
+        if max_procs is not None and max_procs < 1:
+            raise WorkloadError(f"max_procs is {max_procs}; a machine has 1 processor or more.")
+        wait = np.full(n_jobs, np.nan) if logged_wait_s is None else logged_wait_s
+        requested = checked_times("requested_s", requested_s, n_jobs)
+        waited = checked_times("logged_wait_s", wait, n_jobs, unknown_allowed=True)
+        return cls(
+            submit_s=frozen(submit[order] - submit[order[0]]),
+            runtime_s=frozen(runtime[order]),
+            requested_s=frozen(requested[order]),
+            logged_wait_s=frozen(waited[order]),
+            job_id=frozen(ids[order]),
+            procs=frozen(checked_counts("procs", procs, n_jobs, least=1)[order]),
+            user=_labels("user", user, order),
+            group=_labels("group", group, order),
+            queue=_labels("queue", queue, order),
+            partition=_labels("partition", partition, order),
+            status=_labels("status", status, order),
+            name=name,
+            max_procs=max_procs,
+            start_unix_s=start_unix_s,
+            notes=said,
+            requested_is_runtime=requested_is_runtime,
+        )
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.submit_s)
+
+    @property
+    def widest_procs(self) -> int:
+        """Processors of the widest job."""
+        return int(self.procs.max())
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first to the last submission."""
+        return float(self.submit_s[-1] - self.submit_s[0])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the columns as hexadecimal text; the same on every machine."""
+        sha = hashlib.sha256()
+        for key, column in self._columns().items():
+            sha.update(key.encode())
+            if column.dtype == np.float64:
+                canonical = np.where(np.isnan(column), np.nan, column + 0.0)
+                sha.update(canonical.astype("<f8").tobytes())
+            else:
+                sha.update(column.astype("<i8").tobytes())
+        return sha.hexdigest()
+
+    def head(self, n_jobs: int) -> Self:
+        """Return the first jobs in submit order (all of them if there are fewer).
+
+        Raises:
+            WorkloadError: `n_jobs` is less than 1.
+        """
+        if n_jobs < 1:
+            raise WorkloadError(f"head of {n_jobs} jobs; ask for 1 or more.")
+        cut: dict[str, Any] = {}
+        for key, column in self._columns().items():
+            cut[key] = column[:n_jobs]
+            cut[key].setflags(write=False)
+        return replace(self, **cut)
+
+    def _columns(self) -> dict[str, FloatColumn | IntColumn]:
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {key: value for key, value in values if isinstance(value, np.ndarray)}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        for column in self._columns().values():
+            column.setflags(write=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Workload) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def _labels(name: str, values: ArrayLike | None, order: NDArray[np.intp]) -> IntColumn:
+    if values is None:
+        return frozen(np.full(len(order), UNKNOWN, dtype=np.int64))
+    return frozen(checked_counts(name, values, len(order), least=UNKNOWN)[order])
+
+
+def _order(
+    submit_s: FloatColumn, job_id: IntColumn, unsorted: Literal["refuse", "sort"]
+) -> NDArray[np.intp]:
+    steps_back = np.flatnonzero(np.diff(submit_s) < 0)
+    if len(steps_back) and unsorted == "refuse":
+        row = int(steps_back[0]) + 1
+        raise WorkloadError(
+            f"submit_s, row {row}: {submit_s[row]:.15g} comes after {submit_s[row - 1]:.15g}; "
+            "submit times must not step back. Sort the rows, or pass unsorted='sort'."
+        )
+    return np.lexsort((job_id, submit_s))

@@ -1,0 +1,1 @@
+"""Policies: who goes first, and who may overtake. A policy sees state and never an engine."""

@@ -1,0 +1,302 @@
+"""The Standard Workload Format: a log becomes a workload, by named rules, and back."""
+
+import gzip
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import TraceError
+from sim.model.columns import MOST_COUNT
+from sim.model.workload import ReadingNote, Workload
+from sim.traces.rules import ReadingRules
+from sim.traces.swf_text import SwfText, read_text
+
+JOB, SUBMIT, WAIT, RUNTIME, ALLOCATED = 0, 1, 2, 3, 4
+REQUESTED_PROCS, REQUESTED_TIME = 7, 8
+STATUS, USER, GROUP, QUEUE, PARTITION = 10, 11, 12, 14, 15
+
+LONG_REQUEST_S = 366 * 86400.0
+"""Requests above this are counted in a note: most are stand-ins for 'no limit'."""
+
+Rows = NDArray[np.bool_]
+
+
+def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Workload:
+    """Read a log in the Standard Workload Format, plain or gzip.
+
+    Args:
+        path: the file; compression is recognised by content.
+        rules: what to do with the peculiarities of real logs; None is `ReadingRules()`.
+
+    Returns:
+        The jobs that ran, by (submit time, job number), with one note per rule that did something
+        and per oddity that was kept. `start_unix_s` is UnixStartTime plus the first submission
+        that was kept.
+
+    Raises:
+        TraceError: file, line, field, value and what is allowed.
+    """
+    rules = ReadingRules() if rules is None else rules
+    swf = read_text(Path(path), rules)
+    notes = list(_notes_about_text(swf))
+    ids = _job_ids(swf, rules, notes)
+    _check_submit(swf, rules, notes)
+    procs = _procs(swf, rules)
+    kept = _kept(swf, rules, procs, notes)
+    if not kept.any():
+        raise TraceError(swf.path, expected=f"none of its {len(kept)} jobs ran; nothing is left.")
+    table, procs = swf.table[kept], procs[kept]
+    max_procs = _machine_size(swf, rules, notes)
+    notes += _notes_about_width(swf, rules, kept, procs, max_procs)
+    requested_s = table[:, REQUESTED_TIME].copy()
+    missing = requested_s <= 0
+    requested_s[missing] = table[missing, RUNTIME]
+    notes += _notes_about_jobs(table, requested_s, missing, rules)
+    first_submit_s = float(table[:, SUBMIT].min())
+    epoch_s = _header_number(swf, "UnixStartTime", notes)
+    return Workload.from_arrays(
+        submit_s=table[:, SUBMIT],
+        runtime_s=table[:, RUNTIME],
+        procs=procs,
+        requested_s=requested_s,
+        logged_wait_s=np.where(table[:, WAIT] < 0, np.nan, table[:, WAIT]),
+        job_id=ids[kept],
+        user=table[:, USER],
+        group=table[:, GROUP],
+        queue=table[:, QUEUE],
+        partition=table[:, PARTITION],
+        status=table[:, STATUS],
+        name=_name(swf.path),
+        max_procs=max_procs,
+        start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
+        notes=notes,
+        requested_is_runtime=bool(missing.any()),
+        unsorted="sort",
+    )
+
+
+def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
+    """Write a workload as SWF 2.2, compressed if the name ends in ``.gz``.
+
+    Unknown values are -1. If every request is the run time (clairvoyant), requests are written
+    as unknown, so that reading flags them again. Columns survive the round trip when run times of
+    0 are read with ``never_ran='keep_zero'``; notes do not travel.
+    """
+    target = Path(path)
+    data = ("\n".join(_swf_lines(workload)) + "\n").encode()
+    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+
+
+def _swf_lines(workload: Workload) -> Iterator[str]:
+    yield "; Version: 2.2"
+    yield f"; Note: {' '.join(workload.name.split())}"
+    yield f"; MaxJobs: {workload.n_jobs}"
+    yield f"; MaxRecords: {workload.n_jobs}"
+    if workload.start_unix_s is not None:
+        yield f"; UnixStartTime: {_short(workload.start_unix_s)}"
+    if workload.max_procs is not None:
+        yield f"; MaxProcs: {workload.max_procs}"
+    clairvoyant = workload.requested_is_runtime and bool(
+        (workload.requested_s == workload.runtime_s).all()
+    )
+    columns = (
+        workload.job_id,
+        workload.submit_s,
+        np.where(np.isnan(workload.logged_wait_s), -1.0, workload.logged_wait_s),
+        workload.runtime_s,
+        workload.procs,
+        np.where(clairvoyant, -1.0, workload.requested_s),
+        workload.status,
+        workload.user,
+        workload.group,
+        workload.queue,
+        workload.partition,
+    )
+    for row in zip(*(column.tolist() for column in columns), strict=True):
+        job, submit, wait, runtime, procs, asked, status, user, group, queue, part = row
+        times = f"{_short(submit)} {_short(wait)} {_short(runtime)}"
+        who = f"{status} {user} {group} -1 {queue} {part} -1 -1"
+        yield f"{job} {times} {procs} -1 -1 {procs} {_short(asked)} -1 {who}"
+
+
+def _short(seconds: float) -> str:
+    return str(int(seconds)) if seconds == int(seconds) else repr(seconds)
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".swf")
+
+
+def _notes_about_text(swf: SwfText) -> Iterator[ReadingNote]:
+    if swf.n_extra:
+        sentence = f"{swf.n_extra} rows have more than 18 fields; the others were dropped."
+        yield ReadingNote("extra_columns", swf.n_extra, sentence)
+    if swf.n_negative:
+        sentence = f"{swf.n_negative} negative numbers other than -1 were read as unknown."
+        yield ReadingNote("negative", swf.n_negative, sentence)
+
+
+def _job_ids(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> NDArray[np.float64]:
+    ids = swf.table[:, JOB]
+    _, first_row = np.unique(ids, return_index=True)
+    repeated = np.ones(len(ids), dtype=np.bool_)
+    repeated[first_row] = False
+    bad = repeated | (ids < 0)
+    if not bad.any():
+        return ids
+    if rules.duplicate_ids == "refuse":
+        expected = (
+            "job numbers must be known and unique; number all rows by their place in the file "
+            "with duplicate_ids='renumber'."
+        )
+        raise swf.error(_first(bad), JOB, expected)
+    sentence = f"{bad.sum()} job numbers were unknown or repeated; all jobs were numbered anew."
+    notes.append(ReadingNote("duplicate_ids", int(bad.sum()), sentence))
+    return np.arange(1, len(ids) + 1, dtype=np.float64)
+
+
+def _check_submit(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> None:
+    submit_s = swf.table[:, SUBMIT]
+    if (submit_s < 0).any():
+        raise swf.error(_first(submit_s < 0), SUBMIT, "a job needs a submit time of 0 or more.")
+    back = np.concatenate([[False], np.diff(submit_s) < 0])
+    if not back.any():
+        return
+    if rules.unsorted == "refuse":
+        row = _first(back)
+        expected = (
+            f"the line before has {submit_s[row - 1]:.15g}, and submit times must not step back "
+            f"(they do {back.sum()} times); sort them with unsorted='sort'."
+        )
+        raise swf.error(row, SUBMIT, expected)
+    sentence = f"submit times step back {back.sum()} times; the jobs were sorted."
+    notes.append(ReadingNote("unsorted", int(back.sum()), sentence))
+
+
+def _procs(swf: SwfText, rules: ReadingRules) -> NDArray[np.float64]:
+    requested, allocated = swf.table[:, REQUESTED_PROCS], swf.table[:, ALLOCATED]
+    if rules.procs == "requested_else_allocated":
+        return np.where(requested > 0, requested, allocated)
+    return np.where(allocated > 0, allocated, requested)
+
+
+def _kept(
+    swf: SwfText, rules: ReadingRules, procs: NDArray[np.float64], notes: list[ReadingNote]
+) -> Rows:
+    runtime_s = swf.table[:, RUNTIME]
+    never_ran = runtime_s <= 0
+    if rules.never_ran == "keep_zero":
+        never_ran = (runtime_s < 0) | ((runtime_s == 0) & (procs <= 0))
+    if rules.never_ran == "refuse" and never_ran.any():
+        expected = "this job never ran; drop such jobs with never_ran='drop'."
+        raise swf.error(_first(never_ran), RUNTIME, expected)
+    no_procs = ~never_ran & (procs <= 0)
+    if rules.procs_missing == "refuse" and no_procs.any():
+        expected = (
+            "the job ran, so it needs 1 or more requested or allocated processors; drop such jobs "
+            "with procs_missing='drop'."
+        )
+        raise swf.error(_first(no_procs), REQUESTED_PROCS, expected)
+    no_request = ~never_ran & ~no_procs & (swf.table[:, REQUESTED_TIME] <= 0)
+    if rules.requested_missing == "refuse" and no_request.any():
+        expected = (
+            "there is no requested time; let the run time stand in for it with "
+            "requested_missing='runtime', or drop such jobs with requested_missing='drop'."
+        )
+        raise swf.error(_first(no_request), REQUESTED_TIME, expected)
+    if rules.requested_missing != "drop":
+        no_request = np.zeros(len(procs), dtype=np.bool_)
+    dropped = (
+        ("never_ran", never_ran, "jobs never ran (run time -1 or 0)"),
+        ("procs_missing", no_procs, "jobs ran on no known number of processors"),
+        ("requested_missing", no_request, "jobs have no requested time"),
+    )
+    for rule, rows, what in dropped:
+        if rows.any():
+            notes.append(ReadingNote(rule, int(rows.sum()), f"{rows.sum()} {what}; dropped."))
+    return ~(never_ran | no_procs | no_request)
+
+
+def _notes_about_jobs(
+    table: NDArray[np.float64], requested_s: NDArray[np.float64], missing: Rows, rules: ReadingRules
+) -> Iterator[ReadingNote]:
+    both = (table[:, ALLOCATED] > 0) & (table[:, REQUESTED_PROCS] > 0)
+    differ = both & (table[:, ALLOCATED] != table[:, REQUESTED_PROCS])
+    which = rules.procs.split("_", maxsplit=1)[0]
+    found = (
+        ("requested_missing", missing, "no requested time; the run time stands in (clairvoyant)"),
+        ("procs", differ, f"requested and allocated processors differ; the {which} were taken"),
+        (
+            "requested_below_runtime",
+            requested_s < table[:, RUNTIME],
+            "the run time exceeds the request; kept (the scenario's `overrun` decides)",
+        ),
+        (
+            "requested_is_long",
+            requested_s > LONG_REQUEST_S,
+            "more than a year is requested, as if there were no limit; kept",
+        ),
+    )
+    for rule, rows, what in found:
+        if rows.any():
+            yield ReadingNote(rule, int(rows.sum()), f"{rows.sum()} jobs: {what}.")
+
+
+def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> int | None:
+    size = _header_number(swf, "MaxProcs", notes)
+    if size is not None and 1 <= size <= MOST_COUNT:
+        return int(size)
+    nodes = _header_number(swf, "MaxNodes", notes) if rules.machine_size == "max_nodes" else None
+    if nodes is not None and 1 <= nodes <= MOST_COUNT:
+        sentence = f"the header has no MaxProcs; MaxNodes, {nodes:g}, is the machine's size."
+        notes.append(ReadingNote("machine_size", 1, sentence))
+        return int(nodes)
+    hint = " MaxNodes is used with machine_size='max_nodes'." if "MaxNodes" in swf.header else ""
+    sentence = f"the header has no MaxProcs; the machine's size is unknown.{hint}"
+    notes.append(ReadingNote("machine_size", 0, sentence))
+    return None
+
+
+def _notes_about_width(
+    swf: SwfText,
+    rules: ReadingRules,
+    kept: Rows,
+    procs: NDArray[np.float64],
+    max_procs: int | None,
+) -> Iterator[ReadingNote]:
+    wide = procs > (np.inf if max_procs is None else max_procs)
+    if not wide.any():
+        return
+    if rules.wider_than_machine == "refuse":
+        row = int(np.flatnonzero(kept)[_first(wide)])
+        expected = (
+            f"the job is wider than the machine (MaxProcs is {max_procs}); keep such jobs with "
+            "wider_than_machine='note'."
+        )
+        raise swf.error(row, REQUESTED_PROCS, expected)
+    sentence = f"{wide.sum()} jobs are wider than the header's MaxProcs, {max_procs}; kept."
+    yield ReadingNote("wider_than_machine", int(wide.sum()), sentence)
+
+
+def _header_number(swf: SwfText, key: str, notes: list[ReadingNote]) -> float | None:
+    """Return the number of a header key; None, with a note, if it is unclear."""
+    values = set(swf.header.get(key, ()))
+    try:
+        numbers = {float(value) for value in values}
+    except ValueError:
+        numbers = set()
+    if not values or numbers == {-1.0}:
+        return None
+    if len(numbers) == 1 and 0 <= min(numbers) < float(MOST_COUNT):
+        return numbers.pop()
+    shown = ", ".join(sorted(repr(value) for value in values))
+    sentence = f"the header's {key} is unclear ({shown}); taken as unknown."
+    notes.append(ReadingNote("header", 1, sentence))
+    return None
+
+
+def _first(rows: Rows) -> int:
+    return int(np.flatnonzero(rows)[0])

@@ -1,0 +1,99 @@
+"""Durations in and out: texts become seconds at the left edge, seconds become texts at the right.
+
+Inside, every time is a float64 number of seconds and its name ends in ``_s``.
+"""
+
+import math
+import re
+
+from sim.errors import DurationError
+
+SECONDS_PER: dict[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_ALIASES = {
+    "sec": "s",
+    "min": "m",
+    "hour": "h",
+    "hours": "h",
+    "day": "d",
+    "days": "d",
+    "week": "w",
+    "mins": "m",
+    "secs": "s",
+}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d*)?))?")
+_ALLOWED = "write a number of seconds, parts such as '90m', '3h', '2d' or '1h 30m', or h:mm:ss"
+
+
+def parse_duration(value: str | float) -> float:
+    """Read a duration.
+
+    Args:
+        value: seconds as a number, or a text: ``"90"``, ``"90m"``, ``"1h 30m"``, ``"2d"``,
+            ``"1:30:00"`` (h:mm:ss), ``"1:30"`` (h:mm) or Slurm's ``"2-12:00:00"`` (d-h:mm:ss).
+
+    Returns:
+        Seconds, finite and at least 0.
+
+    Raises:
+        DurationError: anything else.
+
+    >>> parse_duration("1h 30m"), parse_duration("1:30:00"), parse_duration(90)
+    (5400.0, 5400.0, 90.0)
+    """
+    if isinstance(value, str):
+        return _parse_text(value)
+    if isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        raise DurationError(f"{value!r} is not a duration; {_ALLOWED}.")
+    return float(value)
+
+
+def _parse_text(text: str) -> float:
+    cleaned = text.strip().lower()
+    clock = _CLOCK.fullmatch(cleaned)
+    if clock is not None:
+        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+    position, total_s = 0, 0.0
+    while position < len(cleaned):
+        part = _PART.match(cleaned, position)
+        unit = _unit_of(part, alone=part is not None and part.end() - position == len(cleaned))
+        if part is None or unit is None:
+            position = -1
+            break
+        total_s += float(part.group(1)) * SECONDS_PER[unit]
+        position = part.end()
+    if position <= 0 or not math.isfinite(total_s):
+        raise DurationError(f"{text!r} is not a duration; {_ALLOWED}.")
+    return total_s
+
+
+def _unit_of(part: re.Match[str] | None, *, alone: bool) -> str | None:
+    """Return the unit of a part; a bare number means seconds only when it stands alone."""
+    if part is None:
+        return None
+    unit = part.group(2) or ("s" if alone else "")
+    unit = _ALIASES.get(unit, unit)
+    return unit if unit in SECONDS_PER else None
+
+
+def format_duration(seconds: float | None) -> str:
+    """Write a duration for people, with two units at most.
+
+    >>> format_duration(7500), format_duration(90), format_duration(0.25), format_duration(None)
+    ('2 h 05 min', '1 min 30 s', '0.25 s', 'unknown')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return "unlimited" if seconds == math.inf else "unknown"
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest_s = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min" + (f" {rest_s:02d} s" if rest_s else "")
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days} d {hours:02d} h"

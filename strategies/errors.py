@@ -1,0 +1,66 @@
+"""Errors of the strategies package: one sentence that says what, where and what is allowed.
+
+StrategyError
+├── SpaceError                a space, parameter or edit that cannot be
+│   ├── UnknownParameterError a name that is no parameter of the space
+│   ├── UnknownLevelError     a value that is no level of its parameter
+│   ├── NotAllowedError       a configuration that is closed or excluded
+│   └── ExclusionError        a condition that cannot be read or evaluated
+├── ObservationError          a result that cannot be learnt from
+├── OptionError               an option of a strategy, or a number of suggestions
+├── UnknownStrategyError      a name that is no strategy
+└── TableError                a measured table that cannot be read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class StrategyError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class SpaceError(StrategyError):
+    """A parameter space, or an edit of one, that cannot be."""
+
+
+class UnknownParameterError(SpaceError):
+    """A name that is no parameter of the space."""
+
+
+class UnknownLevelError(SpaceError):
+    """A value that is no level of its parameter."""
+
+
+class NotAllowedError(SpaceError):
+    """A configuration with a closed level, or one that an exclusion forbids."""
+
+
+class ExclusionError(SpaceError):
+    """A condition that cannot be read, or cannot be evaluated for a configuration."""
+
+
+class ObservationError(StrategyError):
+    """A result that strategies cannot learn from."""
+
+
+class OptionError(StrategyError):
+    """An option of a strategy that does not exist or is out of bounds."""
+
+
+class UnknownStrategyError(StrategyError):
+    """A name that is no registered strategy."""
+
+
+class TableError(StrategyError):
+    """A measured table that cannot be read; names file, line, field and value."""
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'? Known: x, y." for the end of an unknown-name sentence."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    guess = f"; did you mean '{close[0]}'?" if close else ";"
+    return f"{guess} Known: {', '.join(names) if names else 'none'}."

@@ -1,0 +1,168 @@
+"""Registered strategies: an explicit tuple, then the entry points of third parties.
+
+A third party registers by an entry point of group ``copperline.strategies`` whose name is the
+strategy's and whose object is a `StrategyEntry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeAlias
+
+from strategies.base import Strategy
+from strategies.errors import OptionError, StrategyError, UnknownStrategyError, hint
+from strategies.grasp import DEFAULT_BETA, DEFAULT_NEIGHBOURS, Grasp
+from strategies.random_search import RandomSearch
+
+ENTRY_POINT_GROUP = "copperline.strategies"
+
+OptionValue: TypeAlias = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a strategy.
+
+    Args:
+        name: its keyword.
+        type: int, float, bool or str; an int is accepted where a float is expected.
+        default: value when not given.
+        low: least value, None for no bound.
+        high: greatest value, None for no bound.
+        summary: one line for people.
+    """
+
+    name: str
+    type: type[int] | type[float] | type[bool] | type[str]
+    default: OptionValue
+    low: float | None = None
+    high: float | None = None
+    summary: str = ""
+
+    def check(self, strategy: str, value: OptionValue) -> OptionValue:
+        """Return the value in the option's type; raise `OptionError` if it does not fit."""
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        fits = type(value) is self.type
+        if fits and isinstance(value, int | float):
+            above = self.low is None or value >= self.low
+            fits = above and (self.high is None or value <= self.high)
+        if not fits:
+            raise OptionError(
+                f"option '{self.name}' of strategy '{strategy}' is {value!r}; it must be "
+                f"{self.domain}."
+            )
+        return value
+
+    @property
+    def domain(self) -> str:
+        """What is allowed, such as "a float from 0 to 1"."""
+        noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+        low = "" if self.low is None else f" from {self.low:g}"
+        high = "" if self.high is None else f" to {self.high:g}"
+        return f"{noun[self.type]}{low}{high or (' on' if low else '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyEntry:
+    """A registered strategy: name, one line for people, options, and how to make it."""
+
+    name: str
+    summary: str
+    factory: Callable[..., Strategy]
+    options: tuple[Option, ...] = ()
+
+    def build(self, **options: OptionValue) -> Strategy:
+        """Make the strategy, with defaults for options that are not given.
+
+        Raises `OptionError` for an unknown option or a value out of bounds.
+        """
+        known = {option.name: option for option in self.options}
+        for name in options:
+            if name not in known:
+                raise OptionError(
+                    f"strategy '{self.name}' has no option '{name}'{hint(name, known)}"
+                )
+        values = {
+            name: option.check(self.name, options.get(name, option.default))
+            for name, option in known.items()
+        }
+        return self.factory(**values)
+
+
+STRATEGIES: tuple[StrategyEntry, ...] = (
+    StrategyEntry(
+        "grasp",
+        "The Copper paper's default: greedy randomised constructions from main effects, with "
+        "their neighbours.",
+        Grasp,
+        (
+            Option(
+                "beta", float, DEFAULT_BETA, 0.0, 1.0,
+                "greediness: 0 takes any level, 1 only the best seen and untried ones",
+            ),
+            Option(
+                "neighbours", int, DEFAULT_NEIGHBOURS, 0.0, None,
+                "neighbours suggested with every construction",
+            ),
+        ),
+    ),
+    StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch),
+)  # fmt: skip
+
+
+def strategy_entry(name: str) -> StrategyEntry:
+    """Return a registered strategy by name, built in or of a third party.
+
+    Raises `UnknownStrategyError` with the nearest match, `StrategyError` if two third parties
+    (or one and a built-in strategy) claim the same name or an entry point does not load.
+    """
+    built_in = {entry.name: entry for entry in STRATEGIES}
+    third_party = _third_party(built_in)
+    if name in built_in:
+        return built_in[name]
+    if name in third_party:
+        return _load(third_party[name])
+    raise UnknownStrategyError(f"no strategy '{name}'{hint(str(name), [*built_in, *third_party])}")
+
+
+def strategy_names() -> tuple[str, ...]:
+    """Return the names of all strategies, built-in ones first."""
+    built_in = [entry.name for entry in STRATEGIES]
+    return (*built_in, *sorted(_third_party(built_in)))
+
+
+def make_strategy(name: str, **options: OptionValue) -> Strategy:
+    """Make a strategy by name; see `strategy_entry` and `StrategyEntry.build` for errors."""
+    return strategy_entry(name).build(**options)
+
+
+def _third_party(built_in: Iterable[str]) -> dict[str, EntryPoint]:
+    """Return third-party entry points by name, not loaded yet."""
+    points: dict[str, EntryPoint] = {}
+    names = set(built_in)
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        if point.name in names:
+            raise StrategyError(
+                f"the strategy '{point.name}' is registered twice (again by '{point.value}'); "
+                "names must be distinct, uninstall one of them."
+            )
+        names.add(point.name)
+        points[point.name] = point
+    return points
+
+
+def _load(point: EntryPoint) -> StrategyEntry:
+    try:
+        entry = point.load()
+    except Exception as error:  # a third party's import may fail in any way
+        raise StrategyError(
+            f"the strategy '{point.name}' of '{point.value}' does not load: {error}."
+        ) from error
+    if not isinstance(entry, StrategyEntry) or entry.name != point.name:
+        raise StrategyError(
+            f"the entry point '{point.name}' of '{point.value}' is no StrategyEntry of that name."
+        )
+    return entry

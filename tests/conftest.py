@@ -1,0 +1,66 @@
+"""What every test may ask for, and how a missing part of the machine is said.
+
+A test that needs something that this machine may lack asks for a fixture below. Without it the
+test skips and says why; with that word in the environment variable COPPERLINE_REQUIRE (a comma
+list such as ``browser,shared``) the same absence is a failure.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("dev", deadline=None, max_examples=50, print_blob=True)
+settings.register_profile(
+    "ci",
+    deadline=None,
+    max_examples=150,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def _absent(part: str, reason: str) -> None:
+    required = {word.strip() for word in os.environ.get("COPPERLINE_REQUIRE", "").split(",")}
+    if part in required:
+        pytest.fail(f"COPPERLINE_REQUIRE names '{part}', but {reason}", pytrace=False)
+    pytest.skip(f"{part}: {reason}")
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real logs and measured tables that lies beside the checkout."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        _absent("shared", "the folder of real logs, ../shared/data, is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a real Chromium."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        _absent("browser", "no chromium on the PATH (Debian: apt-get install chromium)")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests out of the user's own experiments."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COPPERLINE_STORE", str(tmp_path_factory.mktemp("store") / "experiments.db"))
+        yield
