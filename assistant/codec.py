@@ -39,7 +39,7 @@ def decode_event(text: str) -> Event:
     try:
         body = json.loads(text)
         name, version = body.pop("type"), body.pop("v")
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CodecError(f"not an event: {text[:60]!r}") from error
     if name not in _TYPES or version != VERSION:
         raise CodecError(

@@ -17,7 +17,8 @@ from assistant.applications import Lookup, Scheduling, Today
 from assistant.errors import SettingsError
 from assistant.objective import Constraint, Objective, Rmse, Value, WeightedSum, Wrapper
 from assistant.ports import Application
-from sim import ReadingRules, default_workload, load_workload
+from sim import default_workload, load_workload
+from sim.traces.rules import rules_from_texts
 from sim.units import parse_duration
 from strategies import Exclusion, Level, ParameterSpace
 
@@ -196,7 +197,7 @@ def _application(settings: SweepSettings) -> Application:
             raise SettingsError("'first' and 'reading' are about a log; name it with log")
         workload = default_workload(settings.seed)
     else:
-        rules = _reading_rules(chosen.reading)
+        rules = rules_from_texts(chosen.reading)
         workload = load_workload(Path(chosen.log), rules=rules, first=chosen.first)
     return Scheduling(
         workload,
@@ -208,14 +209,6 @@ def _application(settings: SweepSettings) -> Application:
         too_wide=chosen.too_wide,
         overrun=chosen.overrun,
     )
-
-
-def _reading_rules(chosen: Mapping[str, str]) -> ReadingRules:
-    known = list(ReadingRules.__dataclass_fields__)
-    for rule in chosen:
-        if rule not in known:
-            raise SettingsError(f"no reading rule '{rule}'{_hint(rule, known)}")
-    return ReadingRules(**chosen)  # type: ignore[arg-type]  # the class checks the values
 
 
 def _objective(chosen: ObjectiveSettings | None, default: Objective) -> Objective:

@@ -27,7 +27,7 @@ from strategies.exclusion import Exclusion
 from strategies.grasp import Grasp
 from strategies.knowledge import Knowledge, is_exhausted
 from strategies.measured_table import MeasuredTable, Measurement
-from strategies.observation import Failure, Observation, Running, best, rank_key, responses
+from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
 from strategies.random_search import RandomSearch
 from strategies.registry import (
@@ -69,7 +69,6 @@ __all__ = [
     "Parameter",
     "ParameterSpace",
     "RandomSearch",
-    "Running",
     "SpaceError",
     "Strategy",
     "StrategyEntry",

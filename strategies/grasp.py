@@ -10,6 +10,9 @@ paper is silent on four points; the choices here are:
 - Before the first observation there is no model, so the first suggestions are drawn at random,
   as `initialEvaluation()` of its Figure 3 allows.
 
+Main effects of its own greedy sample are a weak guide where parameters interact: with 60 runs in
+batches of 5 (20 seeds, mean of the best) it beat random search on 2 of 6 measured tables.
+
 References: Silva, Netto et al., Copper (sections 2.2 and 3.1, Algorithms 1-3); Feo & Resende
 1995 for GRASP itself.
 """

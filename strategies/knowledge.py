@@ -8,7 +8,7 @@ from functools import cached_property
 from strategies.configuration import Configuration
 from strategies.design import DesignModel
 from strategies.errors import ObservationError
-from strategies.observation import Failure, Observation, Running
+from strategies.observation import Failure, Observation
 from strategies.space import ParameterSpace
 
 
@@ -21,7 +21,7 @@ class Knowledge:
         observations: completed runs, oldest first.
         failures: runs without a result.
         pending: configurations that wait for a run.
-        running: runs that go on, with their starts.
+        running: configurations of the runs that go on.
     Raises `ObservationError` if a configuration is of another lineage than the space.
 
     Not slotted: `taken` and `model` are cached on first use.
@@ -31,7 +31,7 @@ class Knowledge:
     observations: tuple[Observation, ...] = ()
     failures: tuple[Failure, ...] = ()
     pending: frozenset[Configuration] = frozenset()
-    running: tuple[Running, ...] = ()
+    running: tuple[Configuration, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observations", tuple(self.observations))
@@ -50,8 +50,7 @@ class Knowledge:
         """Every configuration observed, failed, pending or running; none is proposed again."""
         observed = (observation.configuration for observation in self.observations)
         failed = (failure.configuration for failure in self.failures)
-        running = (run.configuration for run in self.running)
-        return self.pending.union(running, observed, failed)
+        return self.pending.union(self.running, observed, failed)
 
     @cached_property
     def model(self) -> DesignModel:

@@ -72,14 +72,6 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A run that goes on, with its start in seconds on the experiment's clock."""
-
-    configuration: Configuration
-    start_s: float
-
-
 def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
     """Return the responses strategies learn from, float64 [n], greater is better.
 

@@ -227,7 +227,11 @@ class Parameter:
         if isinstance(value, float) and not math.isfinite(value):
             return ""
         numbers = [n for n in self.levels if isinstance(n, int | float)]
-        return f" (nearest: {show(min(numbers, key=lambda n: abs(n - value)))})"
+        try:
+            nearest = min(numbers, key=lambda n: abs(n - value))
+        except OverflowError:  # a whole number beyond every float
+            return ""
+        return f" (nearest: {show(nearest)})"
 
     def _identity(self) -> tuple[object, ...]:
         return (self.name, self.family, self.levels, self.kind, self.unit, self.description)
@@ -246,7 +250,7 @@ def _check_name(name: str) -> None:
     if (
         not str(name).isidentifier()
         or keyword.iskeyword(name)
-        or unicodedata.normalize("NFKC", name) != name
+        or unicodedata.normalize("NFKC", str(name)) != name
     ):
         raise SpaceError(
             f"a parameter is named {name!r}; a name starts with a letter or underscore, goes on "

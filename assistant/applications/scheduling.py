@@ -10,6 +10,8 @@ be parameters too.
 This is the only place where a configuration becomes a simulated scenario.
 """
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -133,10 +135,8 @@ class Scheduling:
         requested_s, procs = self.workload.requested_s, self.workload.procs
         return {
             SMALL_PROCS: tuple(splits.tolist()),
-            SMALL_MAX_REQUESTED: _ladder(
-                max(60.0, float(requested_s.min())), float(requested_s.max()), N_TIMES, 60
-            ),
-            SMALL_MAX_PROCS: _ladder(float(procs.min()), float(procs.max()), N_WIDTHS, 1),
+            SMALL_MAX_REQUESTED: _times(float(requested_s.min()), float(requested_s.max())),
+            SMALL_MAX_PROCS: _widths(int(procs.min()), int(procs.max())),
         }
 
     @cached_property
@@ -274,20 +274,44 @@ def _computed_names() -> tuple[str, ...]:
     return (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS)
 
 
-def _ladder(low: float, high: float, count: int, step: int) -> tuple[Level, ...]:
-    """Return up to ``count`` distinct levels from low to high, evenly on a log scale.
+_ROUND_TIMES_S = tuple(
+    size * count
+    for size, counts in (
+        (60, (1, 2, 5, 10, 15, 20, 30, 45)),
+        (3_600, (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)),
+        (86_400, (1, 1.5, 2, 3, 4, 5, 7, 10, 14, 21, 30, 60, 120, 365)),
+    )
+    for count in counts
+)
 
-    The levels are multiples of ``step``; the last one admits everything up to ``high``. Where
-    rounding makes levels meet, the gaps are filled with the nearest unused multiples.
+
+def _times(least_s: float, most_s: float) -> tuple[Level, ...]:
+    """Return up to 20 round durations from the shortest request to one that admits the longest."""
+    inside = [int(t) for t in _ROUND_TIMES_S if least_s <= t < most_s]
+    last = next((int(t) for t in _ROUND_TIMES_S if t >= most_s), int(-(-most_s // 60)) * 60)
+    if len(inside) > N_TIMES - 1:
+        picked = np.linspace(0, len(inside) - 1, N_TIMES - 1).round().astype(int)
+        inside = [inside[i] for i in picked]
+    return _filled([*inside, last], N_TIMES, step=60)
+
+
+def _widths(least: int, most: int) -> tuple[Level, ...]:
+    """Return up to 20 numbers of processors, evenly on a log scale, the last the widest job's."""
+    raw = np.unique(np.geomspace(least, most, N_WIDTHS).round().astype(int)).tolist()
+    return _filled(raw, N_WIDTHS, step=1)
+
+
+def _filled(levels: list[int], count: int, step: int) -> tuple[Level, ...]:
+    """Add multiples of ``step`` in the widest gaps (by ratio) until there are ``count`` levels.
+
+    Fewer come back only if there is no room between the first and the last.
     """
-    first, last = max(1, int(low // step)), max(1, int(-(-high // step)))
-    if last - first + 1 <= count:
-        return tuple(step * k for k in range(first, last + 1))
-    raw = np.unique(np.geomspace(first, last, count).round().astype(int)).tolist()
-    taken = set(raw)
-    candidate = first
-    while len(taken) < count:
-        if candidate not in taken:
-            taken.add(candidate)
-        candidate += 1
-    return tuple(step * k for k in sorted(taken))
+    chosen = sorted(set(levels))
+    while len(chosen) < count:
+        gaps = [(b / a, a, b) for a, b in itertools.pairwise(chosen) if b - a >= 2 * step]
+        if not gaps:
+            break
+        _, low, high = max(gaps)
+        middle = round(math.sqrt(low * high) / step) * step
+        chosen = sorted({*chosen, min(max(middle, low + step), high - step)})
+    return tuple(chosen)

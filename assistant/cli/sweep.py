@@ -26,7 +26,10 @@ from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.sla import Sla
 from assistant.store import SqliteStore
 
-DEMO: dict[str, Any] = {"name": "demo", "runs": 40, "application": {"kind": "scheduling"}}
+DEMO: dict[str, Any] = {
+    "name": "demo",
+    "application": {"kind": "scheduling", "levels": {"order": ["fcfs", "sjf"]}},
+}
 
 Report = Annotated[
     Path | None,
@@ -36,15 +39,15 @@ Report = Annotated[
 
 def demo(
     runs: Annotated[int, typer.Option(help="Budget of runs.")] = 40,
-    seed: Annotated[int, typer.Option(help="Of the workload and of every choice.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the workload and of every choice.")] = 3,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Steer the built-in example: a generated job log on a cluster of 160 processors.
+    """Steer the built-in example: a generated job log on a cluster of 128 processors.
 
-    Which part of the cluster should be kept for small jobs, and which jobs are small? 8,800
-    combinations; the demo tries a few dozen of them in the embedded simulator.
+    Which part of the cluster should be kept for small jobs, which jobs are small, and in which
+    order should jobs wait? Thousands of combinations; the demo tries a few dozen of them.
     """
     tables = {**DEMO, "runs": runs, "seed": seed}
     target = report or Path("copperline-out") / "demo.html"

@@ -16,7 +16,6 @@ from sim import (
     ClusterSpec,
     Metrics,
     Partition,
-    ReadingRules,
     Scenario,
     SimulationResult,
     Workload,
@@ -27,6 +26,7 @@ from sim import simulate as run_simulation
 from sim.kernel.jit import compile_needed
 from sim.model.describe import describe as describe_workload
 from sim.model.result import JobState
+from sim.traces.rules import rules_from_texts
 from sim.units import parse_duration
 
 Log = Annotated[Path, typer.Argument(help="A job log in SWF, also gzipped.", show_default=False)]
@@ -40,16 +40,13 @@ Reading = Annotated[
 
 
 def _load(log: Path, first: int | None, reading: list[str] | None) -> Workload:
-    rules = {}
+    chosen = {}
     for text in reading or []:
         rule, equals, choice = text.partition("=")
         if not equals:
             raise SettingsError(f"--reading '{text}' is not of the form unsorted=sort")
-        if rule not in ReadingRules.__dataclass_fields__:
-            known = ", ".join(ReadingRules.__dataclass_fields__)
-            raise SettingsError(f"no reading rule '{rule}'. Known: {known}.")
-        rules[rule] = choice
-    return load_workload(log, rules=ReadingRules(**rules), first=first)  # type: ignore[arg-type]
+        chosen[rule.strip()] = choice.strip()
+    return load_workload(log, rules=rules_from_texts(chosen), first=first)
 
 
 def describe(

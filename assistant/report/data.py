@@ -10,7 +10,7 @@ from assistant.ports import Fact
 from assistant.report.answer import Answer, answer
 from assistant.report.words import level, number, quantity, unit_of
 from assistant.run import Run, RunState
-from strategies import Level
+from strategies import DesignModel, Level, Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +213,22 @@ def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
 
 
 def _effects(experiment: Experiment) -> tuple[ParameterEffect, ...]:
-    """Return mean values per level, parameters with the widest range first."""
-    knowledge = experiment.knowledge
-    if not knowledge.observations:
+    """Return mean measured values per level, parameters with the widest range first.
+
+    These are means of what was measured, whether or not a run met the constraints; strategies
+    learn from responses, in which a violation counts.
+    """
+    space, value_of = experiment.opened.space, experiment.opened.objective.value_of
+    measured = [
+        Observation(run.configuration, run.outcome.quality)
+        for run in experiment.runs
+        if run.outcome is not None
+    ]
+    if not measured:
         return ()
-    model, value_of = knowledge.model, experiment.opened.objective.value_of
+    model = DesignModel.fit(space, measured)
     effects = []
-    for parameter in knowledge.space.parameters:
+    for parameter in space.parameters:
         means = []
         for level_id in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__):
             quality = model.quality(parameter.name, level_id)

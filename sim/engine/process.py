@@ -113,8 +113,9 @@ class Monitor:
         self._wake = Event(calendar)
 
     def wake(self) -> None:
-        """Look at the pool at the end of this instant."""
-        self.calendar.at_end_of_instant(self._wake, WATCHES)
+        """Look at the pool at the end of this instant, once however often it is asked."""
+        if not self._wake.triggered:
+            self.calendar.at_end_of_instant(self._wake, WATCHES)
 
     def run(self) -> Steps:
         """Record the state whenever woken; of several looks at one time the last counts."""

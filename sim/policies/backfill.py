@@ -12,7 +12,6 @@ from sim.errors import UnknownNameError
 from sim.kernel.jit import compile_needed, jit
 from sim.kernel.pool import Pool, compact, start
 
-
 __all__ = ["BACKFILLS", "Backfill", "backfill_named", "compile_needed"]
 
 

@@ -133,7 +133,7 @@ def processors(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> ND
     exponent = low + place * (high - low)
     power_of_two = kind <= p.serial_prob + p.pow2_prob
     exponent = np.where(power_of_two, np.floor(exponent + 0.5), exponent)
-    drawn = np.floor(2.0**exponent + 0.5)
+    drawn: NDArray[np.float64] = np.floor(2.0**exponent + 0.5)
     chosen: NDArray[np.float64] = np.where(kind <= p.serial_prob, 1.0, drawn)
     return chosen
 
@@ -144,7 +144,8 @@ def run_times(
     """Draw run times in whole seconds, given processors: float64 [n_jobs]."""
     share = np.clip(p.pa * procs + p.pb, 0.0, 1.0)
     drawn = np.array([_log_runtime(p, float(one), rng) for one in share])
-    return np.floor(np.exp(drawn))
+    seconds: NDArray[np.float64] = np.floor(np.exp(drawn))
+    return seconds
 
 
 def _log_runtime(p: LublinParameters, share: float, rng: np.random.Generator) -> float:

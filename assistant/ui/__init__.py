@@ -1,0 +1,1 @@
+"""Pages of the browser UI. They show values and return intents; they decide nothing."""

@@ -1,0 +1,50 @@
+"""Small real applications for tests: pure functions of the values, quick, with known answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assistant import Fact, Measure, Objective, Value
+from assistant.errors import RunError
+from strategies import Level, Parameter, ParameterSpace
+
+SPACE = ParameterSpace(
+    (
+        Parameter("x", (0, 1, 2, 3)),
+        Parameter("y", (0, 1, 2)),
+        Parameter("mode", ("plain", "odd")),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Bowl:
+    """(x - 2)^2 + y + 1, plus 10 in mode ``odd``: the best is x=2, y=0, plain, with 1."""
+
+    baseline: Mapping[str, Level] | None = None
+    fail_at_x: int | None = None
+
+    name = "bowl"
+    space = SPACE
+    objective = Objective(Value("height"), "minimise")
+    facts = (Fact("Bowl", "a known function"),)
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        x, y = int(values["x"]), int(values["y"])
+        if x == self.fail_at_x:
+            raise RunError(f"x = {x} does not work")
+        height = (x - 2) ** 2 + y + 1 + (10 if values["mode"] == "odd" else 0)
+        return {"height": float(height), "series": (1.0, float(x)), "unknown": float("nan")}
+
+
+TODAY: Mapping[str, Level] = {"x": 0, "y": 2, "mode": "plain"}
+
+
+class TickingClock:
+    """A clock that advances by one second a look."""
+
+    def __init__(self) -> None:
+        self._now_s = 1_000_000.0
+
+    def now_s(self) -> float:
+        self._now_s += 1.0
+        return self._now_s

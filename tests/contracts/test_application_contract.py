@@ -1,0 +1,50 @@
+"""Every registered application: a stable space, repeatable runs, failures and no crashes."""
+
+import pickle
+
+import pytest
+
+from assistant.applications import APPLICATIONS, ApplicationEntry
+from assistant.errors import RunError
+from assistant.executors.attempt import attempt
+from assistant.ports import Application, Work
+
+every_application = pytest.mark.parametrize("entry", APPLICATIONS, ids=lambda entry: entry.name)
+
+
+@every_application
+def test_it_is_what_it_says(entry: ApplicationEntry) -> None:
+    application = entry.example()
+    assert isinstance(application, Application)
+    assert application.name == entry.name
+    assert application.space.lineage == entry.example().space.lineage
+    assert application.facts
+
+
+@every_application
+def test_a_run_is_a_function_of_values_and_seed(entry: ApplicationEntry) -> None:
+    application, again = entry.example(), pickle.loads(pickle.dumps(entry.example()))
+    measured = 0
+    for configuration in list(application.space.configurations())[:5]:
+        work = Work(1, application.space.values(configuration), seed=7)
+        first, second = attempt(application, work), attempt(again, work)
+        assert (first.measures, first.failure) == (second.measures, second.failure)
+        if first.measures is not None:
+            application.objective.assess(first.measures)
+            measured += 1
+    assert measured
+
+
+@every_application
+def test_today_is_a_point_of_the_space(entry: ApplicationEntry) -> None:
+    application = entry.example()
+    if application.baseline is None:
+        return
+    application.space.check(application.space.from_values(application.baseline))
+    assert application.evaluate(application.baseline, 0)
+
+
+def test_a_missing_combination_of_a_table_is_a_failed_run() -> None:
+    lookup = next(e for e in APPLICATIONS if e.name == "lookup").example()
+    with pytest.raises(RunError, match="not in the table"):
+        lookup.evaluate({"size": 2, "mode": "b"}, 0)

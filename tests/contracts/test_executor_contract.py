@@ -1,0 +1,94 @@
+"""Every executor gives the same results as the serial one, and survives failing runs."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from assistant import Measure, RunState, Sla, open_session
+from assistant.executors import EXECUTORS, ExecutorEntry, make_executor
+from assistant.errors import SettingsError
+from assistant.ports import Work
+from assistant.store import MemoryStore
+from strategies import Level
+from tests.assistant.examples import Bowl, TickingClock
+
+every_executor = pytest.mark.parametrize("entry", EXECUTORS, ids=lambda entry: entry.name)
+
+
+@dataclass(frozen=True)
+class Dying(Bowl):
+    """Its process dies at x = 3, as if killed or out of memory; breaks at x = 1."""
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        if values["x"] == 3:
+            os._exit(9)
+        if values["x"] == 1:
+            return {"height": 1 / int(values["y"])}
+        return super().evaluate(values, seed)
+
+
+@every_executor
+def test_results_equal_those_of_the_serial_executor(entry: ExecutorEntry) -> None:
+    def outcomes(chosen: ExecutorEntry) -> dict[object, object]:
+        bowl = Bowl(fail_at_x=1)
+        session = open_session(bowl, store=MemoryStore(), sla=Sla(24), clock=TickingClock())
+        with chosen.build(bowl, 2) as executor:
+            session.submit(session.suggest(24))
+            session.run_queued(executor)
+        return {r.configuration: (r.outcome, r.failure) for r in session.experiment.runs}
+
+    assert outcomes(entry) == outcomes(EXECUTORS[0])
+
+
+@every_executor
+def test_numbers_that_are_not_finite_are_unknown(entry: ExecutorEntry) -> None:
+    with entry.build(Bowl(), 1) as executor:
+        executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        (completion,) = executor.collect()
+    assert completion.measures is not None
+    assert completion.measures["unknown"] is None
+    assert completion.measures["series"] == (1.0, 0.0)
+    assert completion.duration_s >= 0.0
+
+
+@every_executor
+def test_an_exception_is_a_failed_run_with_its_words(entry: ExecutorEntry) -> None:
+    with entry.build(Dying(), 1) as executor:
+        executor.submit(Work(1, {"x": 1, "y": 0, "mode": "plain"}, seed=1))
+        (completion,) = executor.collect()
+    assert completion.measures is None
+    assert "ZeroDivisionError" in (completion.failure or "")
+
+
+@every_executor
+def test_nothing_under_way_gives_nothing_and_cancel_forgets(entry: ExecutorEntry) -> None:
+    with entry.build(Bowl(), 1) as executor:
+        assert executor.collect() == ()
+        executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        executor.cancel()
+        assert executor.collect() == ()
+        executor.submit(Work(2, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        assert [c.run_id for c in executor.collect()] == [2]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on() -> None:
+    dying = Dying()
+    session = open_session(dying, store=MemoryStore(), sla=Sla(24), clock=TickingClock())
+    with make_executor(dying, 2) as executor:
+        session.submit(session.suggest(24))
+        session.run_queued(executor)
+    failed = session.experiment.runs_in(RunState.FAILED)
+    assert any("worker process died" in (run.failure or "") for run in failed)
+    completed = session.experiment.runs_in(RunState.COMPLETED)
+    assert completed
+    assert len(failed) + len(completed) == 24
+    space = dying.space
+    assert all(space.values(run.configuration)["x"] != 3 for run in completed)
+
+
+def test_no_workers_are_refused() -> None:
+    with pytest.raises(SettingsError, match="at least 1, not 0"):
+        make_executor(Bowl(), 0)

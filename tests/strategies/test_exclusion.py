@@ -1,0 +1,199 @@
+"""Exclusions against Python's own eval, and what they refuse."""
+
+import copy
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies import Exclusion, ExclusionError, Level, Parameter, ParameterSpace
+
+FAMILIES = {"x": "number", "y": "number", "order": "text", "flag": "truth"}
+WORDS = ("fcfs", "sjf", "it's")
+
+
+def arithmetic() -> st.SearchStrategy[str]:
+    constants = st.integers(0, 5).map(str) | st.sampled_from(["0.5", "2.25", "1e3"])
+    leaves = st.sampled_from(["x", "y"]) | constants
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%"]), inner).map(
+                lambda t: f"({t[0]} {t[1]} {t[2]})"
+            )
+            | inner.map(lambda t: f"-{t}")
+        ),
+        max_leaves=4,
+    )
+
+
+def comparisons() -> st.SearchStrategy[str]:
+    orders = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+    pair = st.tuples(arithmetic(), orders, arithmetic()).map(" ".join)
+    chain = st.tuples(arithmetic(), orders, arithmetic(), orders, arithmetic()).map(" ".join)
+    words = st.tuples(
+        st.just("order"), st.sampled_from(["==", "!="]), st.sampled_from(WORDS).map(repr)
+    ).map(" ".join)
+    numbers = st.lists(st.integers(-2, 3), max_size=3)
+    among = st.tuples(arithmetic(), st.sampled_from(["in", "not in"]), numbers.map(str)).map(
+        " ".join
+    )
+    texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(lambda t: f"order in {t}")
+    return pair | chain | words | among | texts | st.sampled_from(["flag", "True", "flag == False"])
+
+
+def conditions() -> st.SearchStrategy[str]:
+    return st.recursive(
+        comparisons(),
+        lambda inner: (
+            st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+                lambda t: f"({t[0]}) {t[1]} {t[2]}"
+            )
+            | inner.map(lambda t: f"not {t}" if " " not in t else f"not ({t})")
+        ),
+        max_leaves=4,
+    )
+
+
+def values() -> st.SearchStrategy[dict[str, Level]]:
+    number = st.integers(-3, 3) | st.sampled_from([0.5, -1.5, 2.25])
+    return st.fixed_dictionaries(
+        {"x": number, "y": number, "order": st.sampled_from(WORDS), "flag": st.booleans()}
+    )
+
+
+@settings(max_examples=300)
+@given(conditions(), values())
+def test_an_exclusion_means_what_python_means(text: str, given_values: dict[str, Level]) -> None:
+    exclusion = Exclusion.parse(text)
+    exclusion.check(FAMILIES)  # type: ignore[arg-type]
+    try:
+        expected = bool(eval(text, {"__builtins__": {}}, dict(given_values)))
+    except ZeroDivisionError:
+        with pytest.raises(ExclusionError, match="cannot be evaluated for"):
+            exclusion.excludes(given_values)
+    else:
+        assert exclusion.excludes(given_values) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("__import__('os').system('x')", "holds '__import__"),
+        ("x.real == 1", "holds 'x.real'"),
+        ("order[0] == 'f'", r"holds 'order\[0\]'"),
+        ("x ** 9 > 1", r"holds 'x \*\* 9'"),
+        ("x & 1 == 1", "holds 'x & 1'"),
+        ("x << 9 > 1", "holds 'x << 9'"),
+        ("(lambda: True)", "holds"),
+        ("[x for x in order] == 1", "holds"),
+        ("x if y else flag", "holds 'x if y else flag'"),
+        ("(x := 3) > 1", "holds"),
+        ("f'{x}' == 'a'", "holds"),
+        ("x is 3", "holds 'x is 3'"),
+        ("x == None", "holds 'None'"),
+        ("x == ...", "holds"),
+        ("x == 1j", "holds '1j'"),
+        ("x == 1e999", "holds '1e999'"),
+        ("x == b'a'", "holds"),
+        ("x in order", "holds 'order'"),
+        ("x in [y]", "holds 'y'"),
+        ("x in [[1]]", "holds"),
+        ("x == [1]", r"holds '\[1\]'"),
+        ("[1] == x", r"holds '\[1\]'"),
+        ("x in [1] == flag", "holds"),
+        ("{1: 2}", "holds"),
+        ("x in {1, 2}", "holds"),
+        ("~x > 1", "holds '~x'"),
+        ("x; y", "cannot be read"),
+        ("x = 3", "cannot be read"),
+        ("x ==", "cannot be read"),
+        ("import os", "cannot be read"),
+        ("(" * 240 + "x", "cannot be read"),
+        ("x + 1", "is no condition"),
+        ("-x", "is no condition"),
+        ("3", "is no condition"),
+        ("'a'", "is no condition"),
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ("x == 'a\\n'", "backslash"),
+        ("x == 1\n or y", "control character"),
+        ("x == 1 \x00", "control character"),
+        ("not " * 60 + "flag", "nested deeper than 30"),
+        ("- " * 200 + "x > 1", "nested deeper than 30"),
+        ("x == 1 or " * 60 + "flag", "characters; at most 500"),
+    ],
+)
+def test_what_is_not_on_the_whitelist_is_refused_and_named(text: str, piece: str) -> None:
+    with pytest.raises(ExclusionError, match=piece):
+        Exclusion.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x == 'a'", "'a'' is a text where a number is needed"),
+        ("order == 3", "'3' is a number where a text is needed"),
+        ("order < 'b'", "'order' is a text where a number is needed"),
+        ("flag == 1", "'1' is a number where a condition or truth value is needed"),
+        ("x", "'x' is a number where a condition"),
+        ("not order", "'order' is a text where a condition"),
+        ("flag and x", "'x' is a number where a condition"),
+        ("flag + 1 > 1", "where a number is needed"),
+        ("-flag == 1", "where a number is needed"),
+        ("order in ['a', 3]", "'3' is a number where a text is needed"),
+        ("ordr == 'a'", r"names 'ordr', which is no parameter; did you mean 'order'\?"),
+    ],
+)
+def test_a_space_refuses_conditions_that_can_never_hold(text: str, sentence: str) -> None:
+    parameters = (
+        Parameter("x", (0, 1)),
+        Parameter("order", ("a", "b")),
+        Parameter("flag", (True, False)),
+    )
+    with pytest.raises(ExclusionError, match=sentence):
+        ParameterSpace(parameters, (Exclusion(text),))
+
+
+def test_texts_are_kept_out_of_arithmetic_without_a_space_too() -> None:
+    with pytest.raises(ExclusionError, match="is a text where a number is needed"):
+        Exclusion("order * 1000000000 == x").excludes({"order": "a", "x": 1})
+    with pytest.raises(ExclusionError, match="needs a value for 'x'"):
+        Exclusion("x == 1").excludes({"y": 1})
+    with pytest.raises(ExclusionError, match="cannot be evaluated for order='a'"):
+        Exclusion("order < 3").excludes({"order": "a"})
+
+
+def test_exclusions_are_plain_values() -> None:
+    exclusion = Exclusion.parse("  x == 1 and y in [2, -3]  ")
+    assert exclusion.text == "x == 1 and y in [2, -3]"
+    assert exclusion.names == {"x", "y"}
+    assert exclusion == Exclusion("x == 1 and y in [2, -3]")
+    assert pickle.loads(pickle.dumps(exclusion)) == exclusion
+    assert copy.deepcopy(exclusion).excludes({"x": 1, "y": -3})
+    assert not exclusion.excludes({"x": 1, "y": 3})
+
+
+def test_the_papers_example() -> None:
+    exclusion = Exclusion.parse("small_procs == 0 and max_requested_s < 86400")
+    assert exclusion.excludes({"small_procs": 0, "max_requested_s": 3600})
+    assert not exclusion.excludes({"small_procs": 0, "max_requested_s": 86400})
+    assert not exclusion.excludes({"small_procs": 8, "max_requested_s": 3600})
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "y", "expected"),
+    [
+        ("1 <= x <= 2", 5, 0, False),  # the middle is compared on both sides
+        ("1 <= x <= 2", 2, 0, True),
+        ("0 < x < y < 9", 3, 2, False),
+        ("0 < x < y < 9", 3, 4, True),
+        ("x == y == 3", 3, 3, True),
+        ("x == y == 3", 4, 4, False),
+        ("not x < 2 and y > 1 or x == 0", 0, 0, True),  # not, then and, then or
+        ("7 // 2 == x and 7 % y == 1 and -x < 0", 3, 2, True),
+    ],
+)
+def test_conditions_by_hand(text: str, x: int, y: int, expected: bool) -> None:
+    assert Exclusion(text).excludes({"x": x, "y": y}) is expected
