@@ -20,7 +20,7 @@ from assistant.ports import Application
 from sim import default_workload, load_workload
 from sim.traces.rules import rules_from_texts
 from sim.units import parse_duration
-from strategies import Exclusion, Level, ParameterSpace
+from strategies import Exclusion, Level, ParameterSpace, make_strategy
 
 LevelValue = bool | int | float | str
 
@@ -180,6 +180,7 @@ def build_sweep(settings: SweepSettings) -> Sweep:
     Raises:
         AssistantError, SimError, StrategyError: the first thing that is wrong, in one sentence.
     """
+    make_strategy(settings.strategy.name, **settings.strategy.options)
     application = _application(settings)
     space = application.space
     for text in settings.exclude:

@@ -23,6 +23,8 @@ from assistant.objective import Constraint, Measure, Objective, Value
 from assistant.ports import Fact
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate, summarise
 from sim.model.metrics import max_wait_s
+from sim.policies.backfill import backfill_named
+from sim.policies.order import order_named
 from sim.units import format_duration
 from strategies import Exclusion, Level, Parameter, ParameterSpace
 
@@ -60,6 +62,7 @@ class Scheduling:
 
     Raises:
         ApplicationError: a size is unknown or too small, or a parameter cannot be built.
+        SimError: an order or a backfill that nobody registered.
     """
 
     workload: Workload
@@ -91,7 +94,11 @@ class Scheduling:
                 f"processors and the cluster has {self.cluster_procs}; name more processors "
                 "with procs, or let such jobs run narrower and longer with too_wide = 'clip'"
             )
-        self._scenario(self.baseline)  # refuse wrong orders and backfills now, not in a run
+        self._scenario(self.baseline)  # refuse what cannot be now, not in a run
+        for order in (self.today.order, *self.levels.get("order", ())):
+            order_named(str(order))
+        for backfill in (self.today.backfill, *self.levels.get("backfill", ())):
+            backfill_named(str(backfill))
 
     @cached_property
     def cluster_procs(self) -> int:

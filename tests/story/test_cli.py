@@ -1,0 +1,293 @@
+"""The command line as its users meet it: real logs and files, sentences, exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assistant.cli.main import run
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Cli:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COPPERLINE_STORE", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(list(arguments))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+TABLE = "size,mode,objective\n" + "".join(
+    f"{size},{mode},{(size - 4) ** 2 + (5 if mode == 'b' else 0)}\n"
+    for size in (1, 2, 4, 8)
+    for mode in ("a", "b", "c")
+)
+
+LOG = """; MaxProcs: 8
+1 0 -1 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1 -1
+2 10 -1 50 8 -1 -1 8 60 -1 1 1 1 -1 1 -1 -1 -1
+3 20 -1 30 2 -1 -1 2 40 -1 1 2 1 -1 1 -1 -1 -1
+4 30 -1 400 1 -1 -1 1 500 -1 1 2 1 -1 1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.swf"
+    path.write_text(LOG)
+    return path
+
+
+def test_the_demo_writes_a_report_and_says_where(cli: Cli, tmp_path: Path) -> None:
+    code, out, err = cli("demo", "--runs", "12")
+    assert code in (0, 3)
+    report = tmp_path / "copperline-out" / "demo.html"
+    assert str(report) in out
+    page = report.read_text()
+    assert "Copperline sweep report" in page
+    assert page.count("<svg") >= 2
+    assert "minimise mean_response_s" in err
+
+
+def test_a_sweep_over_a_table_finds_its_best_and_exhausts_it(cli: Cli, table: Path) -> None:
+    code, out, _ = cli("sweep", "--table", str(table), "--runs", "50", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["best"]["values"] == {"size": 4, "mode": "a"}
+    assert found["best"]["value"] == 0
+    assert found["runs"] == {"submitted": 12, "completed": 12, "failed": 0}
+    assert "exhausted" in found["finished"]
+    assert found["verdict"] == "no_today"
+
+
+def test_a_sweep_over_a_log_compares_with_today(cli: Cli, log: Path) -> None:
+    code, out, err = cli("sweep", "--log", str(log), "--too-wide", "clip", "--runs", "8",
+                         "--order", "fcfs,sjf", "--json")  # fmt: skip
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["today"]["run"] == 1
+    assert found["today"]["values"]["small_procs"] == 0
+    assert found["today"]["values"]["order"] == "fcfs"
+    # by hand: jobs 1, 3 and 4 run at once (FCFS blocks nothing but job 2 until t=430 ... EASY)
+    assert found["today"]["measures"]["n_jobs"] == 4
+    assert Path(found["report"]).exists()
+
+
+def test_the_same_seed_gives_the_same_sweep_on_one_worker_and_two(cli: Cli, table: Path) -> None:
+    def values(*more: str) -> list[object]:
+        _, out, _ = cli("sweep", "--table", str(table), "--runs", "9", "--json", *more)
+        return [json.loads(out)["best"]["values"], json.loads(out)["runs"]]
+
+    assert values("--seed", "3") == values("--seed", "3", "--workers", "2")
+
+
+def test_a_stored_experiment_is_listed_suggested_from_and_reported(
+    cli: Cli, table: Path, tmp_path: Path
+) -> None:
+    cli("sweep", "--table", str(table), "--runs", "5", "--name", "mine")
+    _, out, _ = cli("experiments", "--json")
+    stored = json.loads(out)["experiments"]
+    assert [e["name"] for e in stored] == ["mine"]
+    code, out, _ = cli("report", "latest", "--out", "again.html", "--json")
+    assert code == 0
+    assert (tmp_path / "again.html").exists()
+    code, _, err = cli("suggest", stored[0]["id"])
+    assert code == 2
+    assert "is finished" in err
+
+
+def test_suggestions_from_a_sweep_file_come_with_reasons(
+    cli: Cli, table: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "sweep.toml").write_text('[application]\nkind = "lookup"\ntable = "table.csv"\n')
+    code, out, _ = cli("suggest", "sweep.toml", "-n", "3", "--json")
+    assert code == 0
+    batch = json.loads(out)
+    assert len(batch["suggestions"]) == 3
+    assert all(s["reason"] for s in batch["suggestions"])
+
+
+def test_a_sweep_file_and_options_that_overrule_it(cli: Cli, table: Path, tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(
+        """
+name = "from a file"
+runs = 4
+exclude = ["mode == 'a'"]
+
+[application]
+table = "table.csv"
+
+[strategy]
+name = "random"
+
+[objective]
+maximise = "objective"
+
+[[run]]
+size = 8
+mode = "b"
+"""
+    )
+    code, out, err = cli("sweep", "sweep.toml", "--runs", "30", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["name"] == "from a file"
+    assert found["runs"]["submitted"] == 8
+    assert found["best"]["values"] == {"size": 8, "mode": "b"}
+    assert found["best"]["run"] == 1
+
+
+def test_own_configurations_come_first(cli: Cli, table: Path) -> None:
+    _, out, _ = cli(
+        "sweep", "--table", str(table), "--include", "size=4,mode=a", "--runs", "3", "--json"
+    )
+    assert json.loads(out)["best"]["run"] == 1
+
+
+def test_simulate_prints_what_can_be_checked_by_hand(cli: Cli, log: Path, tmp_path: Path) -> None:
+    """Job 1 holds 4 of 8 for 100 s; job 2 needs all 8; EASY lets 3 run to t=50, before t=100.
+
+    Job 4 would outlast job 2's reservation and no processor is extra, so it waits for job 2:
+    starts are 0, 100, 20, 150.
+    """
+    code, out, _ = cli("simulate", str(log), "--per-job", "jobs.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["wait"]["mean"] == (0 + 90 + 0 + 120) / 4
+    lines = (tmp_path / "jobs.csv").read_text().splitlines()
+    assert [float(line.split(",")[2]) for line in lines[1:]] == [0.0, 100.0, 20.0, 150.0]
+
+
+def test_describe_says_what_the_log_holds(cli: Cli, log: Path) -> None:
+    _, out, _ = cli("workload", "describe", str(log), "--json")
+    described = json.loads(out)
+    assert described["n_jobs"] == 4
+    assert described["max_procs"] == 8
+    code, out, _ = cli("workload", "describe", str(log))
+    assert code == 0
+    assert "4 jobs" in out
+
+
+BAD_LOGS = {
+    "empty": ("", "no job"),
+    "17 fields": ("1 0 -1 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1\n", "line 1"),
+    "NaN": (LOG.replace(" 100 ", " nan "), "line 2"),
+    "negative processors": (LOG.replace("100 4 -1 -1 4 200", "100 -4 -1 -1 -4 200"), "line 2"),
+    "unsorted": (LOG.replace("4 30 -1", "4 3 -1"), "line 5"),
+    "too wide": (LOG.replace("50 8 -1 -1 8", "50 9 -1 -1 9"), "9"),
+    "not text": ("\x00\x01\x02", "bad.swf"),
+}
+
+
+@pytest.mark.parametrize("text,words", BAD_LOGS.values(), ids=BAD_LOGS)  # noqa: PT006
+@pytest.mark.parametrize("command", [("simulate",), ("sweep", "--runs", "3", "--log")])
+def test_a_bad_log_gets_one_sentence_and_stores_nothing(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...], text: str, words: str
+) -> None:
+    (tmp_path / "bad.swf").write_text(text)
+    code, out, err = cli(*command, "bad.swf")
+    assert code == 2, out + err
+    assert words in err
+    assert err.startswith("copperline: ")
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+    assert not (tmp_path / "copperline-out").exists()
+
+
+BAD_CALLS = {
+    "unknown command": (("swep",), "swep"),
+    "unknown option": (("sweep", "--runz", "3"), "--runz"),
+    "no such log": (("sweep", "--log", "missing.swf"), "missing.swf"),
+    "unknown order": (("sweep", "--order", "fcfc"), "did you mean 'fcfs'"),
+    "unknown order among levels": (("sweep", "--order", "fcfs,sjg"), "did you mean 'sjf'"),
+    "unknown strategy": (("sweep", "--strategy", "grsp"), "did you mean 'grasp'"),
+    "beta out of bounds": (("sweep", "--beta", "1.5"), "beta"),
+    "no runs": (("sweep", "--runs", "0"), "runs"),
+    "unknown parameter": (("sweep", "--include", "smal_procs=3"), "small_procs"),
+    "value outside the space": (("sweep", "--include", "small_procs=99999"), "99999"),
+    "not name=value": (("sweep", "--include", "small_procs"), "--include"),
+    "unknown parameter of levels": (("sweep", "--levels", "smal_procs=1,2"), "small_procs"),
+    "empty levels": (("sweep", "--levels", "small_procs="), "--levels"),
+    "only a comma": (("sweep", "--levels", "small_procs=,"), "small_procs"),
+    "today not among the levels": (("sweep", "--levels", "small_procs=16,32"), "today"),
+    "dangerous exclusion": (("sweep", "--exclude", "__import__('os')"), "exclusion"),
+    "unknown name in exclusion": (("sweep", "--exclude", "procz > 3"), "procz"),
+    "log and table": (("sweep", "--log", "a", "--table", "b"), "not both"),
+    "no such table": (("sweep", "--table", "missing.csv"), "missing.csv"),
+    "no store yet": (("report",), "no store"),
+    "processors in words": (("sweep", "--procs", "many"), "--procs"),
+    "a cluster too small": (("sweep", "--procs", "4"), "widest job"),
+    "unknown reading rule": (("sweep", "--log", "tiny.swf", "--reading", "unsort=sort"), "unsorted"),
+    "partition of no form": (("simulate", "tiny.swf", "--partition", "small"), "--partition"),
+    "no request is admitted": (("simulate", "tiny.swf", "--partition", "a:8:10s"), "10"),
+}
+
+
+@pytest.mark.parametrize("arguments,words", BAD_CALLS.values(), ids=BAD_CALLS)  # noqa: PT006
+def test_a_bad_call_gets_one_sentence_exit_2_and_stores_nothing(
+    cli: Cli, tmp_path: Path, log: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    code, out, err = cli(*arguments)
+    assert code == 2, out + err
+    assert words in err
+    assert len(err.strip().splitlines()) == 1, err
+    assert not (tmp_path / "copperline-out").exists()
+
+
+BAD_FILES = {
+    "not TOML": ("runs = = 3", "not TOML"),
+    "unknown setting": ("rnus = 3", "did you mean 'runs'"),
+    "wrong type": ('runs = "many"', "'runs'"),
+    "unknown in application": ('[application]\nlgo = "x.swf"', "did you mean 'log'"),
+    "unknown kind": ('[application]\nkind = "magic"', "scheduling"),
+    "empty levels": ("[application.levels]\nsmall_procs = []", "small_procs"),
+    "NaN level": ("[application.levels]\nsmall_procs = [0, nan]", "small_procs"),
+    "two goals": ('[objective]\nminimise = "a"\nmaximise = "b"', "only one of"),
+    "unknown strategy option": ("[strategy]\nbetta = 0.5", "beta"),
+    "value outside": ("[[run]]\nsmall_procs = 99999", "99999"),
+    "unknown parameter": ("[[run]]\nsmall = 1", "small"),
+}
+
+
+@pytest.mark.parametrize("text,words", BAD_FILES.values(), ids=BAD_FILES)  # noqa: PT006
+def test_a_bad_sweep_file_gets_one_sentence(
+    cli: Cli, tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "bad.toml").write_text(text)
+    code, out, err = cli("sweep", "bad.toml")
+    assert code == 2, out + err
+    assert words in err
+    assert len(err.strip().splitlines()) == 1, err
+    assert not (tmp_path / "copperline-out").exists()
+
+
+def test_a_missing_sweep_file_is_named(cli: Cli) -> None:
+    code, _, err = cli("sweep", "nowhere.toml")
+    assert code == 2
+    assert "nowhere.toml" in err
+
+
+def test_nothing_feasible_has_its_own_exit_code(cli: Cli, table: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        '[application]\ntable = "table.csv"\n'
+        '[objective]\nconstraints = [{measure = "objective", at_most = -1.0}]\n'
+    )
+    code, out, _ = cli("sweep", "s.toml", "--runs", "4")
+    assert code == 3
+    assert "No configuration tried meets every constraint" in out
