@@ -5,10 +5,10 @@ same call on the same `Session`.
 """
 
 from assistant.errors import AssistantError
-from assistant.events import BatchSuggested
+from assistant.events import BatchSuggested, Fact
 from assistant.experiment import Experiment
 from assistant.objective import Constraint, Measure, Objective, Rmse, Value, WeightedSum
-from assistant.ports import Application, Executor, Fact, Store
+from assistant.ports import Application, Executor, Store
 from assistant.run import Outcome, Run, RunState
 from assistant.session import Session, load_session, open_session
 from assistant.sla import Sla

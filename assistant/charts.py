@@ -89,12 +89,21 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
                         "range": ["circle", "cross"],
                     },
                 },
-                "tooltip": [{"field": "id", "title": "run"}, {"field": "value"}, {"field": "source"}],
+                "tooltip": [
+                    {"field": "id", "title": "run"},
+                    {"field": "value"},
+                    {"field": "source"},
+                ],
             },
         },
         {
             "transform": [{"filter": "isValid(datum.best)"}],
-            "mark": {"type": "line", "interpolate": "step-after", "color": ACCENT, "strokeWidth": 2.5},
+            "mark": {
+                "type": "line",
+                "interpolate": "step-after",
+                "color": ACCENT,
+                "strokeWidth": 2.5,
+            },
             "encoding": {"x": x, "y": {"field": "best", **y}},
         },
     ]

@@ -21,15 +21,16 @@ _TYPES: dict[str, type] = {event.__name__: event for event in get_args(Event)}
 
 
 @cache
-def _adapter(event_type: type) -> TypeAdapter[Any]:
-    return TypeAdapter(event_type)
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_TYPES[name])
 
 
 def encode_event(event: Event) -> str:
     """Return one line of JSON. Raises CodecError for a value that JSON has no word for."""
     try:
-        body = _adapter(type(event)).dump_python(event, mode="json")
-        return json.dumps({"type": type(event).__name__, "v": VERSION, **body}, allow_nan=False)
+        name = type(event).__name__
+        body = _adapter(name).dump_python(event, mode="json")
+        return json.dumps({"type": name, "v": VERSION, **body}, allow_nan=False)
     except (ValueError, PydanticSerializationError) as error:
         raise CodecError(f"a {type(event).__name__} cannot be stored: {error}") from error
 
@@ -47,7 +48,7 @@ def decode_event(text: str) -> Event:
             f"(it knows version {VERSION}); use the newer one that wrote it"
         )
     try:
-        event: Event = _adapter(_TYPES[name]).validate_python(body)
+        event: Event = _adapter(name).validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

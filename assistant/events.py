@@ -7,10 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assistant.objective import Objective
-from assistant.ports import Fact
 from assistant.run import Outcome, Source
 from assistant.sla import Sla
 from strategies import Configuration, Level, ParameterSpace, Suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line that a reader of the report should know about an application."""
+
+    label: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,7 @@ class Experiment:
 
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
-            raise ExperimentError(
-                f"batch {event.number} cannot follow batch {len(self._batches)}"
-            )
+            raise ExperimentError(f"batch {event.number} cannot follow batch {len(self._batches)}")
         self._batches.append(event)
 
     def _apply_submitted(self, event: RunSubmitted) -> None:

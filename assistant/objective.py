@@ -1,4 +1,4 @@
-"""From the measures of one run to one quality that is maximised (the paper's wrapper h, section 2.2).
+"""From the measures of one run to one quality that is maximised (the wrapper h of section 2.2).
 
 The sign is handled here and nowhere else: strategies, regions and reports only ever see a
 ``quality`` of which more is better. Constraints follow the feasibility rule of Deb (2000):

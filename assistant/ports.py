@@ -4,21 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
+from assistant.events import Event, Fact
 from assistant.objective import Measure, Objective
 from strategies import Level, ParameterSpace
-
-if TYPE_CHECKING:
-    from assistant.events import Event
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One line that a reader of the report should know about an application."""
-
-    label: str
-    text: str
 
 
 @runtime_checkable
@@ -115,7 +105,7 @@ class StoredExperiment:
 class Store(Protocol):
     """Keeps journals. An appended event survives; a refused one leaves no trace."""
 
-    def append(self, experiment_id: str, position: int, events: Sequence["Event"]) -> None:
+    def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events, the first of which is number ``position`` (from 0) of the journal.
 
         Raises:
@@ -123,7 +113,7 @@ class Store(Protocol):
                 or the medium fails. Nothing is stored then.
         """
 
-    def load(self, experiment_id: str) -> tuple["Event", ...]:
+    def load(self, experiment_id: str) -> tuple[Event, ...]:
         """Return the journal. Raises StoreError for an unknown experiment."""
 
     def experiments(self) -> tuple[StoredExperiment, ...]:

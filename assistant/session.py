@@ -76,7 +76,7 @@ class Session:
         return is_exhausted(self.experiment.knowledge)
 
     def initial_evaluation(self, n: int) -> BatchSuggested:
-        """Propose the first runs at random. (Choose them yourself with `include` instead.)"""
+        """Propose the first runs at random; `include` is for choosing them oneself."""
         return self._suggest(make_strategy("random"), n, initial=True)
 
     def suggest(self, n: int) -> BatchSuggested:

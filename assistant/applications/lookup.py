@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from assistant.errors import RunError
+from assistant.events import Fact
 from assistant.objective import Measure, Objective, Value
-from assistant.ports import Fact
 from strategies import Level, MeasuredTable, ParameterSpace
 
 
@@ -27,7 +27,7 @@ class Lookup:
 
     @classmethod
     def read(cls, path: Path | str) -> "Lookup":
-        """Read a CSV file. Raises TableError with file, line and field if it is not as it should."""
+        """Read a CSV file. Raises TableError, with file, line and field, for a bad one."""
         return cls(MeasuredTable.read(path), Path(path).name)
 
     @classmethod
@@ -56,12 +56,12 @@ class Lookup:
         return (
             Fact(
                 "Table",
-                f"{self.source}: {self.table.n_rows:,} measured of {self.space.size:,} combinations; "
+                f"{self.source}: {self.table.n_rows:,} of {self.space.size:,} combinations measured; "
                 "a missing one is a failed run",
             ),
         )
 
-    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - a table has no randomness
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
         """Return the measured numbers. Raises RunError if the combination was not measured."""
         found = self.table.lookup(self.space.from_values(values))
         if found is None:

@@ -19,10 +19,11 @@ from functools import cached_property
 import numpy as np
 
 from assistant.errors import ApplicationError, RunError
+from assistant.events import Fact
 from assistant.objective import Constraint, Measure, Objective, Value
-from assistant.ports import Fact
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate, summarise
 from sim.model.metrics import max_wait_s
+from sim.model.scenario import Overrun, TooWide
 from sim.policies.backfill import backfill_named
 from sim.policies.order import order_named
 from sim.units import format_duration
@@ -71,8 +72,8 @@ class Scheduling:
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     small_job_below_s: float = 3600.0
     small_job_wait_s: float = 3 * 3600.0
-    too_wide: str = "reject"
-    overrun: str = "raise"
+    too_wide: TooWide = "reject"
+    overrun: Overrun = "raise"
 
     name = "scheduling"
 
@@ -197,11 +198,16 @@ class Scheduling:
             "reject": "is turned away, which makes the configuration infeasible",
             "clip": "runs on all of the widest partition, for longer, with the same work",
         }
-        overrun = {"raise": "runs on, and the scheduler plans with its run time", "kill": "is ended"}
+        overrun = {
+            "raise": "runs on, and the scheduler plans with its run time",
+            "kill": "is ended",
+        }
         return (
             Fact("Workload", f"{load.name}: {width}, up to {load.widest_procs:,} processors"),
             Fact("Cluster", f"{self.cluster_procs:,} processors"),
-            Fact("Today", f"one partition, order {self.today.order}, backfill {self.today.backfill}"),
+            Fact(
+                "Today", f"one partition, order {self.today.order}, backfill {self.today.backfill}"
+            ),
             Fact("Routing", "a job within both limits goes to the small partition, others to main"),
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
             Fact("A job that outlives its request", overrun.get(self.overrun, self.overrun)),

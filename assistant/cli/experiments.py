@@ -56,10 +56,14 @@ def suggest(
     if as_json:
         rows = []
         for suggestion in batch.suggestions:
-            row = {"values": space.values(suggestion.configuration), "reason": suggestion.reason}
             expected = suggestion.expected
-            row["expected"] = None if expected is None else objective.value_of(expected)
-            rows.append(row)
+            rows.append(
+                {
+                    "values": space.values(suggestion.configuration),
+                    "reason": suggestion.reason,
+                    "expected": None if expected is None else objective.value_of(expected),
+                }
+            )
         print_json(
             {
                 "experiment": session.id,

@@ -2,7 +2,6 @@
 
 import sys
 
-import click
 import typer
 
 from assistant.cli import commands
@@ -11,10 +10,18 @@ from assistant.errors import AssistantError
 from sim.errors import SimError
 from strategies.errors import StrategyError
 
+# Typer carries a Click of its own in some versions; its root error is found through its leaves.
+_ClickError: type[Exception] = next(
+    kind
+    for kind in typer.BadParameter.__mro__
+    if issubclass(kind, Exception) and kind.__name__ == "ClickException"
+)
+
 app = typer.Typer(
     name="copperline",
-    help="Steer a parameter sweep: propose configurations, run them, learn what matters, report.\n\n"
-    "Exit codes: 0 done; 1 a fault of ours; 2 bad input; 3 nothing feasible found; 130 interrupted.",
+    help="Steer a parameter sweep: propose configurations, run them, learn what matters, report."
+    "\n\nExit codes: 0 done; 1 a fault of ours; 2 bad input; 3 nothing feasible found; "
+    "130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -48,13 +55,10 @@ def run(arguments: list[str]) -> int:
     try:
         result = app(args=arguments, prog_name="copperline", standalone_mode=False)
     except (AssistantError, SimError, StrategyError) as error:
-        return _refuse(str(error))
-    except click.exceptions.NoArgsIsHelpError as error:
-        ERR.print(error.format_message(), markup=False, soft_wrap=True)
-        return EXIT_BAD_INPUT
-    except click.ClickException as error:
-        return _refuse(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
+        return _refuse(error)
+    except _ClickError as error:
+        return _refuse(error)
+    except (typer.Abort, KeyboardInterrupt):
         ERR.print("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -62,6 +66,8 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _refuse(sentence: str) -> int:
-    ERR.print(f"copperline: {sentence}", markup=False, soft_wrap=True)
+def _refuse(error: Exception) -> int:
+    message = getattr(error, "format_message", error.__str__)()
+    name = "" if type(error).__name__ == "NoArgsIsHelpError" else "copperline: "
+    ERR.print(f"{name}{message}", markup=False, soft_wrap=True)
     return EXIT_BAD_INPUT

@@ -100,7 +100,9 @@ def sweep(
         typer.Option("--include", metavar="NAME=V,...", help="Run this configuration of your own."),
     ] = None,
     runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
-    initial: Annotated[int | None, typer.Option(help="First runs at random.  [default: 10]")] = None,
+    initial: Annotated[
+        int | None, typer.Option(help="First runs at random.  [default: 10]")
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="Suggestions at a time.  [default: 5]")] = None,
     strategy: Annotated[str | None, typer.Option(help="How to choose.  [default: grasp]")] = None,
     beta: Annotated[
@@ -210,6 +212,3 @@ def _name(built: Sweep) -> str:
     chosen = built.settings.application
     source = getattr(chosen, "log", None) or getattr(chosen, "table", None)
     return Path(source).name.split(".")[0] if source else "built-in workload"
-
-
-

@@ -24,8 +24,12 @@ from sim import (
 )
 from sim import simulate as run_simulation
 from sim.kernel.jit import compile_needed
+from sim.model.admission import admit
 from sim.model.describe import describe as describe_workload
+from sim.model.metrics import GroupMetrics
 from sim.model.result import JobState
+from sim.policies.backfill import backfill_named
+from sim.policies.order import order_named
 from sim.traces.rules import rules_from_texts
 from sim.units import parse_duration
 
@@ -49,9 +53,7 @@ def _load(log: Path, first: int | None, reading: list[str] | None) -> Workload:
     return load_workload(log, rules=rules_from_texts(chosen), first=first)
 
 
-def describe(
-    log: Log, first: First = None, reading: Reading = None, as_json: Json = False
-) -> int:
+def describe(log: Log, first: First = None, reading: Reading = None, as_json: Json = False) -> int:
     """Say what a job log holds, and what reading it had to decide."""
     workload = _load(log, first, reading)
     described = describe_workload(workload)
@@ -61,7 +63,9 @@ def describe(
     OUT.print(f"[bold]{described.name}[/bold]")
     users = "unknown" if described.n_users is None else f"{described.n_users:,}"
     load = "unknown" if described.offered_load is None else f"{described.offered_load:.3f}"
-    OUT.print(f"  {described.n_jobs:,} jobs by {users} users over {quantity(described.span_s, 's')}")
+    OUT.print(
+        f"  {described.n_jobs:,} jobs by {users} users over {quantity(described.span_s, 's')}"
+    )
     OUT.print(f"  machine of {number(described.max_procs)} processors, offered load {load}")
     table = Table(box=None, header_style="dim", pad_edge=False)
     quantiles = list(described.procs.quantiles)
@@ -123,6 +127,9 @@ def simulate(
         overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
         too_wide=too_wide,  # type: ignore[arg-type]
     )
+    order_named(order)
+    backfill_named(backfill)
+    admit(scenario)  # refuse jobs that fit nowhere before anything slow begins
     if compile_needed() and not as_json:
         say("compiling the scheduling kernel, once per machine and version (about ten seconds)")
     result = run_simulation(scenario)
@@ -175,7 +182,11 @@ def _print_metrics(scenario: Scenario, metrics: Metrics) -> None:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("", "jobs", "mean", "median", "p95", "max"):
         table.add_column(name, justify="right" if name else "left")
-    groups = {"all": metrics, **metrics.by_partition, **metrics.by_size_class}
+    groups: dict[str, Metrics | GroupMetrics] = {
+        "all": metrics,
+        **metrics.by_partition,
+        **metrics.by_size_class,
+    }
     for name, group in groups.items():
         title = name
         if name in metrics.by_size_class:
@@ -213,7 +224,9 @@ def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> Non
             for i in range(workload.n_jobs):
                 start_s = result.start_s[i]
                 ran = not np.isnan(start_s)
-                times = [start_s, result.end_s[i], start_s - workload.submit_s[i]] if ran else [""] * 3
+                times = (
+                    [start_s, result.end_s[i], start_s - workload.submit_s[i]] if ran else [""] * 3
+                )
                 writer.writerow(
                     [
                         workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],

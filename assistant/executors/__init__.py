@@ -19,7 +19,9 @@ class ExecutorEntry:
 
 
 EXECUTORS: tuple[ExecutorEntry, ...] = (
-    ExecutorEntry("serial", "in this process, one run at a time", lambda app, _: SerialExecutor(app)),
+    ExecutorEntry(
+        "serial", "in this process, one run at a time", lambda app, _: SerialExecutor(app)
+    ),
     ExecutorEntry("process_pool", "several processes on this machine", ProcessPoolExecutor),
 )
 

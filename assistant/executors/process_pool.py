@@ -1,8 +1,8 @@
 """Several processes on this machine. A worker that dies is a failed run, not a lost sweep."""
 
-import concurrent.futures as futures
 import multiprocessing
 import signal
+from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 from typing import Self

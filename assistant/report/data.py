@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assistant.charts import LevelMean, RunPoint
+from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
-from assistant.ports import Fact
 from assistant.report.answer import Answer, answer
 from assistant.report.words import level, number, quantity, unit_of
 from assistant.run import Run, RunState

@@ -55,7 +55,9 @@ def write_report(data: ReportData, path: Path) -> Path:
     page = render_html(data)
     target = path.absolute()
     if target.is_dir():
-        raise StoreError(f"the report '{path}' is a folder; name a file, such as {path}/report.html")
+        raise StoreError(
+            f"the report '{path}' is a folder; name a file, such as {path}/report.html"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(

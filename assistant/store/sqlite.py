@@ -35,7 +35,9 @@ class SqliteStore:
 
     def _make_folder(self, path: Path) -> None:
         if path.is_dir():
-            raise StoreError(f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db")
+            raise StoreError(
+                f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
+            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

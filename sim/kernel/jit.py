@@ -102,8 +102,13 @@ def interpreted(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def compile_needed() -> bool:
     """Tell whether a kernel function is neither in memory nor in the disk cache.
 
-    Only what has been decorated so far is looked at: import the policies first.
+    What has been decorated so far is looked at one by one; before the policies are imported, an
+    empty disk cache is the sign.
     """
+    if not ENABLED:
+        return False
+    if not _kernels:
+        return CACHE_FOLDER is None or not any(CACHE_FOLDER.glob("*/*.nbi"))
     return any(not kernel.signatures and not _on_disk(kernel) for kernel in _kernels)
 
 

@@ -13,7 +13,11 @@ from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 def session_on(bowl: Bowl, runs: int | None = None, **more: object) -> Session:
     return open_session(
-        bowl, store=MemoryStore(), sla=Sla(runs), clock=TickingClock(), **more  # type: ignore[arg-type]
+        bowl,
+        store=MemoryStore(),
+        sla=Sla(runs),
+        clock=TickingClock(),
+        **more,  # type: ignore[arg-type]
     )
 
 

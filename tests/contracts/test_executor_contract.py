@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from assistant import Measure, RunState, Sla, open_session
-from assistant.executors import EXECUTORS, ExecutorEntry, make_executor
 from assistant.errors import SettingsError
+from assistant.executors import EXECUTORS, ExecutorEntry, make_executor
 from assistant.ports import Work
 from assistant.store import MemoryStore
 from strategies import Level

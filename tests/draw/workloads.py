@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sim import ClusterSpec, Partition, Scenario, Workload
 
 WHOLE = st.integers(0, 12).map(float)
-FRACTIONS = st.sampled_from([0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 0.7, 1.0, 1.1, 1.0 + 0.1 + 0.2, 2.5])
+FRACTIONS = st.sampled_from([0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 0.7, 1.1, 1.3, 2.5, 3.9, 5.9, 23.8])
 TIMES = st.one_of(WHOLE, FRACTIONS)
 
 

@@ -62,3 +62,32 @@ def test_without_a_writable_folder_it_compiles_and_works(tmp_path: Path, reposit
 
 def test_a_kernel_can_be_interpreted() -> None:
     assert interpreted(arrive).__name__ == "arrive"
+
+
+def test_asking_before_the_policies_are_imported(tmp_path: Path, repository: Path) -> None:
+    def answer() -> str:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from sim.kernel.jit import compile_needed; print(compile_needed())",
+            ],
+            cwd=repository,
+            env={**os.environ, "COPPERLINE_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert answer() == "True"
+    in_new_process(tmp_path, repository)
+    assert answer() == "False"
+
+
+def test_importing_the_door_imports_neither_engine_nor_compiler(repository: Path) -> None:
+    code = "import sys, sim.api; print(sorted({'numba', 'simpy', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

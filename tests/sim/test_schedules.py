@@ -88,7 +88,8 @@ def test_jobs_without_run_time_end_at_once_and_let_others_in() -> None:
 
 
 def test_arrivals_happen_at_their_very_time() -> None:
-    times = [0.0, 0.1, 0.1 + 0.2, 1e9 + 0.3, 1e9 + 0.7]
+    times = [0.0, 5.9, 23.8, 1e9 + 0.3, 1e9 + 0.7]
+    assert 5.9 + (23.8 - 5.9) != 23.8  # so a delay would not do
     assert run([(t, 0.05, 1) for t in times]) == times
 
 

@@ -12,9 +12,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def cli(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Cli:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COPPERLINE_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
@@ -28,7 +26,7 @@ def cli(
 
 
 TABLE = "size,mode,objective\n" + "".join(
-    f"{size},{mode},{(size - 4) ** 2 + (5 if mode == 'b' else 0)}\n"
+    f"{size},{mode},{(size - 4) ** 2 + 'acb'.index(mode)}\n"
     for size in (1, 2, 4, 8)
     for mode in ("a", "b", "c")
 )
@@ -233,7 +231,10 @@ BAD_CALLS = {
     "no store yet": (("report",), "no store"),
     "processors in words": (("sweep", "--procs", "many"), "--procs"),
     "a cluster too small": (("sweep", "--procs", "4"), "widest job"),
-    "unknown reading rule": (("sweep", "--log", "tiny.swf", "--reading", "unsort=sort"), "unsorted"),
+    "unknown reading rule": (
+        ("sweep", "--log", "tiny.swf", "--reading", "unsort=sort"),
+        "unsorted",
+    ),
     "partition of no form": (("simulate", "tiny.swf", "--partition", "small"), "--partition"),
     "no request is admitted": (("simulate", "tiny.swf", "--partition", "a:8:10s"), "10"),
 }
