@@ -199,7 +199,7 @@ def _introduce(session: Session) -> None:
         + f"; {opened.sla.max_runs} runs"
     )
     if _compiling():
-        say("  compiling the scheduling kernel, once per machine and version (about ten seconds)")
+        say("  compiling the scheduling kernel, once per machine and version (a few seconds)")
 
 
 def _compiling() -> bool:

@@ -131,7 +131,7 @@ def simulate(
     backfill_named(backfill)
     admit(scenario)  # refuse jobs that fit nowhere before anything slow begins
     if compile_needed() and not as_json:
-        say("compiling the scheduling kernel, once per machine and version (about ten seconds)")
+        say("compiling the scheduling kernel, once per machine and version (a few seconds)")
     result = run_simulation(scenario)
     metrics = summarise(scenario, result)
     if per_job is not None:

@@ -42,7 +42,8 @@ def page(store: Path) -> None:
 
 def _experiment(experiment: Experiment) -> None:
     data = collect(experiment)
-    show = st.success if data.answer.verdict in ("improved", "today_is_best") else st.warning
+    found = data.answer.verdict not in ("nothing_feasible", "no_runs")
+    show = st.success if found else st.warning
     show(f"**{data.answer.headline}**\n\n" + "\n\n".join(data.answer.sentences))
     _numbers(data)
     title = f"{data.value_name} [{data.unit}]" if data.unit else data.value_name

@@ -1,0 +1,85 @@
+"""Rules of the house that no linter knows."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_the_streamlit_script_only_wires(repository: Path) -> None:
+    source = (repository / "streamlit_app.py").read_text()
+    imported = {
+        (node.module or "").split(".")[0] if isinstance(node, ast.ImportFrom) else name.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    assert imported <= {"os", "sys", "pathlib", "streamlit", "assistant"}
+    assert len(source.splitlines()) < 80
+
+
+def test_modules_stay_small(repository: Path) -> None:
+    for package in ("sim", "strategies", "assistant", "agents"):
+        for path in (repository / package).rglob("*.py"):
+            assert len(path.read_text().splitlines()) <= 450, path
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("strategies", "numba simpy streamlit pandas"),
+        ("sim", "streamlit pandas sklearn"),
+        ("assistant", "numba simpy streamlit pandas vl_convert"),
+    ],
+)
+def test_heavy_libraries_stay_out_of_cold_imports(
+    repository: Path, module: str, unwanted: str
+) -> None:
+    code = f"import sys, {module}; print([m for m in {unwanted.split()!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_readme_names_every_command_and_its_links_exist(repository: Path) -> None:
+    from assistant.cli.main import app
+
+    readme = (repository / "README.md").read_text()
+    for command in app.registered_commands:
+        assert f"copperline {command.name}" in readme, command.name
+    for target in re.findall(r"\]\(([^)#]+)\)", readme):
+        if not target.startswith("http"):
+            assert (repository / target).exists(), target
+
+
+def test_every_registered_name_is_documented(repository: Path) -> None:
+    from assistant.applications import APPLICATIONS
+    from assistant.executors import EXECUTORS
+    from sim.policies.backfill import BACKFILLS
+    from sim.policies.order import ORDERS
+    from sim.traces.rules import rule_choices
+    from strategies import STRATEGIES
+
+    docs = (repository / "README.md").read_text() + "".join(
+        path.read_text() for path in (repository / "docs").glob("*.md")
+    )
+    registered = (*APPLICATIONS, *EXECUTORS, *BACKFILLS, *ORDERS, *STRATEGIES)
+    for name in [entry.name for entry in registered] + list(rule_choices()):
+        assert f"`{name}`" in docs, name
+
+
+def test_constraints_are_plain_pins_of_every_dependency(repository: Path) -> None:
+    lines = (repository / "constraints.txt").read_text().splitlines()
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+]+", line) for line in lines)
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    import tomllib
+
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    for requirement in wanted:
+        name = re.split(r"[<>=\[]", requirement)[0].lower()
+        assert name in pinned, name

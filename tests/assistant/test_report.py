@@ -1,0 +1,154 @@
+"""The report: the answer first, true to the runs, self-contained, safe with foreign text."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from agents import Follower
+from assistant import Constraint, Fact, Measure, Objective, Sla, Value, open_session
+from assistant.errors import RunError, StoreError
+from assistant.executors import SerialExecutor
+from assistant.report import ReportData, collect, render_html, write_report
+from assistant.store import MemoryStore
+from strategies import Level
+from tests.assistant.examples import TODAY, Bowl, TickingClock
+
+
+def report_on(bowl: Bowl, runs: int = 15, **more: object) -> ReportData:
+    session = open_session(
+        bowl,
+        store=MemoryStore(),
+        sla=Sla(runs),
+        clock=TickingClock(),
+        **more,  # type: ignore[arg-type]
+    )
+    session.finish(Follower(initial=4, batch=3).steer(session, SerialExecutor(bowl)))
+    return collect(session.experiment)
+
+
+def test_better_than_today() -> None:
+    data = report_on(Bowl(baseline=TODAY), runs=24)  # today: x=0, y=2 gives 7; best 1
+    assert data.answer.verdict == "improved"
+    assert data.answer.improvement == pytest.approx((7 - 1) / 7)
+    assert "85.7% lower than today" in data.answer.headline
+    changed = {c.parameter: (c.today, c.best) for c in data.changes if c.differs}
+    assert changed == {"x": ("0", "2"), "y": ("2", "0")}
+
+
+def test_today_is_best_is_said() -> None:
+    data = report_on(Bowl(baseline={"x": 2, "y": 0, "mode": "plain"}))
+    assert data.answer.verdict == "today_is_best"
+    assert data.answer.improvement == 0.0
+    assert "configuration is the best of those tried" in render_html(data)
+
+
+def test_nothing_feasible_is_said() -> None:
+    objective = Objective(Value("height"), "minimise", (Constraint("height", at_most=0.0),))
+    data = report_on(Bowl(baseline=TODAY), objective=objective)
+    assert data.answer.verdict == "nothing_feasible"
+    assert data.answer.improvement is None
+    assert all(point.best is None for point in data.points)
+
+
+def test_a_feasible_run_beats_an_infeasible_today_even_if_its_value_is_worse() -> None:
+    objective = Objective(Value("height"), "maximise", (Constraint("height", at_most=3.0),))
+    data = report_on(Bowl(baseline=TODAY), runs=24, objective=objective)
+    assert data.answer.verdict == "improved"
+    assert "meets every constraint, today's configuration does not" in data.answer.headline
+
+
+def test_no_runs_at_all() -> None:
+    session = open_session(Bowl(), store=MemoryStore(), clock=TickingClock())
+    data = collect(session.experiment)
+    assert data.answer.verdict == "no_runs"
+    assert "Nothing has been run yet" in render_html(data)
+
+
+def test_only_failures() -> None:
+    @dataclass(frozen=True)
+    class Broken(Bowl):
+        def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+            raise RunError("the licence server is down")
+
+    data = report_on(Broken(), runs=4)
+    assert data.answer.verdict == "no_runs"
+    assert "the licence server is down" in render_html(data)
+
+
+def test_effects_are_means_of_what_was_measured_and_unknown_stays_unknown() -> None:
+    session = open_session(Bowl(), store=MemoryStore(), sla=Sla(9), clock=TickingClock())
+    for x, y in ((0, 0), (0, 1), (2, 0)):
+        session.include({"x": x, "y": y, "mode": "plain"})
+    session.run_queued(SerialExecutor(Bowl()))
+    effects = {e.parameter: e for e in collect(session.experiment).effects}
+    means = {m.level: m.mean for m in effects["x"].levels}
+    assert means == {"0": 5.5, "1": None, "2": 1.0, "3": None}
+    assert effects["x"].range_value == 4.5
+    assert effects["mode"].range_value is None
+    assert "unknown, a single level was tried" in render_html(collect(session.experiment))
+
+
+class _Requests(HTMLParser):
+    """Collects whatever a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            external = name in ("src", "srcset", "data", "action") or (
+                name in ("href", "xlink:href") and tag in ("link", "image", "use")
+            )
+            if external and value and not value.startswith(("data:", "#")):
+                self.found.append(f"{tag} {name}={value}")
+        if tag in ("script", "iframe", "link", "object", "embed"):
+            self.found.append(tag)
+
+
+def test_the_page_asks_for_nothing() -> None:
+    page = render_html(report_on(Bowl(baseline=TODAY)))
+    parser = _Requests()
+    parser.feed(page)
+    assert parser.found == []
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_foreign_text_is_text() -> None:
+    nasty = "<script>alert(1)</script> & <b>"
+
+    @dataclass(frozen=True)
+    class Nasty(Bowl):
+        facts = (Fact(nasty, nasty),)
+
+        def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+            if values["x"] == 0:
+                raise RunError(nasty)
+            return super().evaluate(values, seed)
+
+    page = render_html(report_on(Nasty(), name=nasty))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_every_run_is_in_the_table() -> None:
+    data = report_on(Bowl(baseline=TODAY, fail_at_x=1), runs=24)
+    page = render_html(data)
+    assert len(re.findall(r'<tr class="[a-z]*">\s*<td class="n">\d+</td>', page)) == 24
+    assert page.count("x = 1 does not work") == 6
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    data = report_on(Bowl())
+    with pytest.raises(StoreError, match="is a folder"):
+        write_report(data, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_report(data, tmp_path / "file" / "report.html")
+    written = write_report(data, tmp_path / "new" / "report.html")
+    assert written.read_text().startswith("<!doctype html>")
+    assert [p.name for p in written.parent.iterdir()] == ["report.html"]
