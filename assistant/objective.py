@@ -189,6 +189,15 @@ class Objective:
         quality = -value if self.goal == "minimise" else value
         return Assessment(value, quality, violation == 0.0, violation)
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures that the wrapper and the constraints look at."""
+        if isinstance(self.wrapper, WeightedSum):
+            wanted = [name for name, _ in self.wrapper.terms]
+        else:
+            wanted = [self.wrapper.measure]
+        return tuple(dict.fromkeys([*wanted, *(c.measure for c in self.constraints)]))
+
     def value_of(self, quality: float) -> float:
         """Return the measured value behind a quality: the sign, undone."""
         return -quality if self.goal == "minimise" else quality

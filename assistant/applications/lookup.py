@@ -57,7 +57,7 @@ class Lookup:
             Fact(
                 "Table",
                 f"{self.source}: {self.table.n_rows:,} of {self.space.size:,} combinations measured; "
-                "a missing one is a failed run",
+                "; a missing one is a failed run",
             ),
         )
 

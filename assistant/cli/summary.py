@@ -60,7 +60,7 @@ def print_summary(data: ReportData, report: Path) -> None:
         for name in ("change", "today", "best"):
             table.add_column(name, justify="left" if name == "change" else "right")
         for change in changed:
-            table.add_row(f"  {change.parameter}", change.today, f"{change.best} {change.unit}")
+            table.add_row(f"  {change.parameter}", change.today, change.best)
         OUT.print(table)
     known = [effect for effect in data.effects if effect.range_value is not None]
     if known:

@@ -8,7 +8,7 @@ from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
 from assistant.report.answer import Answer, answer
-from assistant.report.words import level, number, quantity, unit_of
+from assistant.report.words import level, number, quantity, setting, unit_of
 from assistant.run import Run, RunState
 from strategies import DesignModel, Level, Observation
 
@@ -130,7 +130,7 @@ def collect(experiment: Experiment) -> ReportData:
         finished=experiment.finished.reason if experiment.finished else None,
         facts=opened.facts,
         changes=_changes(experiment, best, today),
-        measures=_measures(best, today),
+        measures=_measures(best, today, opened.objective.measures),
         points=_points(experiment),
         today_value=today.outcome.value if today and today.outcome else None,
         effects=_effects(experiment),
@@ -154,15 +154,18 @@ def _changes(experiment: Experiment, best: Run | None, today: Run | None) -> tup
             parameter=p.name,
             unit=p.unit,
             description=p.description,
-            today=level(old[p.name]) if old else None,
-            best=level(new[p.name]),
+            today=setting(old[p.name], p.unit) if old else None,
+            best=setting(new[p.name], p.unit),
             differs=old is not None and old[p.name] != new[p.name],
         )
         for p in space.parameters
     )
 
 
-def _measures(best: Run | None, today: Run | None) -> tuple[MeasureRow, ...]:
+def _measures(
+    best: Run | None, today: Run | None, wanted: tuple[str, ...]
+) -> tuple[MeasureRow, ...]:
+    """Return every measure of the best run, those that the objective looks at first."""
     if best is None or best.outcome is None:
         return ()
     old = today.outcome.measures if today and today.outcome else None
@@ -173,7 +176,7 @@ def _measures(best: Run | None, today: Run | None) -> tuple[MeasureRow, ...]:
             best=_measure_text(name, value),
             change=_change_text(old.get(name) if old is not None else None, value),
         )
-        for name, value in best.outcome.measures.items()
+        for name, value in sorted(best.outcome.measures.items(), key=lambda m: m[0] not in wanted)
     )
 
 

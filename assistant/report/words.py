@@ -59,6 +59,19 @@ def level(value: Level) -> str:
     return str(value)
 
 
+def setting(value: Level, unit: str) -> str:
+    """Return a level with its unit, exactly; seconds also as people say them.
+
+    >>> setting(432000, "s"), setting("easy", ""), setting(16, "processors")
+    ('432000 s (5 d 00 h)', 'easy', '16 processors')
+    """
+    text = f"{level(value)} {unit}".strip()
+    if unit != "s" or isinstance(value, str | bool):
+        return text
+    spoken = quantity(float(value), unit).partition(" (")[2]
+    return f"{text} ({spoken}" if spoken else text
+
+
 def moment(at_s: float) -> str:
     """Return a time of day in UTC.
 
