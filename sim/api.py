@@ -3,13 +3,14 @@
 Importing this module is cheap; SimPy and Numba are imported when something is simulated.
 """
 
+from dataclasses import replace
 from os import PathLike
 
 from sim.engine import ENGINES, engine_named
 from sim.model.cluster import ClusterSpec
 from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
-from sim.model.workload import Workload
+from sim.model.workload import ReadingNote, Workload
 from sim.policies.order import ORDERS, order_named
 from sim.traces.rules import ReadingRules
 from sim.traces.swf import read_swf
@@ -54,14 +55,23 @@ def load_workload(
         path: the file, plain or gzip.
         rules: what to do with the peculiarities of real logs; None is `ReadingRules()`.
         first: keep the first so many jobs that the rules let pass (by default those that ran), in
-            submit order. None keeps all.
+            submit order. None keeps all. A note says how many jobs the log has.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
         WorkloadError: `first` is less than 1.
     """
     workload = read_swf(path, rules)
-    return workload if first is None else workload.head(first)
+    if first is None:
+        return workload
+    kept = workload.head(first)
+    if kept.n_jobs == workload.n_jobs:
+        return workload
+    sentence = (
+        f"the first {kept.n_jobs:,} of {workload.n_jobs:,} jobs are used; the other notes count "
+        "the whole log."
+    )
+    return replace(kept, notes=(ReadingNote("first", kept.n_jobs, sentence), *workload.notes))
 
 
 def known_names() -> dict[str, tuple[str, ...]]:

@@ -53,13 +53,8 @@ class Lookup:
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """Where the numbers come from, and how many there are."""
-        return (
-            Fact(
-                "Table",
-                f"{self.source}: {self.table.n_rows:,} of {self.space.size:,} combinations measured; "
-                "; a missing one is a failed run",
-            ),
-        )
+        measured = f"{self.table.n_rows:,} of {self.space.size:,} combinations measured"
+        return (Fact("Table", f"{self.source}: {measured}; a missing one is a failed run"),)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
         """Return the measured numbers. Raises RunError if the combination was not measured."""

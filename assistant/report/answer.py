@@ -39,13 +39,7 @@ def answer(experiment: Experiment) -> Answer:
         return Answer("no_runs", text, (), None, None)
     spent = _spent(experiment)
     if not best.outcome.feasible:
-        return Answer(
-            "nothing_feasible",
-            "No configuration tried meets every constraint.",
-            (f"The least violation is run {best.id}'s; it is shown as the best below.", spent),
-            None,
-            best.id,
-        )
+        return _nothing_feasible(experiment, best, best.outcome, today, spent)
     if today is None or today.outcome is None:
         why = "It did not complete." if today else "The application names none."
         return Answer(
@@ -56,6 +50,32 @@ def answer(experiment: Experiment) -> Answer:
             best.id,
         )
     return _against_today(experiment, best, best.outcome, today, today.outcome, spent)
+
+
+def _nothing_feasible(
+    experiment: Experiment, best: Run, new: Outcome, today: Run | None, spent: str
+) -> Answer:
+    headline = "No configuration tried meets every constraint"
+    closest = f"it violates them by {new.violation:.0%} and gives {_value(experiment, new)}"
+    if today is not None and today.id == best.id:
+        headline, sentence = (
+            f"{headline}; today's comes closest.",
+            f"{closest[0].upper()}{closest[1:]}.",
+        )
+    elif today is None or today.outcome is None:
+        headline, sentence = (
+            f"{headline}; run {best.id} comes closest.",
+            f"{closest[0].upper()}{closest[1:]}.",
+        )
+    else:
+        old = today.outcome
+        headline = f"{headline}; run {best.id} comes closer than today."
+        sentence = (
+            f"It violates them by {new.violation:.0%} instead of {old.violation:.0%}, and gives "
+            f"{_value(experiment, new)} against today's {_value(experiment, old)}."
+        )
+    more = "A later sweep may find one that does: try more runs, other levels, or a looser bound."
+    return Answer("nothing_feasible", headline, (sentence, more, spent), None, best.id)
 
 
 def _against_today(

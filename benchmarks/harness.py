@@ -1,0 +1,94 @@
+"""What every benchmark shares: options, steps that resume, and the one JSON object at the end."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("numpy", "scipy", "numba", "simpy", "scikit-learn")
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that all benchmarks take."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--quick", action="store_true", help="a small size that shows it runs")
+    options.add_argument("--resume", action="store_true", help="keep the steps already in --json")
+    options.add_argument("--json", type=Path, help="write the result here, after every step")
+    return options
+
+
+class Record:
+    """The result as it grows; written after every step, so that an interruption costs one.
+
+    Args:
+        subject: the benchmark's name.
+        options: the parsed options; all of them are kept in the result.
+        seeds: every seed used.
+    """
+
+    def __init__(self, subject: str, options: argparse.Namespace, seeds: list[int]) -> None:
+        self._path: Path | None = options.json
+        told = {k: str(v) for k, v in vars(options).items() if k not in ("json", "resume")}
+        self.body: dict[str, Any] = {
+            "subject": subject,
+            "options": told,
+            "commit": _commit(),
+            "seeds": seeds,
+            "versions": {"python": platform.python_version()}
+            | {package: version(package) for package in PACKAGES},
+            "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
+            "figures": {},
+            "steps": {},
+        }
+        if options.resume and self._path is not None and self._path.exists():
+            before = json.loads(self._path.read_text())
+            if before["subject"] == subject and before["options"] == told:
+                self.body["steps"] = before["steps"]
+                self.body["figures"] = before["figures"]
+
+    def step(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the step's detail, measured now or kept from before."""
+        if name not in self.body["steps"]:
+            self.body["steps"][name] = measure()
+            self.write()
+        detail: dict[str, Any] = self.body["steps"][name]
+        return detail
+
+    def figure(self, name: str, value: float | None) -> None:
+        """Note one number of the result; None is unknown."""
+        self.body["figures"][name] = value
+
+    def write(self) -> None:
+        """Write the object, whole or not at all."""
+        if self._path is None:
+            return
+        part = self._path.with_suffix(".part")
+        part.write_text(json.dumps(self.body, indent=2) + "\n")
+        part.replace(self._path)
+
+
+def table(header: list[str], rows: list[list[str]]) -> None:
+    """Print a Markdown table, ready for the README."""
+    lines = [header, ["---"] * len(header), *rows]
+    sys.stdout.write("".join("| " + " | ".join(line) + " |\n" for line in lines))
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if "model name" in line), "unknown")

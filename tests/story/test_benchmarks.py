@@ -1,0 +1,40 @@
+"""Every benchmark runs in its quick mode, writes its one JSON object and resumes from it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+BENCHMARKS = {
+    "sweeps": ("--logs", "swf"),
+    "simulator": ("--logs", "swf"),
+}
+
+
+def test_every_benchmark_is_run_here(repository: Path) -> None:
+    found = {path.stem for path in (repository / "benchmarks").glob("*.py")}
+    assert found - {"__init__", "harness"} == set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_quick_mode(name: str, repository: Path, shared_data: Path, tmp_path: Path) -> None:
+    option, folder = BENCHMARKS[name]
+    target = tmp_path / "result.json"
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", str(target)]
+    command += [option, str(shared_data / folder)]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("| ")
+    result = json.loads(target.read_text())
+    assert result["figures"]
+    assert all(value is None or value == value for value in result["figures"].values())
+    assert {"commit", "seeds", "versions", "machine", "figures"} <= set(result)
+    again = subprocess.run(
+        [*command, "--resume"], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert json.loads(target.read_text())["steps"] == result["steps"]
