@@ -10,8 +10,8 @@ _DURATIONS = ((86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "min"), (60.0,
 def number(value: float | None) -> str:
     """Return a number with at most four significant digits below 10,000, none after above.
 
-    >>> number(12345.6), number(0.012345), number(3.0), number(None)
-    ('12,346', '0.01234', '3', 'unknown')
+    >>> number(12345.6), number(0.012346), number(3.0), number(None)
+    ('12,346', '0.01235', '3', 'unknown')
     """
     if value is None:
         return "unknown"
