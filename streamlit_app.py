@@ -9,9 +9,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from assistant.ui import overview
+from assistant.ui import app
 
 st.set_page_config(page_title="Copperline", page_icon="🟠", layout="wide")
 
 _named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("COPPERLINE_STORE")
-overview.page(Path(_named) if _named else Path("copperline-out") / "experiments.db")
+app.run(Path(_named) if _named else Path("copperline-out") / "experiments.db")

@@ -5,15 +5,17 @@ same call on the same `Session`.
 """
 
 from assistant.errors import AssistantError
-from assistant.events import BatchSuggested, Fact
+from assistant.events import Advice, BatchSuggested, Fact, Forecast
 from assistant.experiment import Experiment
 from assistant.objective import Constraint, Measure, Objective, Rmse, Value, WeightedSum
+from assistant.opening import load_session, open_session
 from assistant.ports import Application, Executor, Store
 from assistant.run import Outcome, Run, RunState
-from assistant.session import Session, load_session, open_session
-from assistant.sla import Sla
+from assistant.session import Session
+from assistant.sla import Sla, Steering, Watch
 
 __all__ = [
+    "Advice",
     "Application",
     "AssistantError",
     "BatchSuggested",
@@ -21,6 +23,7 @@ __all__ = [
     "Executor",
     "Experiment",
     "Fact",
+    "Forecast",
     "Measure",
     "Objective",
     "Outcome",
@@ -29,8 +32,10 @@ __all__ = [
     "RunState",
     "Session",
     "Sla",
+    "Steering",
     "Store",
     "Value",
+    "Watch",
     "WeightedSum",
     "load_session",
     "open_session",

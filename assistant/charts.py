@@ -8,6 +8,7 @@ Spec = dict[str, Any]
 """A Vega-Lite specification: JSON, whose shape is Vega-Lite's business."""
 
 INK, MUTED, ACCENT, WARN, GRID = "#1f2933", "#7b8794", "#b4632d", "#c0392b", "#e4e7eb"
+LOG_FROM_RATIO = 20.0
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _CONFIG: Spec = {
     "background": None,
@@ -49,6 +50,13 @@ class LevelMean:
     n: int
 
 
+def _scale(values: Sequence[float]) -> Spec:
+    """Return a linear scale, or a logarithmic one where a few values would hide the others."""
+    if values and min(values) > 0 and max(values) > LOG_FROM_RATIO * min(values):
+        return {"type": "log"}
+    return {"zero": False}
+
+
 def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> Spec:
     """Every run as a dot, the best until then as a step line, today's value as a dashed rule.
 
@@ -65,8 +73,9 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
         }
         for p in points
     ]
-    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": {"grid": False}}
-    y = {"type": "quantitative", "title": title, "scale": {"zero": False}}
+    axis = {"grid": False, "format": "d", "tickMinStep": 1}
+    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
+    y = {"type": "quantitative", "title": title, "scale": _scale([p.value for p in points])}
     layers: list[Spec] = [
         {
             "mark": {"type": "point", "size": 45, "strokeWidth": 1.5},
@@ -119,7 +128,7 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
                     {
                         "mark": {"type": "text", "align": "right", "dy": -6, "color": MUTED},
                         "encoding": {
-                            "x": {"value": 640},
+                            "x": {"value": "width"},
                             "y": {"field": "today", **y},
                             "text": {"field": "label"},
                         },
@@ -148,7 +157,8 @@ def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: s
         "title": axis,
         "axis": {"labelAngle": -60 if len(levels) > 6 else 0, "labelOverlap": False},
     }
-    y = {"field": "mean", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    scale = _scale([m.mean for m in levels if m.mean is not None])
+    y = {"field": "mean", "type": "quantitative", "title": title, "scale": scale}
     return {
         "$schema": _SCHEMA,
         "config": _CONFIG,

@@ -3,24 +3,42 @@
 No input or output, no clock, no randomness of its own: the same journal gives the same state.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 from assistant.errors import ExperimentError
 from assistant.events import (
+    Advice,
+    AdviceAnswered,
+    AdviceGiven,
     BatchSuggested,
+    BudgetChanged,
     Event,
     ExperimentFinished,
     ExperimentOpened,
+    ExperimentReopened,
+    PlanSubmitted,
     RunCompleted,
     RunFailed,
+    RunRated,
     RunReturned,
     RunStarted,
     RunSubmitted,
+    SpaceChanged,
+    SteeringChanged,
+    WatchChanged,
 )
 from assistant.run import Run, RunState
-from strategies import Configuration, Failure, Knowledge, Observation, rank_key
+from strategies import (
+    Configuration,
+    DesignModel,
+    Failure,
+    Knowledge,
+    Level,
+    Observation,
+    rank_key,
+)
 
 
 class Experiment:
@@ -36,6 +54,14 @@ class Experiment:
         self._runs: dict[int, Run] = {}
         self._batches: list[BatchSuggested] = []
         self._finished: ExperimentFinished | None = None
+        self._advice: list[Advice] = []
+        self._answers: dict[int, AdviceAnswered] = {}
+        self._superseded: set[int] = set()
+        self.space = opened.space
+        self.sla = opened.sla
+        self.steering = opened.steering
+        self.watch = opened.watch
+        self.plan: Mapping[str, tuple[Level, ...]] = {}
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> "Experiment":
@@ -49,7 +75,7 @@ class Experiment:
             experiment.apply(event)
         return experiment
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one case for each event
         """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
         match event:
             case BatchSuggested():
@@ -72,12 +98,32 @@ class Experiment:
                 self._runs[run_id] = replace(
                     run, ended_s=at_s, failure=failure, duration_s=duration_s
                 )
+            case RunRated(run_id=run_id, good=good):
+                self._runs[run_id] = replace(self._in_state(run_id, RunState.COMPLETED), good=good)
+            case AdviceGiven(advice=advice):
+                self._apply_advice(advice)
+            case AdviceAnswered():
+                self._apply_answer(event)
+            case SteeringChanged(steering=steering):
+                self.steering = steering
+            case BudgetChanged(sla=sla):
+                self.sla = sla
+            case WatchChanged(watch=watch):
+                self.watch = watch
+            case SpaceChanged(space=space):
+                self._apply_space(event)
+                self.space = space
+            case PlanSubmitted(levels=levels):
+                self.plan = levels
             case ExperimentFinished():
                 self._finished = event
+            case ExperimentReopened():
+                self._finished = None
             case ExperimentOpened():
                 raise ExperimentError("an experiment is opened once")
         self.n_events += 1
         self.__dict__.pop("knowledge", None)
+        self.__dict__.pop("measured_model", None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
@@ -96,6 +142,29 @@ class Experiment:
             batch=event.batch,
             submitted_s=event.at_s,
         )
+
+    def _apply_advice(self, advice: Advice) -> None:
+        if advice.number != len(self._advice) + 1:
+            raise ExperimentError(
+                f"advice {advice.number} cannot follow advice {len(self._advice)}"
+            )
+        self._advice.append(advice)
+
+    def _apply_answer(self, event: AdviceAnswered) -> None:
+        if not 1 <= event.number <= len(self._advice):
+            raise ExperimentError(f"there is no advice {event.number}")
+        if event.number in self._answers:
+            raise ExperimentError(
+                f"advice {event.number} was {self._answers[event.number].answer} already"
+            )
+        self._answers[event.number] = event
+        if event.answer == "accepted" and self.open_batch is not None:
+            self._superseded.add(self.open_batch.number)  # its suggestions are free again
+        self.steering = replace(self.steering, exploitation=event.exploitation)
+
+    def _apply_space(self, event: SpaceChanged) -> None:
+        if event.space.lineage != self.opened.space.lineage:
+            raise ExperimentError("an experiment keeps to the lineage of its space")
 
     def _in_state(self, run_id: int, state: RunState) -> Run:
         run = self.run(run_id)
@@ -133,19 +202,68 @@ class Experiment:
         return tuple(run for run in self._runs.values() if run.state in states)
 
     @property
+    def n_charged(self) -> int:
+        """Runs that count against the budget: all that were submitted, not the imported ones."""
+        return sum(run.source != "imported" for run in self._runs.values())
+
+    @property
     def remaining_runs(self) -> int | None:
         """Runs that may still be submitted; None without a limit."""
-        return self.opened.sla.remaining_runs(len(self._runs))
+        return self.sla.remaining_runs(self.n_charged)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """All advice given, the latest last."""
+        return tuple(self._advice)
+
+    @property
+    def open_advice(self) -> Advice | None:
+        """The latest advice, while nobody has answered it."""
+        if self._advice and self._advice[-1].number not in self._answers:
+            return self._advice[-1]
+        return None
+
+    def answer_to(self, advice: Advice) -> AdviceAnswered | None:
+        """Return what the analyst did about an advice; None if nothing yet."""
+        return self._answers.get(advice.number)
+
+    @property
+    def open_batch(self) -> BatchSuggested | None:
+        """The latest batch, while nothing of it has been submitted."""
+        if not self._batches or not self._batches[-1].suggestions:
+            return None
+        number = self._batches[-1].number
+        acted = any(run.batch == number for run in self._runs.values())
+        return None if acted else self._batches[-1]
+
+    @property
+    def confidence(self) -> float | None:
+        """Share of suggestions that were taken as they were, over the batches acted upon.
+
+        The paper's confidence level as it is lived; None before the first batch is acted upon.
+        """
+        acted = {run.batch for run in self._runs.values() if run.batch is not None}
+        offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
+        taken = sum(
+            run.batch is not None and run.source in ("initial", "suggested")
+            for run in self._runs.values()
+        )
+        return taken / offered if offered else None
 
     @cached_property
     def knowledge(self) -> Knowledge:
         """What a strategy may know now: completed, failed, waiting and already proposed."""
         submitted = {run.configuration for run in self._runs.values()}
-        proposed = {s.configuration for batch in self._batches for s in batch.suggestions}
+        proposed = {
+            suggestion.configuration
+            for batch in self._batches
+            if batch.number not in self._superseded
+            for suggestion in batch.suggestions
+        }
         running = self.runs_in(RunState.RUNNING)
         queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
         return Knowledge(
-            space=self.opened.space,
+            space=self.space,
             observations=tuple(
                 observation
                 for run in self._runs.values()
@@ -159,6 +277,26 @@ class Experiment:
             pending=frozenset(queued | (proposed - submitted)),
             running=tuple(run.configuration for run in running),
         )
+
+    @cached_property
+    def measured_model(self) -> DesignModel:
+        """Main effects of the qualities as measured, whether or not constraints were met.
+
+        Strategies learn from responses, in which a violation counts; people read values.
+        """
+        return DesignModel.fit(
+            self.space,
+            [
+                Observation(run.configuration, run.outcome.quality)
+                for run in self._runs.values()
+                if run.outcome is not None
+            ],
+        )
+
+    def expected_value(self, configuration: Configuration) -> float | None:
+        """Return the measured value that the main effects lead one to expect; None if unknown."""
+        expectation = self.measured_model.expected(configuration)
+        return None if expectation is None else self.opened.objective.value_of(expectation.value)
 
     @property
     def best(self) -> Run | None:
@@ -198,6 +336,7 @@ def observe(run: Run) -> Observation | None:
         measures={k: v for k, v in run.outcome.measures.items() if v is not None},
         duration_s=run.duration_s,
         seed=run.seed,
+        good=run.good,
     )
 
 

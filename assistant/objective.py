@@ -15,6 +15,9 @@ from assistant.errors import ObjectiveError
 Measure = float | tuple[float, ...] | None
 """One output of a run: a number, a series, or unknown."""
 
+LIMIT = 1e150
+"""Values and violations beyond this cannot be judged: their squares could not be summed."""
+
 Goal = Literal["minimise", "maximise"]
 
 
@@ -49,6 +52,11 @@ class WeightedSum:
     def __post_init__(self) -> None:
         if not self.terms:
             raise ObjectiveError("a weighted sum needs at least one measure with a weight")
+        for name, weight in self.terms:
+            if not math.isfinite(weight):
+                raise ObjectiveError(
+                    f"the weight of '{name}' must be a finite number, not {weight}"
+                )
 
     def of(self, measures: Mapping[str, Measure]) -> float:
         """Return the sum. Raises ObjectiveError if a measure is missing, unknown or a series."""
@@ -186,6 +194,11 @@ class Objective:
         """
         value = self.wrapper.of(measures)
         violation = math.fsum(c.violation(measures) for c in self.constraints)
+        if not abs(value) <= LIMIT or not violation <= LIMIT:
+            raise ObjectiveError(
+                f"{self.wrapper} is {value:g} and the violation {violation:g}; numbers beyond "
+                f"{LIMIT:g} cannot be judged, so scale the measure"
+            )
         quality = -value if self.goal == "minimise" else value
         return Assessment(value, quality, violation == 0.0, violation)
 

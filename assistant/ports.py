@@ -37,6 +37,10 @@ class Application(Protocol):
         """Today's configuration, a point of the space; None when there is no today."""
 
     @property
+    def measures(self) -> tuple[str, ...] | None:
+        """Names of all measures that a run may give; None if they are known after a run only."""
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """What a reader of the report should know: the data, the rules, the assumptions."""
 

@@ -11,8 +11,9 @@ from typing import Literal
 from assistant.objective import Measure
 from strategies import Configuration
 
-Source = Literal["baseline", "initial", "suggested", "analyst"]
-"""Who wanted the run: today's configuration, the first jobs, the strategy, or the person."""
+Source = Literal["baseline", "initial", "suggested", "edited", "analyst", "imported"]
+"""Who wanted the run: today's configuration, the first jobs, the strategy, the person who changed
+a suggestion, the person alone, or a result from before, which costs nothing of the budget."""
 
 
 class RunState(StrEnum):
@@ -37,7 +38,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, as far as it has come."""
+    """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none."""
 
     id: int
     configuration: Configuration
@@ -51,6 +52,7 @@ class Run:
     duration_s: float | None = None
     outcome: Outcome | None = None
     failure: str | None = None
+    good: bool | None = None
 
     @property
     def state(self) -> RunState:

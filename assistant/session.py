@@ -1,7 +1,7 @@
 """The session: figure 3 of the Copper paper, wired to a store, an executor and a clock.
 
-It decides nothing about configurations (strategies do) and holds no state of its own (the
-experiment does): each call makes events, stores them, then applies them. What a person does in
+It decides nothing (strategies choose, `decisions` and `advise` judge) and holds no state of its own
+(the experiment does): each call makes events, stores them, then applies them. What a person does in
 the UI, an agent in a script and a client elsewhere is the same call here.
 
 The paper's names: ``initial_evaluation`` is initialEvaluation(), ``submit`` is submitJobs(),
@@ -9,56 +9,51 @@ The paper's names: ``initial_evaluation`` is initialEvaluation(), ``submit`` is 
 since the design model is a function of what has been observed.
 """
 
-import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
-from uuid import uuid4
+from dataclasses import replace
 
 import numpy as np
 
+from assistant import decisions
+from assistant.advice import advise, current_strategy
+from assistant.decisions import Wanted, stream
 from assistant.errors import ExperimentError, ObjectiveError
 from assistant.events import (
+    AdviceGiven,
+    Answer,
     BatchSuggested,
+    BudgetChanged,
     Event,
     ExperimentFinished,
-    ExperimentOpened,
+    ExperimentReopened,
+    Forecast,
     RunCompleted,
     RunFailed,
     RunReturned,
     RunStarted,
-    RunSubmitted,
+    WatchChanged,
 )
 from assistant.experiment import Experiment
-from assistant.objective import Objective
-from assistant.ports import Application, Clock, Completion, Executor, Store, SystemClock, Work
-from assistant.run import Outcome, Run, RunState, Source
-from assistant.sla import Sla
-from strategies import (
-    Configuration,
-    Level,
-    ParameterSpace,
-    Strategy,
-    Suggestion,
-    is_exhausted,
-    make_strategy,
-)
-
-Purpose = Literal["suggest", "run"]
-_PURPOSES: dict[Purpose, int] = {"suggest": 1, "run": 2}
-
-
-def stream(seed: int, purpose: Purpose, number: int) -> np.random.SeedSequence:
-    """Return the named random stream of one batch or one run, the same in every replay."""
-    return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
+from assistant.forecast import forecast
+from assistant.objective import Measure
+from assistant.ports import Clock, Completion, Executor, Store, Work
+from assistant.run import Outcome, Run, RunState
+from assistant.sla import Sla, Watch
+from strategies import Level, Strategy, Suggestion, is_exhausted, make_strategy
 
 
 class Session:
-    """One experiment being steered. Made by `open_session` and `load_session`."""
+    """One experiment being steered; made by `assistant.opening`.
+
+    Calls may come from several threads; each decision is taken whole.
+    """
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
         self.experiment = experiment
         self._store = store
         self._clock = clock
+        self._lock = threading.RLock()
 
     @property
     def id(self) -> str:
@@ -75,6 +70,13 @@ class Session:
         """Whether every allowed configuration has been proposed or run."""
         return is_exhausted(self.experiment.knowledge)
 
+    def is_overdue(self) -> bool:
+        """Whether the deadline has passed; false without one."""
+        deadline_s = self.experiment.sla.deadline_s
+        return deadline_s is not None and self._clock.now_s() >= deadline_s
+
+    # -- the loop ------------------------------------------------------------------------------
+
     def initial_evaluation(self, n: int) -> BatchSuggested:
         """Propose the first runs at random; `include` is for choosing them oneself."""
         return self._suggest(make_strategy("random"), n, initial=True)
@@ -82,108 +84,214 @@ class Session:
     def suggest(self, n: int) -> BatchSuggested:
         """Propose up to ``n`` configurations by the experiment's strategy.
 
-        The batch is shorter than ``n``, and says ``exhausted``, only if the space has no more.
+        The batch is shorter than ``n``, and says ``exhausted``, only if the space has no more. If
+        the agreement is about to be missed, the warning comes with it: `Experiment.open_advice`.
 
         Raises:
             ExperimentError: the experiment is finished, or ``n`` is below 1.
         """
-        opened = self.experiment.opened
-        return self._suggest(make_strategy(opened.strategy, **opened.options), n)
+        return self._suggest(current_strategy(self.experiment), n)
 
     def _suggest(self, strategy: Strategy, n: int, *, initial: bool = False) -> BatchSuggested:
-        self._refuse_if_finished()
-        if n < 1:
-            raise ExperimentError(f"a batch has at least 1 suggestion, not {n}")
-        number = len(self.experiment.batches) + 1
-        rng = np.random.default_rng(stream(self.experiment.opened.seed, "suggest", number))
-        suggestions = strategy.suggest(n, self.experiment.knowledge, rng)
-        if initial:
-            suggestions = tuple(_as_initial(suggestion) for suggestion in suggestions)
-        batch = BatchSuggested(
-            self._clock.now_s(), number, suggestions, exhausted=len(suggestions) < n
-        )
-        self._record(batch)
-        return batch
+        with self._lock:
+            experiment = self.experiment
+            decisions.refuse_if_finished(experiment)
+            if n < 1:
+                raise ExperimentError(f"a batch has at least 1 suggestion, not {n}")
+            number = len(experiment.batches) + 1
+            seed = experiment.opened.seed
+            rng = np.random.default_rng(stream(seed, "suggest", number))
+            suggestions = strategy.suggest(n, experiment.knowledge, rng)
+            if initial:
+                suggestions = tuple(_as_initial(suggestion) for suggestion in suggestions)
+            now_s = self._clock.now_s()
+            batch = BatchSuggested(now_s, number, suggestions, exhausted=len(suggestions) < n)
+            events: list[Event] = [batch]
+            if not initial:
+                of_advice = np.random.default_rng(stream(seed, "advise", number))
+                advice = advise(experiment, n, now_s, of_advice)
+                events += [AdviceGiven(now_s, advice)] if advice is not None else []
+            self._record(*events)
+            return batch
 
-    def submit(self, batch: BatchSuggested, keep: Iterable[int] | None = None) -> tuple[Run, ...]:
+    def submit(
+        self,
+        batch: BatchSuggested,
+        keep: Iterable[int] | None = None,
+        edits: Mapping[int, Mapping[str, Level]] | None = None,
+    ) -> tuple[Run, ...]:
         """Submit a batch, or only the suggestions at the positions ``keep`` (from 0).
+
+        Args:
+            batch: as it was suggested.
+            keep: positions to submit; all if None.
+            edits: other levels for some parameters of a suggestion, by its position.
 
         Raises:
             ExperimentError: a position that the batch does not have, a configuration that was
                 submitted before, or more runs than the budget leaves. Nothing is submitted then.
+            StrategyError: an edit outside the space.
         """
-        positions = range(len(batch.suggestions)) if keep is None else sorted(set(keep))
-        for position in positions:
-            if not 0 <= position < len(batch.suggestions):
-                raise ExperimentError(
-                    f"batch {batch.number} has no suggestion at position {position}; "
-                    f"it has {len(batch.suggestions)}, counted from 0"
-                )
-        chosen = [batch.suggestions[position] for position in positions]
-        return self._submit(
-            [
-                (s.configuration, "initial" if s.kind == "initial" else "suggested", s.reason)
-                for s in chosen
-            ],
-            batch.number,
-        )
+        with self._lock:
+            return self._submit(decisions.taken_from(self.experiment, batch, keep, edits or {}))
 
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
         """Submit a configuration of the analyst's own.
 
         Raises:
-            SpaceError: a value outside the space, or an excluded combination.
+            StrategyError: a value outside the space, or an excluded combination.
             ExperimentError: it was submitted before, or the budget is used up.
         """
-        space = self.experiment.opened.space
-        configuration = space.from_values(values)
-        space.check(configuration)
-        return self._submit([(configuration, "analyst", reason or "the analyst's own")], None)[0]
+        with self._lock:
+            configuration = self.experiment.space.from_values(values)
+            self.experiment.space.check(configuration)
+            reason = reason or "the analyst's own"
+            return self._submit([Wanted(configuration, "analyst", reason)])[0]
 
     def submit_baseline(self) -> Run | None:
         """Submit today's configuration, so that there is something to compare with.
 
         Returns None if the application has no today, and the existing run if there is one.
         """
-        today = self.experiment.opened.baseline
-        if today is None:
-            return None
-        known = self.experiment.baseline
-        return known or self._submit([(today, "baseline", "today's configuration")], None)[0]
+        with self._lock:
+            today = self.experiment.opened.baseline
+            if today is None:
+                return None
+            known = self.experiment.baseline
+            return known or self._submit([Wanted(today, "baseline", "today's configuration")])[0]
 
-    def _submit(
-        self, wanted: Sequence[tuple[Configuration, Source, str]], batch: int | None
-    ) -> tuple[Run, ...]:
-        self._refuse_if_finished()
-        experiment = self.experiment
-        remaining = experiment.remaining_runs
-        if remaining is not None and len(wanted) > remaining:
-            raise ExperimentError(
-                f"the budget of {experiment.opened.sla.max_runs} runs leaves {remaining}, "
-                f"and {len(wanted)} were submitted; submit fewer"
-            )
-        known = {run.configuration: run.id for run in experiment.runs}
-        next_id = len(experiment.runs) + 1
-        events = []
-        for run_id, (configuration, source, reason) in enumerate(wanted, next_id):
-            if configuration in known:
-                values = _values_text(experiment.opened.space.values(configuration))
-                raise ExperimentError(
-                    f"{values} is run {known[configuration]} already; choose another configuration"
-                )
-            known[configuration] = run_id
-            sequence = stream(experiment.opened.seed, "run", run_id)
-            seed = int(sequence.generate_state(1, np.uint32)[0])
-            events.append(
-                RunSubmitted(
-                    self._clock.now_s(), run_id, configuration, source, seed, reason, batch
-                )
-            )
+    def _submit(self, wanted: Sequence[Wanted]) -> tuple[Run, ...]:
+        events = decisions.submission(self.experiment, wanted, self._clock.now_s())
         self._record(*events)
-        return tuple(experiment.run(event.run_id) for event in events)
+        return tuple(self.experiment.run(event.run_id) for event in events)
+
+    # -- advice --------------------------------------------------------------------------------
+
+    def forecast(self) -> Forecast:
+        """Say how the budget stands against what the ongoing strategy would need, now."""
+        return forecast(self.experiment, self._clock.now_s())
+
+    def answer_advice(
+        self, given: Answer, exploitation: float | None = None
+    ) -> BatchSuggested | None:
+        """Answer the open advice: ``accepted``, ``changed`` (to another level) or ``ignored``.
+
+        Accepting makes the advice's own suggestions the next batch, which is returned.
+
+        Raises:
+            ExperimentError: no advice is open, or the answer and the level do not go together.
+        """
+        with self._lock:
+            advice = self.experiment.open_advice
+            event = decisions.answer(self.experiment, given, exploitation, self._clock.now_s())
+            if given != "accepted" or advice is None or not advice.suggestions:
+                self._record(event)
+                return None
+            number = len(self.experiment.batches) + 1
+            batch = BatchSuggested(event.at_s, number, advice.suggestions, exhausted=False)
+            self._record(event, batch)
+            return batch
+
+    # -- corrections ---------------------------------------------------------------------------
+
+    def change_strategy(
+        self,
+        strategy: str | None = None,
+        options: Mapping[str, Level] | None = None,
+        exploitation: float | None = None,
+    ) -> None:
+        """Choose in another way from now on; what is None stays as it is."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._record(
+                decisions.steering(self.experiment, strategy, options, exploitation, now_s)
+            )
+
+    def change_budget(self, sla: Sla) -> None:
+        """Agree on another budget from now on."""
+        with self._lock:
+            decisions.refuse_if_finished(self.experiment)
+            self._record(BudgetChanged(self._clock.now_s(), sla))
+
+    def change_watch(self, watch: Watch) -> None:
+        """Count regions or pending runs in another way from now on."""
+        with self._lock:
+            decisions.refuse_if_finished(self.experiment)
+            self._record(WatchChanged(self._clock.now_s(), watch))
+
+    def rate(self, run_id: int, good: bool | None) -> None:
+        """Call a result good or bad, or take the verdict back (None)."""
+        with self._lock:
+            self._record(decisions.rating(self.experiment, run_id, good, self._clock.now_s()))
+
+    def close_level(self, parameter: str, value: Level) -> None:
+        """Propose this level no more; what was run with it stays."""
+        with self._lock:
+            self._record(decisions.closing(self.experiment, parameter, value, self._clock.now_s()))
+
+    def reopen_level(self, parameter: str, value: Level) -> None:
+        """Propose a closed level again."""
+        with self._lock:
+            self._record(
+                decisions.reopening(self.experiment, parameter, value, self._clock.now_s())
+            )
+
+    def add_level(self, parameter: str, value: Level) -> None:
+        """Add a level to a parameter."""
+        with self._lock:
+            self._record(decisions.adding(self.experiment, parameter, value, self._clock.now_s()))
+
+    def exclude(self, condition: str) -> None:
+        """Never propose what meets this condition."""
+        with self._lock:
+            self._record(decisions.excluding(self.experiment, condition, self._clock.now_s()))
+
+    def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
+        """Declare a range of values as the pending strategy (section 2.2)."""
+        with self._lock:
+            self._record(decisions.plan(self.experiment, levels, self._clock.now_s()))
+
+    def import_results(
+        self, results: Iterable[tuple[Mapping[str, Level], Mapping[str, Measure]]]
+    ) -> int:
+        """Take in results from before: values and measures. They cost nothing of the budget.
+
+        All or none are stored.
+
+        Returns:
+            How many were taken; configurations that have a run already are left out.
+
+        Raises:
+            StrategyError: a value outside the space.
+            ObjectiveError: a measure that the objective needs is missing.
+        """
+        with self._lock:
+            known = {run.configuration for run in self.experiment.runs}
+            wanted, measured = [], []
+            for values, measures in results:
+                configuration = self.experiment.space.from_values(values)
+                if configuration in known:
+                    continue
+                known.add(configuration)
+                self.experiment.opened.objective.assess(measures)
+                wanted.append(Wanted(configuration, "imported", "a result from before"))
+                measured.append(measures)
+            now_s = self._clock.now_s()
+            submitted = decisions.submission(self.experiment, wanted, now_s)
+            events: list[Event] = []
+            for event, measures in zip(submitted, measured, strict=True):
+                completion = Completion(event.run_id, measures, None, 0.0)
+                events += [event, RunStarted(now_s, event.run_id), self._judge(completion)]
+            self._record(*events)
+            return len(wanted)
+
+    # -- execution -----------------------------------------------------------------------------
 
     def run_queued(
-        self, executor: Executor, on_change: Callable[[Run], None] | None = None
+        self,
+        executor: Executor,
+        on_change: Callable[[Run], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         """Execute everything that waits, oldest first, recording each result as it comes.
 
@@ -192,31 +300,54 @@ class Session:
         Args:
             executor: where the runs execute.
             on_change: told of each run that started or ended.
+            stop: asked before each start; once true, nothing more is started.
         """
         tell = on_change or (lambda _run: None)
+        halted = stop or (lambda: False)
         under_way: set[int] = set()
         try:
             while True:
-                for run in self.experiment.runs_in(RunState.QUEUED):
-                    if len(under_way) >= executor.capacity:
+                while len(under_way) < executor.capacity and not halted():
+                    run = self._start_next()
+                    if run is None:
                         break
-                    self._record(RunStarted(self._clock.now_s(), run.id))
                     under_way.add(run.id)
                     executor.submit(self._work(run))
-                    tell(self.experiment.run(run.id))
+                    tell(run)
                 if not under_way:
                     return
                 for completion in executor.collect():
-                    self._record(self._judge(completion))
+                    with self._lock:
+                        self._record(self._judge(completion))
                     under_way.discard(completion.run_id)
                     tell(self.experiment.run(completion.run_id))
         except BaseException:
             executor.cancel()
-            self._record(*(RunReturned(self._clock.now_s(), run_id) for run_id in under_way))
+            with self._lock:
+                now_s = self._clock.now_s()
+                self._record(*(RunReturned(now_s, run_id) for run_id in sorted(under_way)))
             raise
 
+    def _start_next(self) -> Run | None:
+        with self._lock:
+            queued = self.experiment.runs_in(RunState.QUEUED)
+            if not queued:
+                return None
+            self._record(RunStarted(self._clock.now_s(), queued[0].id))
+            return self.experiment.run(queued[0].id)
+
+    def recover(self) -> int:
+        """Return runs to the queue that a process which is gone had started; say how many.
+
+        Call it only when nothing executes runs of this experiment any more.
+        """
+        with self._lock:
+            lost = self.experiment.runs_in(RunState.RUNNING)
+            self._record(*(RunReturned(self._clock.now_s(), run.id) for run in lost))
+            return len(lost)
+
     def _work(self, run: Run) -> Work:
-        return Work(run.id, self.experiment.opened.space.values(run.configuration), run.seed)
+        return Work(run.id, self.experiment.space.values(run.configuration), run.seed)
 
     def _judge(self, completion: Completion) -> RunCompleted | RunFailed:
         now_s = self._clock.now_s()
@@ -241,15 +372,22 @@ class Session:
 
     def finish(self, reason: str) -> None:
         """Close the experiment: the analyst is satisfied, or nothing is left to spend or try."""
-        self._refuse_if_finished()
-        self._record(ExperimentFinished(self._clock.now_s(), reason))
+        with self._lock:
+            decisions.refuse_if_finished(self.experiment)
+            self._record(ExperimentFinished(self._clock.now_s(), reason))
 
-    def _refuse_if_finished(self) -> None:
-        if self.experiment.finished is not None:
-            raise ExperimentError(
-                f"experiment '{self.id}' is finished ({self.experiment.finished.reason}); "
-                "open a new one"
-            )
+    def reopen(self) -> None:
+        """Go on with a finished experiment. Raises ExperimentError if it is not finished."""
+        with self._lock:
+            if self.experiment.finished is None:
+                raise ExperimentError(
+                    f"experiment '{self.id}' is not finished; it can go on as it is"
+                )
+            self._record(ExperimentReopened(self._clock.now_s()))
+
+    def events(self) -> tuple[Event, ...]:
+        """Return the journal so far."""
+        return self._store.load(self.id)
 
     def _record(self, *events: Event) -> None:
         """Store, then apply: what is applied has been stored."""
@@ -260,91 +398,6 @@ class Session:
             self.experiment.apply(event)
 
 
-def open_session(
-    application: Application,
-    *,
-    store: Store,
-    name: str = "",
-    space: ParameterSpace | None = None,
-    objective: Objective | None = None,
-    sla: Sla | None = None,
-    strategy: str = "grasp",
-    options: Mapping[str, Level] | None = None,
-    seed: int = 0,
-    clock: Clock | None = None,
-    experiment_id: str | None = None,
-    version: str = "",
-) -> Session:
-    """Open a new experiment on an application.
-
-    Args:
-        application: what is run, with its space and today's configuration.
-        store: keeps the journal.
-        name: for people; the application's name if empty.
-        space: what may be proposed; the application's own if None.
-        objective: what is wanted; the application's own if None.
-        sla: the budget; no limit if None.
-        strategy: a registered strategy's name, with its ``options``.
-        options: of the strategy; its defaults if None.
-        seed: of every random stream of the experiment.
-        clock: the system's if None.
-        experiment_id: chosen by the caller, or made from the name.
-        version: of the program, for the record.
-
-    Raises:
-        StrategyError: an unknown strategy or option, or a baseline outside the space.
-        StoreError: the identifier is taken, or the store cannot be written.
-    """
-    clock = clock or SystemClock()
-    options = dict(options or {})
-    make_strategy(strategy, **options)  # refuse a wrong one before anything is stored
-    today = application.baseline
-    space = space or application.space
-    baseline = None if today is None else space.from_values(today)
-    if baseline is not None:
-        space.check(baseline)
-    name = name or application.name
-    opened = ExperimentOpened(
-        at_s=clock.now_s(),
-        experiment_id=experiment_id or f"{_slug(name)}-{uuid4().hex[:8]}",
-        name=name,
-        application=application.name,
-        facts=application.facts,
-        space=space,
-        objective=objective or application.objective,
-        sla=sla or Sla(),
-        strategy=strategy,
-        options=options,
-        seed=seed,
-        baseline=baseline,
-        version=version,
-    )
-    store.append(opened.experiment_id, 0, [opened])
-    return Session(Experiment(opened), store, clock)
-
-
-def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:
-    """Return the session of a stored experiment: the fold over its journal.
-
-    Raises:
-        StoreError: no such experiment, or the store cannot be read.
-    """
-    experiment = Experiment.replay(store.load(experiment_id))
-    return Session(experiment, store, clock or SystemClock())
-
-
 def _as_initial(suggestion: Suggestion) -> Suggestion:
-    return Suggestion(
-        configuration=suggestion.configuration,
-        strategy=suggestion.strategy,
-        reason="one of the first runs, chosen at random",
-        kind="initial",
-    )
-
-
-def _values_text(values: Mapping[str, Level]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "experiment"
+    reason = "one of the first runs, chosen at random"
+    return replace(suggestion, kind="initial", reason=reason)

@@ -9,47 +9,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from assistant.applications import Lookup, Scheduling, Today
+from assistant.applications import Command, Lookup, Scheduling, Today
+from assistant.applications.schema import (
+    CommandSettings,
+    DurationS,
+    FunctionSettings,
+    LevelValue,
+    LogarithmicSettings,
+    MeasuresSettings,
+    ParameterSettings,
+    RangeSettings,
+    Strict,
+)
 from assistant.errors import SettingsError
 from assistant.objective import Constraint, Objective, Rmse, Value, WeightedSum, Wrapper
 from assistant.ports import Application
+from assistant.sla import Watch
 from sim import default_workload, load_workload
 from sim.traces.rules import rules_from_texts
-from sim.units import parse_duration
-from strategies import Exclusion, Level, ParameterSpace, make_strategy
-
-LevelValue = bool | int | float | str
+from strategies import Exclusion, Level, ParameterSpace, RegionRule, make_strategy
 
 
-def _duration_s(value: object) -> object:
-    return parse_duration(value) if isinstance(value, str) else value
-
-
-DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class TodaySettings(_Strict):
+class TodaySettings(Strict):
     """How the cluster is run now."""
 
     order: str = "fcfs"
     backfill: str = "easy"
 
 
-class SchedulingSettings(_Strict):
+class SchedulingSettings(Strict):
     """``[application]`` with ``kind = "scheduling"``."""
 
     kind: Literal["scheduling"] = "scheduling"
     log: str | None = None
     first: int | None = Field(default=None, ge=1)
-    procs: int | None = Field(default=None, ge=1)
+    procs: int | None = Field(default=None, ge=1, le=10**12)
     today: TodaySettings = TodaySettings()
     levels: dict[str, list[LevelValue]] = Field(default_factory=dict)
     reading: dict[str, str] = Field(default_factory=dict)
@@ -59,7 +57,7 @@ class SchedulingSettings(_Strict):
     overrun: Literal["raise", "kill"] = "raise"
 
 
-class LookupSettings(_Strict):
+class LookupSettings(Strict):
     """``[application]`` with ``kind = "lookup"``."""
 
     kind: Literal["lookup"]
@@ -79,14 +77,14 @@ class StrategySettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-class RmseSettings(_Strict):
+class RmseSettings(Strict):
     """A series measure and what it should have been."""
 
     measure: str
     reference: list[float]
 
 
-class ConstraintSettings(_Strict):
+class ConstraintSettings(Strict):
     """``[[objective.constraints]]``: a bound on one measure."""
 
     measure: str
@@ -95,7 +93,7 @@ class ConstraintSettings(_Strict):
     label: str = ""
 
 
-class ObjectiveSettings(_Strict):
+class ObjectiveSettings(Strict):
     """``[objective]``: exactly one of minimise, maximise, weighted and rmse."""
 
     minimise: str | None = None
@@ -103,17 +101,40 @@ class ObjectiveSettings(_Strict):
     weighted: dict[str, float] | None = None
     rmse: RmseSettings | None = None
     unit: str | None = None
-    constraints: list[ConstraintSettings] | None = None
+    constraints: list[ConstraintSettings] = Field(default_factory=list)
+    without: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _one(self) -> "ObjectiveSettings":
-        named = [self.minimise, self.maximise, self.weighted, self.rmse]
-        if sum(x is not None for x in named) > 1:
+        if self._n_named > 1:
             raise ValueError("name only one of minimise, maximise, weighted and rmse")
         return self
 
+    @property
+    def _n_named(self) -> int:
+        named = [self.minimise, self.maximise, self.weighted, self.rmse]
+        return sum(x is not None for x in named)
 
-class SweepSettings(_Strict):
+    @property
+    def names_one(self) -> bool:
+        """Whether it says what is wanted, not only constraints or a unit."""
+        return self._n_named == 1
+
+
+class WatchSettings(Strict):
+    """``[watch]``: which results are good, what is pending, and when to warn."""
+
+    good: Literal["quantile", "threshold", "verdicts"] = "quantile"
+    quantile: float = Field(default=0.3, gt=0, le=1)
+    threshold: float | None = None
+    eps: float | None = Field(default=None, gt=0)
+    min_samples: int = Field(default=3, ge=1)
+    pending: Literal["near", "queued", "box", "plan"] = "near"
+    warn_from: float = Field(default=0.0, ge=0, le=1)
+    advised: float = Field(default=0.7, ge=0, le=1)
+
+
+class SweepSettings(Strict):
     """The whole file."""
 
     name: str = ""
@@ -122,9 +143,16 @@ class SweepSettings(_Strict):
     initial: int = Field(default=10, ge=0)
     batch: int = Field(default=5, ge=1)
     workers: int = Field(default=1, ge=1)
-    application: SchedulingSettings | LookupSettings = Field(
+    deadline: DurationS | None = None
+    exploitation: float | None = Field(default=None, ge=0, le=1)
+    advice: Literal["accept", "ignore"] = "ignore"
+    results: list[str] = Field(default_factory=list)
+    plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
+    watch: WatchSettings = WatchSettings()
+    application: SchedulingSettings | LookupSettings | CommandSettings | FunctionSettings = Field(
         default_factory=SchedulingSettings, discriminator="kind"
     )
+    parameters: list[ParameterSettings] = Field(default_factory=list)
     exclude: list[str] = Field(default_factory=list)
     strategy: StrategySettings = StrategySettings()
     objective: ObjectiveSettings | None = None
@@ -139,6 +167,7 @@ class Sweep:
     application: Application
     space: ParameterSpace
     objective: Objective
+    watch: Watch
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -151,10 +180,15 @@ def read_settings(path: Path) -> dict[str, Any]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the sweep file '{path}': {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or built to hurt
         raise SettingsError(f"the sweep file '{path}' is not TOML: {error}") from error
     application = tables.get("application")
     if isinstance(application, dict):
+        place = {"command": "cwd", "function": "folder"}.get(_kind(application))
+        if place is not None:
+            tables.setdefault("name", path.stem)
+            if isinstance(application.setdefault(place, "."), str):
+                application[place] = str((path.parent / application[place]).absolute())
         for key in ("log", "table"):
             if isinstance(application.get(key), str):
                 application[key] = str(path.parent / application[key])
@@ -166,12 +200,18 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
     tables = dict(tables)
     application = tables.get("application")
     if isinstance(application, Mapping) and "kind" not in application:
-        kind = "lookup" if "table" in application else "scheduling"
-        tables["application"] = {"kind": kind, **application}
+        tables["application"] = {"kind": _kind(application), **application}
     try:
         return SweepSettings.model_validate(tables)
     except ValidationError as error:
         raise SettingsError(f"{where}: {_sentence(error)}") from error
+
+
+def _kind(application: Mapping[str, Any]) -> str:
+    """Return the kind of an application, from what is given if it is not said."""
+    told = {"table": "lookup", "command": "command", "function": "function"}
+    implied = next((kind for key, kind in told.items() if key in application), "scheduling")
+    return str(application.get("kind", implied))
 
 
 def build_sweep(settings: SweepSettings) -> Sweep:
@@ -186,11 +226,35 @@ def build_sweep(settings: SweepSettings) -> Sweep:
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
     objective = _objective(settings.objective, application.objective)
-    return Sweep(settings, application, space, objective)
+    _check_measures(objective, application)
+    return Sweep(settings, application, space, objective, _watch(settings.watch, objective))
+
+
+def _watch(chosen: WatchSettings, objective: Objective) -> Watch:
+    """Return how the budget is watched; a threshold is given as a measured value."""
+    threshold = chosen.threshold
+    if threshold is not None and objective.goal == "minimise":
+        threshold = -threshold
+    rule = RegionRule(
+        good=chosen.good,
+        threshold=threshold,
+        quantile=chosen.quantile,
+        eps=chosen.eps,
+        min_samples=chosen.min_samples,
+    )
+    return Watch(rule, chosen.pending, chosen.warn_from, chosen.advised)
 
 
 def _application(settings: SweepSettings) -> Application:
     chosen = settings.application
+    if isinstance(chosen, CommandSettings | FunctionSettings):
+        return _own_program(settings, chosen)
+    if settings.parameters:
+        raise SettingsError(
+            "[[parameters]] describe a program of your own, with kind 'command' or 'function'; "
+            f"those of kind '{chosen.kind}' are given"
+            + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
+        )
     if isinstance(chosen, LookupSettings):
         return Lookup.read(chosen.table)
     if chosen.log is None:
@@ -212,12 +276,33 @@ def _application(settings: SweepSettings) -> Application:
     )
 
 
+def _own_program(
+    settings: SweepSettings, chosen: CommandSettings | FunctionSettings
+) -> Application:
+    wanted = settings.objective
+    if wanted is None or not wanted.names_one:
+        raise SettingsError(
+            "a program of your own needs an [objective]: say minimise or maximise with the name "
+            "of a measure, such as minimise = 'wall_s' for the time of a run"
+        )
+    if not settings.parameters:
+        raise SettingsError(
+            "a program of your own needs at least one [[parameters]] with a name and levels"
+        )
+    objective = _objective(wanted, Objective(Value("")))
+    application = chosen.build(settings.parameters, objective)
+    if isinstance(application, Command) and settings.workers > 1 and not application.apart:
+        raise SettingsError(
+            "with several workers two runs would write the same file of measures; put {scratch} "
+            "or {seed} into its name"
+        )
+    return application
+
+
 def _objective(chosen: ObjectiveSettings | None, default: Objective) -> Objective:
     if chosen is None:
         return default
-    constraints = default.constraints
-    if chosen.constraints is not None:
-        constraints = tuple(Constraint(**c.model_dump()) for c in chosen.constraints)
+    constraints = _constraints(chosen, default.constraints)
     wrapper: Wrapper = default.wrapper
     goal = default.goal
     if chosen.minimise is not None:
@@ -236,15 +321,53 @@ def _objective(chosen: ObjectiveSettings | None, default: Objective) -> Objectiv
     return Objective(wrapper, goal, constraints, unit)
 
 
+_LEVEL_TYPES = ("bool", "int", "float", "str")
+
+
+def _constraints(chosen: ObjectiveSettings, own: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    """Return the application's constraints and the analyst's.
+
+    Hers replace those on the same measure; others go only if ``without`` names them.
+    """
+    hers = tuple(Constraint(**c.model_dump()) for c in chosen.constraints)
+    measures = [constraint.measure for constraint in own]
+    for name in chosen.without:
+        if name not in measures:
+            raise SettingsError(
+                f"'without' names '{name}', on which the application has no constraint"
+                f"{_hint(name, measures)}"
+            )
+    replaced = {constraint.measure for constraint in hers} | set(chosen.without)
+    return (*(c for c in own if c.measure not in replaced), *hers)
+
+
+def _check_measures(objective: Objective, application: Application) -> None:
+    """Refuse a measure that the application is known not to give."""
+    known = application.measures
+    for name in objective.measures:
+        if known is not None and name not in known:
+            raise SettingsError(
+                f"the {application.name} application has no measure '{name}'"
+                f"{_hint(name, list(known))}"
+            )
+
+
 def _sentence(error: ValidationError) -> str:
     """Return pydantic's first finding as one sentence: what, where, what is allowed."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("scheduling", "lookup"))
+    faults = error.errors()
+    first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
+    location = first["loc"]
+    if location[:1] == ("application",):  # the kind that pydantic puts behind it is ours
+        location = (location[0], *location[2:])
     given = first["input"]
+    if location and location[-1] in _LEVEL_TYPES:
+        place = ".".join(map(str, location[:-1]))
+        return f"'{place}' should be a number, a text or a truth value, not {given!r}"
+    place = ".".join(map(str, location))
     if first["type"] == "extra_forbidden":
         known = _known_keys(first["loc"])
         return f"there is no setting '{place}'{_hint(place.rsplit('.')[-1], known)}"
-    more = len(error.errors()) - 1
+    more = len(faults) - 1
     tail = f" (and {more} more)" if more else ""
     shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
@@ -255,8 +378,15 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
     models: dict[str, type[BaseModel]] = {
         "scheduling": SchedulingSettings,
         "lookup": LookupSettings,
+        "command": CommandSettings,
+        "function": FunctionSettings,
+        "measures": MeasuresSettings,
+        "parameters": ParameterSettings,
+        "range": RangeSettings,
+        "logarithmic": LogarithmicSettings,
         "today": TodaySettings,
         "objective": ObjectiveSettings,
+        "watch": WatchSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,
     }

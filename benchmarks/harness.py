@@ -11,6 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from assistant import AssistantError
+from sim import SimError
+from strategies import StrategyError
+
 PACKAGES = ("numpy", "scipy", "numba", "simpy", "scikit-learn")
 
 
@@ -71,6 +75,15 @@ class Record:
         part = self._path.with_suffix(".part")
         part.write_text(json.dumps(self.body, indent=2) + "\n")
         part.replace(self._path)
+
+
+def guarded(main: Callable[[], None]) -> None:
+    """Run a benchmark; bad input is one sentence and exit code 2, as everywhere."""
+    try:
+        main()
+    except (AssistantError, SimError, StrategyError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
 
 
 def table(header: list[str], rows: list[list[str]]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Record, parser, table
+from benchmarks.harness import Record, guarded, parser, table
 from sim import ClusterSpec, Scenario, Workload, load_workload, simulate
 from sim.api import warm_up
 
@@ -106,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guarded(main)

@@ -17,7 +17,7 @@ from assistant.applications import Scheduling
 from assistant.executors import SerialExecutor
 from assistant.report import collect, write_report
 from assistant.store import MemoryStore
-from benchmarks.harness import Record, parser, table
+from benchmarks.harness import Record, guarded, parser, table
 from sim import load_workload
 
 LOGS = (("alea-hpc2n-subset", None), ("theta_2022", 5000), ("UniLu-Gaia-2014-1", 5000))
@@ -115,4 +115,4 @@ def _row(name: str, found: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    guarded(main)

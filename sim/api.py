@@ -1,29 +1,77 @@
-"""The one door: load or generate a workload, simulate a scenario.
+"""The one door: load, generate or describe a workload, check and simulate a scenario, measure it.
 
-Importing this module is cheap; SimPy and Numba are imported when something is simulated.
+Shells and applications need no deeper module. Importing this one is cheap; SimPy and Numba are
+imported when something is simulated or a backfilling rule is looked up.
 """
 
 from dataclasses import replace
 from os import PathLike
 
 from sim.engine import ENGINES, engine_named
-from sim.model.cluster import ClusterSpec
-from sim.model.result import SimulationResult
-from sim.model.scenario import Scenario
+from sim.errors import (
+    ClusterError,
+    DurationError,
+    ScenarioError,
+    SimError,
+    TraceError,
+    UnknownNameError,
+    WorkloadError,
+)
+from sim.model.admission import admit
+from sim.model.cluster import ClusterSpec, Partition
+from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
+from sim.model.metrics import Distribution, GroupMetrics, Metrics, max_wait_s, summarise
+from sim.model.result import JobState, SimulationResult, StepSeries
+from sim.model.scenario import Overrun, Scenario, TooWide
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.order import ORDERS, order_named
-from sim.traces.rules import ReadingRules
-from sim.traces.swf import read_swf
+from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
+from sim.traces.swf import read_swf, write_swf
+from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 
 __all__ = [
+    "ClusterError",
+    "ClusterSpec",
+    "ColumnSummary",
+    "Distribution",
+    "DurationError",
+    "GroupMetrics",
+    "JobState",
+    "Metrics",
+    "Overrun",
+    "Partition",
+    "ReadingNote",
     "ReadingRules",
+    "Scenario",
+    "ScenarioError",
+    "SimError",
+    "SimulationResult",
+    "StepSeries",
+    "TooWide",
+    "TraceError",
+    "UnknownNameError",
+    "Workload",
+    "WorkloadDescription",
+    "WorkloadError",
+    "check_backfill",
+    "check_order",
+    "check_scenario",
     "compile_needed",
     "default_workload",
+    "describe",
+    "format_duration",
     "known_names",
     "load_workload",
+    "max_wait_s",
+    "offered_load",
+    "parse_duration",
+    "rule_choices",
+    "rules_from_texts",
     "simulate",
+    "summarise",
     "warm_up",
+    "write_swf",
 ]
 
 
@@ -72,6 +120,38 @@ def load_workload(
         "the whole log."
     )
     return replace(kept, notes=(ReadingNote("first", kept.n_jobs, sentence), *workload.notes))
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Refuse, before anything slow begins, a scenario that `simulate` would refuse.
+
+    Raises:
+        UnknownNameError: no such order or backfilling rule.
+        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+    """
+    check_order(scenario.order)
+    check_backfill(scenario.backfill)
+    admit(scenario)
+
+
+def check_order(name: str) -> None:
+    """Refuse a queue order that nobody registered.
+
+    Raises:
+        UnknownNameError: with the names that are known.
+    """
+    order_named(name)
+
+
+def check_backfill(name: str) -> None:
+    """Refuse a backfilling rule that nobody registered. Imports Numba.
+
+    Raises:
+        UnknownNameError: with the names that are known.
+    """
+    from sim.policies.backfill import backfill_named
+
+    backfill_named(name)
 
 
 def known_names() -> dict[str, tuple[str, ...]]:

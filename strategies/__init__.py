@@ -9,8 +9,16 @@
 """
 
 from strategies.base import Strategy, Suggestion, SuggestionKind
+from strategies.blocks import Block, Effects, block_effects, find_blocks
 from strategies.configuration import Configuration
-from strategies.design import DesignModel, Expectation, Importance, LevelEffect
+from strategies.design import (
+    METHODS,
+    DesignModel,
+    Expectation,
+    Importance,
+    LevelEffect,
+    Method,
+)
 from strategies.errors import (
     ExclusionError,
     NotAllowedError,
@@ -24,12 +32,23 @@ from strategies.errors import (
     UnknownStrategyError,
 )
 from strategies.exclusion import Exclusion
+from strategies.exploitation import Allocation, Exploiting, split
 from strategies.grasp import Grasp
 from strategies.knowledge import Knowledge, is_exhausted
+from strategies.least_squares import least_squares_effects
 from strategies.measured_table import MeasuredTable, Measurement
 from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
 from strategies.random_search import RandomSearch
+from strategies.regions import (
+    PENDING_RULES,
+    PendingRule,
+    PendingRuns,
+    Region,
+    RegionRule,
+    find_regions,
+    pending_in_region,
+)
 from strategies.registry import (
     ENTRY_POINT_GROUP,
     STRATEGIES,
@@ -44,12 +63,18 @@ from strategies.space import ParameterSpace
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "METHODS",
+    "PENDING_RULES",
     "STRATEGIES",
+    "Allocation",
+    "Block",
     "Configuration",
     "DesignModel",
+    "Effects",
     "Exclusion",
     "ExclusionError",
     "Expectation",
+    "Exploiting",
     "Failure",
     "Family",
     "Grasp",
@@ -60,6 +85,7 @@ __all__ = [
     "LevelEffect",
     "MeasuredTable",
     "Measurement",
+    "Method",
     "NotAllowedError",
     "Observation",
     "ObservationError",
@@ -68,7 +94,11 @@ __all__ = [
     "OptionValue",
     "Parameter",
     "ParameterSpace",
+    "PendingRule",
+    "PendingRuns",
     "RandomSearch",
+    "Region",
+    "RegionRule",
     "SpaceError",
     "Strategy",
     "StrategyEntry",
@@ -80,10 +110,16 @@ __all__ = [
     "UnknownParameterError",
     "UnknownStrategyError",
     "best",
+    "block_effects",
+    "find_blocks",
+    "find_regions",
     "is_exhausted",
+    "least_squares_effects",
     "make_strategy",
+    "pending_in_region",
     "rank_key",
     "responses",
+    "split",
     "strategy_entry",
     "strategy_names",
 ]

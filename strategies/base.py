@@ -11,7 +11,9 @@ from strategies.configuration import Configuration
 from strategies.errors import OptionError
 from strategies.knowledge import Knowledge
 
-SuggestionKind: TypeAlias = Literal["initial", "construction", "neighbour", "random", "analyst"]
+SuggestionKind: TypeAlias = Literal[
+    "initial", "construction", "neighbour", "random", "region", "analyst"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Suggestion:
         kind: how it came about.
         expected: expected response (quality, where all is feasible), None if unknown.
         interval: rough 95% interval of that, None if unknown.
-        near: the configuration it was derived from, for neighbours.
+        near: the configuration it was derived from, for neighbours and in regions.
+        region: number of the region it was drawn from, None outside.
     """
 
     configuration: Configuration
@@ -35,6 +38,7 @@ class Suggestion:
     expected: float | None = None
     interval: tuple[float, float] | None = None
     near: Configuration | None = None
+    region: int | None = None
 
 
 @runtime_checkable

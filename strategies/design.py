@@ -1,8 +1,16 @@
 """Design of experiments: main effects of a full or partial factorial.
 
-The main effect of a level is the mean response of the runs with that level, less the mean of
-all runs. On unbalanced data such means are confounded with the other parameters; the intervals
-say how rough they are.
+Three methods, which agree on a full factorial:
+
+- ``means``: the mean response of the runs with a level, less the mean of all runs. Every level
+  with a run is known, but on unbalanced data such means are confounded with the other parameters;
+  the intervals say how rough they are.
+- ``blocks``: balanced contrasts in complete factorial blocks; see `strategies.blocks`.
+- ``least_squares``: the additive model; see `strategies.least_squares`.
+
+With the last two, the mean of a level is an adjusted one: the grand mean plus its effect. The
+grand mean is the constant that fits the runs whose levels all have effects (all runs if there is
+none). A level may have runs and still be unknown: None, never 0.
 
 Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 3 and 5.
 """
@@ -13,30 +21,38 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from strategies.blocks import Block, block_effects, find_blocks
 from strategies.configuration import Configuration
+from strategies.errors import OptionError
+from strategies.least_squares import least_squares_effects
 from strategies.observation import Observation, responses
 from strategies.space import ParameterSpace
 
+Method: TypeAlias = Literal["means", "blocks", "least_squares"]
+
+METHODS: tuple[Method, ...] = get_args(Method)
 CONFIDENCE = 0.95
 MIN_RESIDUAL_DF = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LevelEffect:
-    """What is known about one level; everything but the count is None without a run.
+    """What is known about one level; everything but the count is None if it is unknown.
 
     Args:
         level_id: the level.
         count: runs with this level.
-        mean: their mean response.
+        mean: their mean response, or the adjusted mean.
         effect: that mean less the grand mean.
-        standard_error: of the mean, from the spread within the level; None below two runs.
-        interval: 95% t interval of the mean; None below two runs.
+        standard_error: of the mean, from the spread within the level; None below two runs, and
+            for adjusted means.
+        interval: 95% t interval of the mean; None where the standard error is.
     """
 
     level_id: int
@@ -53,7 +69,7 @@ class Importance:
 
     Args:
         parameter: its name.
-        spread: greatest less smallest level mean, None below two observed levels.
+        spread: greatest less smallest level mean, None below two known levels.
         share: its part of the between-level sums of squares of all parameters, None if those
             are all 0 (nothing seems to matter) or unknown.
         n_levels_observed: levels with at least one run.
@@ -77,8 +93,8 @@ class Expectation:
 class LevelTable:
     """Sums per level of one parameter, read-only arrays [n_levels].
 
-    Means are relative to the model's origin and NaN where count is 0; ``squares`` is the sum
-    of squared deviations within the level.
+    Means are relative to the model's origin and NaN where unknown; ``squares`` is the sum of
+    squared deviations within the level.
     """
 
     counts: NDArray[np.int64]
@@ -99,6 +115,9 @@ class DesignModel:
         tables: one table per parameter.
         residual_squares: sum of squared residuals of the sum of main effects.
         n_distinct: distinct allowed configurations observed.
+        method: how effects are estimated.
+        n_fitted: observations behind the residuals, those whose levels are all known.
+        blocks: the complete factorial blocks that were used; empty for other methods.
     """
 
     space: ParameterSpace
@@ -108,13 +127,23 @@ class DesignModel:
     tables: tuple[LevelTable, ...]
     residual_squares: float
     n_distinct: int
+    method: Method = "means"
+    n_fitted: int = 0
+    blocks: tuple[Block, ...] = ()
 
     @classmethod
-    def fit(cls, space: ParameterSpace, observations: Sequence[Observation]) -> DesignModel:
+    def fit(
+        cls,
+        space: ParameterSpace,
+        observations: Sequence[Observation],
+        method: Method = "means",
+    ) -> DesignModel:
         """Fit main effects to the responses of the observations (see `responses`).
 
-        Raises `SpaceError` if an observation is not of this space.
+        Raises `SpaceError` if an observation is not of this space, `OptionError` for a method
+        that does not exist.
         """
+        require_method(method)
         n = len(observations)
         distinct = {o.configuration for o in observations if space.is_allowed(o.configuration)}
         ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
@@ -126,15 +155,28 @@ class DesignModel:
         tables = tuple(
             _level_table(ids[:, i], relative, p.n_levels) for i, p in enumerate(space.parameters)
         )
+        blocks = find_blocks(space, observations) if method == "blocks" else ()
+        fitted = np.ones(n, dtype=np.bool_)
+        if method != "means":
+            if method == "blocks":
+                effects = block_effects(space, observations, blocks)
+            else:
+                effects = least_squares_effects(space, observations)
+            rows = [_settled(row, relative) for row in effects]
+            offset, fitted = _grand_mean(rows, ids, relative)
+            tables = tuple(_adjusted(t, row, offset) for t, row in zip(tables, rows, strict=True))
         predicted = np.full(n, offset)
         for i, table in enumerate(tables):
-            predicted += table.means[ids[:, i]] - offset
-        residual_squares = float(np.sum((relative - predicted) ** 2))
-        return cls(space, n, origin, offset, tables, residual_squares, len(distinct))
+            predicted += np.nan_to_num(table.means[ids[:, i]] - offset)
+        residual_squares = float(np.sum((relative - predicted)[fitted] ** 2))
+        return cls(
+            space, n, origin, offset, tables, residual_squares, len(distinct), method,
+            int(fitted.sum()), blocks,
+        )  # fmt: skip
 
     @property
     def grand_mean(self) -> float | None:
-        """Mean of all responses, None without observations."""
+        """Mean of all responses (adjusted but for means), None without observations."""
         return None if self.origin is None else self.origin + self.offset
 
     @property
@@ -144,7 +186,7 @@ class DesignModel:
         return self.n_distinct / n_allowed if n_allowed else None
 
     def quality(self, parameter: str, level_id: int) -> float | None:
-        """Return the paper's q(e): the mean response of a level, None without a run."""
+        """Return the paper's q(e): the mean response of a level, None if it is unknown."""
         return self.level(parameter, level_id).mean
 
     def count(self, parameter: str, level_id: int) -> int:
@@ -166,12 +208,12 @@ class DesignModel:
         """
         table = self.tables[self._position(parameter)]
         count = int(table.counts[level_id])
-        if count == 0 or self.origin is None:
-            return LevelEffect(level_id, 0)
         relative = float(table.means[level_id])
+        if self.origin is None or math.isnan(relative):
+            return LevelEffect(level_id, count)
         mean = self.origin + relative
         error = interval = None
-        if count > 1:
+        if count > 1 and self.method == "means":
             error = math.sqrt(float(table.squares[level_id]) / (count - 1) / count)
             half = _t_quantile(count - 1) * error
             interval = (mean - half, mean + half)
@@ -191,10 +233,11 @@ class DesignModel:
         for parameter, table, squares in zip(
             self.space.parameters, self.tables, between, strict=True
         ):
-            known = table.means[table.counts > 0]
+            known = table.means[_known(table)]
             spread = float(known.max() - known.min()) if known.size > 1 else None
             share = squares / total if total > 0 else None
-            entries.append(Importance(parameter.name, spread, share, int(known.size)))
+            n_observed = int((table.counts > 0).sum())
+            entries.append(Importance(parameter.name, spread, share, n_observed))
         return tuple(sorted(entries, key=lambda e: (-(e.share or 0.0), -(e.spread or 0.0))))
 
     def expected(self, configuration: Configuration) -> Expectation | None:
@@ -202,7 +245,7 @@ class DesignModel:
 
         The interval is rough: the residual spread of the additive model, widened for the
         number of fitted effects. It is None if fewer than 2 residual degrees of freedom are
-        left, or if a level of the configuration has no run.
+        left, or if a level of the configuration is unknown.
         Raises `SpaceError` if the configuration is not of this space.
         """
         names = self.space.values(configuration)
@@ -211,11 +254,11 @@ class DesignModel:
         levels = [self.level(n, i) for n, i in zip(names, configuration.level_ids, strict=True)]
         effects = [level.effect for level in levels if level.effect is not None]
         value = self.origin + self.offset + math.fsum(effects)
-        n_fitted = 1 + sum(max(int((t.counts > 0).sum()) - 1, 0) for t in self.tables)
-        n_free = self.n_observations - n_fitted
+        n_effects = 1 + sum(max(int(_known(t).sum()) - 1, 0) for t in self.tables)
+        n_free = self.n_fitted - n_effects
         if n_free < MIN_RESIDUAL_DF or len(effects) < len(levels):
             return Expectation(value, None)
-        spread = math.sqrt(self.residual_squares / n_free * (1 + n_fitted / self.n_observations))
+        spread = math.sqrt(self.residual_squares / n_free * (1 + n_effects / self.n_fitted))
         half = _t_quantile(n_free) * spread
         return Expectation(value, (value - half, value + half))
 
@@ -223,9 +266,7 @@ class DesignModel:
         return self.space.names.index(self.space.parameter(parameter).name)
 
     def _known_qualities(self, parameter: str) -> list[float]:
-        position = self._position(parameter)
-        counts = self.tables[position].counts
-        open_ids = [i for i in self.space.open_ids[position] if counts[i]]
+        open_ids = self.space.open_ids[self._position(parameter)]
         qualities = (self.quality(parameter, level_id) for level_id in open_ids)
         return [q for q in qualities if q is not None]
 
@@ -245,8 +286,57 @@ def _level_table(
     return LevelTable(counts, means, squares)
 
 
+def require_method(method: str) -> None:
+    """Raise `OptionError` unless it is one of `METHODS`."""
+    if method not in METHODS:
+        raise OptionError(
+            f"effects by {method!r} were asked for; allowed are {', '.join(METHODS)}."
+        )
+
+
+def _grand_mean(
+    rows: Sequence[NDArray[np.float64]], ids: NDArray[np.int64], relative: NDArray[np.float64]
+) -> tuple[float, NDArray[np.bool_]]:
+    """Return the constant of the additive model, and which observations are behind it.
+
+    A parameter without any known effect is left out; otherwise a level without effect leaves
+    its runs out, unless that leaves none.
+    """
+    fitted = np.ones(len(ids), dtype=np.bool_)
+    rest = relative.copy()
+    for i, row in enumerate(rows):
+        own = row[ids[:, i]]
+        rest -= np.nan_to_num(own)
+        if not np.isnan(row).all():
+            fitted &= ~np.isnan(own)
+    if not fitted.any():
+        fitted[:] = True
+    return (float(rest[fitted].mean()) if len(ids) else 0.0), fitted
+
+
+def _adjusted(table: LevelTable, effects: NDArray[np.float64], offset: float) -> LevelTable:
+    means = effects + offset
+    means.flags.writeable = False
+    return LevelTable(table.counts, means, table.squares)
+
+
+def _settled(effects: Sequence[float | None], relative: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return effects with NaN where unknown, rounded so that solvers leave ties as ties."""
+    values = np.array([np.nan if e is None else e for e in effects], dtype=np.float64)
+    scale = float(np.abs(relative).max(initial=0.0))
+    if scale == 0:
+        return values
+    grain = math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
+    settled: NDArray[np.float64] = np.round(values / grain) * grain
+    return settled
+
+
+def _known(table: LevelTable) -> NDArray[np.bool_]:
+    return ~np.isnan(table.means)
+
+
 def _between_squares(table: LevelTable, offset: float) -> float:
-    known = table.counts > 0
+    known = _known(table)
     return float(np.sum(table.counts[known] * (table.means[known] - offset) ** 2))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from strategies.configuration import Configuration
-from strategies.design import DesignModel
+from strategies.design import DesignModel, Method
 from strategies.errors import ObservationError
 from strategies.observation import Failure, Observation
 from strategies.space import ParameterSpace
@@ -24,7 +24,7 @@ class Knowledge:
         running: configurations of the runs that go on.
     Raises `ObservationError` if a configuration is of another lineage than the space.
 
-    Not slotted: `taken` and `model` are cached on first use.
+    Not slotted: `taken` and the models are cached on first use.
     """
 
     space: ParameterSpace
@@ -54,8 +54,21 @@ class Knowledge:
 
     @cached_property
     def model(self) -> DesignModel:
-        """Main effects of the observations."""
-        return DesignModel.fit(self.space, self.observations)
+        """Main effects of the observations, from level means."""
+        return self.model_by("means")
+
+    def model_by(self, method: Method) -> DesignModel:
+        """Return main effects of the observations by another method, fitted once.
+
+        Raises `OptionError` for a method that does not exist.
+        """
+        if method not in self._models:
+            self._models[method] = DesignModel.fit(self.space, self.observations, method)
+        return self._models[method]
+
+    @cached_property
+    def _models(self) -> dict[Method, DesignModel]:
+        return {}
 
 
 def is_exhausted(knowledge: Knowledge) -> bool:

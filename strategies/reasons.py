@@ -5,33 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strategies.configuration import Configuration
-from strategies.design import DesignModel
+from strategies.design import DesignModel, Method
 from strategies.parameter import Parameter, show
 from strategies.space import ParameterSpace
 
 SHOWN = 3
+_METHOD_NAMES: dict[Method, str] = {
+    "means": "level means",
+    "blocks": "complete blocks",
+    "least_squares": "least squares",
+}
 
 
 def construction_reason(model: DesignModel, configuration: Configuration, beta: float) -> str:
     """Say which levels of a construction are the best seen and which are untried."""
-    best, untried, others = [], [], []
+    best: list[str] = []
+    untried: list[str] = []
+    unknown: list[str] = []
+    others: list[str] = []
+    compared, quality = "tried", "mean quality seen"
+    if model.method != "means":
+        compared, quality = "compared", f"quality estimated by {_METHOD_NAMES[model.method]}"
     for name, value in _by_importance(model, configuration):
         level_id = model.space.parameter(name).level_id(value)
         level = model.level(name, level_id)
-        n_tried = sum(1 for count in _counts(model, name) if count)
+        n_known = sum(1 for other in model.levels(name) if other.mean is not None)
         text = f"{name}={show(value)}"
         if level.mean is None:
-            untried.append(text)
-        elif n_tried > 1 and level.mean == model.q_max(name):
-            best.append(f"{text} (of {n_tried} levels tried)")
+            (unknown if level.count else untried).append(text)
+        elif n_known > 1 and level.mean == model.q_max(name):
+            best.append(f"{text} (of {n_known} levels {compared})")
         else:
             others.append(text)
     parts = []
     if best:
         verb = "has" if len(best) == 1 else "have"
-        parts.append(f"{_joined(best)} {verb} the best mean quality seen")
+        parts.append(f"{_joined(best)} {verb} the best {quality}")
     if untried:
         parts.append(f"{_joined(untried)} {'is' if len(untried) == 1 else 'are'} untried")
+    if unknown:
+        verb = "has" if len(unknown) == 1 else "have"
+        parts.append(f"{_joined(unknown)} {verb} runs, but nothing to be compared with yet")
     if not parts:
         return f"{_joined(others)} drawn from the levels above the greediness {beta:g}."
     return "; ".join(parts) + "."
@@ -64,12 +78,6 @@ def _by_importance(
 ) -> list[tuple[str, str | int | float | bool]]:
     values = model.space.values(configuration)
     return [(entry.parameter, values[entry.parameter]) for entry in model.importance]
-
-
-def _counts(model: DesignModel, parameter: str) -> Sequence[int]:
-    counts = model.tables[model.space.names.index(parameter)].counts
-    listed: list[int] = counts.tolist()
-    return listed
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
 from strategies.base import Strategy
+from strategies.design import METHODS
 from strategies.errors import OptionError, StrategyError, UnknownStrategyError, hint
 from strategies.grasp import DEFAULT_BETA, DEFAULT_NEIGHBOURS, Grasp
 from strategies.random_search import RandomSearch
@@ -32,6 +33,7 @@ class Option:
         low: least value, None for no bound.
         high: greatest value, None for no bound.
         summary: one line for people.
+        choices: the texts that are allowed, empty for any.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Option:
     low: float | None = None
     high: float | None = None
     summary: str = ""
+    choices: tuple[str, ...] = ()
 
     def check(self, strategy: str, value: OptionValue) -> OptionValue:
         """Return the value in the option's type; raise `OptionError` if it does not fit."""
@@ -49,7 +52,7 @@ class Option:
         if fits and isinstance(value, int | float):
             above = self.low is None or value >= self.low
             fits = above and (self.high is None or value <= self.high)
-        if not fits:
+        if not fits or (self.choices and value not in self.choices):
             raise OptionError(
                 f"option '{self.name}' of strategy '{strategy}' is {value!r}; it must be "
                 f"{self.domain}."
@@ -58,7 +61,9 @@ class Option:
 
     @property
     def domain(self) -> str:
-        """What is allowed, such as "a float from 0 to 1"."""
+        """What is allowed, such as "a number from 0 to 1"."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
         noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
         low = "" if self.low is None else f" from {self.low:g}"
         high = "" if self.high is None else f" to {self.high:g}"
@@ -74,7 +79,7 @@ class StrategyEntry:
     factory: Callable[..., Strategy]
     options: tuple[Option, ...] = ()
 
-    def build(self, **options: OptionValue) -> Strategy:
+    def build(self, /, **options: OptionValue) -> Strategy:
         """Make the strategy, with defaults for options that are not given.
 
         Raises `OptionError` for an unknown option or a value out of bounds.
@@ -107,6 +112,11 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 "neighbours", int, DEFAULT_NEIGHBOURS, 0.0, None,
                 "neighbours suggested with every construction",
             ),
+            Option(
+                "effects", str, "means",
+                summary="how the quality of a level is estimated",
+                choices=METHODS,
+            ),
         ),
     ),
     StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch),
@@ -134,7 +144,7 @@ def strategy_names() -> tuple[str, ...]:
     return (*built_in, *sorted(_third_party(built_in)))
 
 
-def make_strategy(name: str, **options: OptionValue) -> Strategy:
+def make_strategy(name: str, /, **options: OptionValue) -> Strategy:
     """Make a strategy by name; see `strategy_entry` and `StrategyEntry.build` for errors."""
     return strategy_entry(name).build(**options)
 

@@ -3,9 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from assistant.applications.command import Command
+from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
+from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.scheduling import Scheduling, Today
+from assistant.objective import Objective, Value
 from assistant.ports import Application
+from strategies import Parameter, ParameterSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,46 @@ def _lookup_example() -> Lookup:
     return Lookup.parse("size,mode,objective\n1,a,3\n2,a,2\n1,b,5\n")
 
 
+_EXAMPLE_SPACE = ParameterSpace((Parameter("x", (1, 2, 3)), Parameter("mode", ("a b", "-c; d"))))
+
+
+def _command_example() -> Command:
+    script = 'echo "$2" >&2; echo $((($1 - 2) * ($1 - 2)))'
+    return Command(
+        ("/bin/sh", "-c", script, "sh", "{x}", "{mode}"),
+        _EXAMPLE_SPACE,
+        Objective(Value("height")),
+        baseline={"x": 1, "mode": "a b"},
+    )
+
+
+def _bowl(x: int, mode: str, seed: int) -> dict[str, float]:
+    """A known function."""
+    return {"height": float((x - 2) ** 2 + len(mode)), "luck": seed % 7}
+
+
+def _function_example() -> Function:
+    return Function(_bowl, _EXAMPLE_SPACE, Objective(Value("height")), {"x": 1, "mode": "a b"})
+
+
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry(
         "scheduling", "two partitions of a cluster over a job log, simulated", _scheduling_example
     ),
     ApplicationEntry("lookup", "a fully measured table of configurations", _lookup_example),
+    ApplicationEntry("command", "any program, run with values as arguments", _command_example),
+    ApplicationEntry("function", "a Python function", _function_example),
 )
 
-__all__ = ["APPLICATIONS", "ApplicationEntry", "Lookup", "Scheduling", "Today"]
+__all__ = [
+    "APPLICATIONS",
+    "ApplicationEntry",
+    "Command",
+    "Function",
+    "JsonFile",
+    "JsonOutput",
+    "Lookup",
+    "Patterns",
+    "Scheduling",
+    "Today",
+]

@@ -24,6 +24,7 @@ class Lookup:
     source: str = ""
 
     name = "lookup"
+    measures = ("objective", "duration_s")
 
     @classmethod
     def read(cls, path: Path | str) -> "Lookup":

@@ -26,7 +26,7 @@ from sim.model.metrics import max_wait_s
 from sim.model.scenario import Overrun, TooWide
 from sim.policies.backfill import backfill_named
 from sim.policies.order import order_named
-from sim.units import format_duration
+from sim.units import format_duration, parse_duration
 from strategies import Exclusion, Level, Parameter, ParameterSpace
 
 SMALL_PROCS = "small_procs"
@@ -34,6 +34,28 @@ SMALL_MAX_REQUESTED = "small_max_requested_s"
 SMALL_MAX_PROCS = "small_max_procs"
 
 N_SPLITS, N_TIMES, N_WIDTHS = 22, 20, 20
+MOST_PROCS = 10**12
+
+MEASURES = (
+    *(
+        f"{statistic}_{measure}"
+        for measure in ("wait_s", "response_s", "slowdown", "bounded_slowdown")
+        for statistic in ("mean", "median", "p95", "max")
+    ),
+    "makespan_s",
+    "utilisation",
+    "utilisation_at_arrival",
+    "utilisation_small",
+    "utilisation_main",
+    "makespan_s_small",
+    "makespan_s_main",
+    "n_jobs",
+    "n_rejected",
+    "n_killed",
+    "small_jobs_max_wait_s",
+    "procs",
+)
+"""Every measure that a run may give; one that there is no job for is missing or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,7 @@ class Scheduling:
     overrun: Overrun = "raise"
 
     name = "scheduling"
+    measures = MEASURES
 
     def __post_init__(self) -> None:
         known = (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS, "procs", "order", "backfill")
@@ -85,6 +108,9 @@ class Scheduling:
                     f"the scheduling application has no parameter '{parameter}'; "
                     f"it has {', '.join(known)}"
                 )
+        object.__setattr__(
+            self, "levels", {name: _checked(name, given) for name, given in self.levels.items()}
+        )
         if self.cluster_procs < 1:
             raise ApplicationError(
                 f"the cluster must have at least 1 processor, not {self.cluster_procs}"
@@ -263,6 +289,41 @@ class Scheduling:
                 Partition("main", total - small),
             )
         )
+
+
+def _checked(name: str, given: Sequence[Level]) -> tuple[Level, ...]:
+    """Return levels of one parameter as they are simulated; durations may be texts such as '2h'.
+
+    Raises:
+        ApplicationError: a level that means nothing for this parameter.
+    """
+    if name in ("order", "backfill"):
+        return tuple(given)
+    if name == SMALL_MAX_REQUESTED:
+        return tuple(_seconds(value) for value in given)
+    least = 0 if name == SMALL_PROCS else 1
+    return tuple(_whole(name, value, least) for value in given)
+
+
+def _whole(name: str, value: Level, least: int) -> int:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and float(value).is_integer() and least <= float(value) <= MOST_PROCS:
+        return int(value)
+    raise ApplicationError(
+        f"{name} has the level {value!r}; allowed are whole numbers from {least} to {MOST_PROCS:,}"
+    )
+
+
+def _seconds(value: Level) -> Level:
+    try:
+        seconds = parse_duration(value)
+    except (SimError, TypeError) as error:
+        raise ApplicationError(f"{SMALL_MAX_REQUESTED} has the level {value!r}: {error}") from error
+    if seconds <= 0:
+        raise ApplicationError(
+            f"{SMALL_MAX_REQUESTED} has the level {value!r}; allowed are times above 0"
+        )
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 _OPTIONAL = ("procs", "order", "backfill")

@@ -2,15 +2,18 @@
 
 import typer
 
-from assistant.cli import experiments, sweep, workloads
+from assistant.cli import experiments, init, sweep, workloads
 
 
 def register(app: typer.Typer) -> None:
     """Put every command on the application."""
     app.command("demo")(sweep.demo)
+    app.command("init")(init.init)
     app.command("sweep")(sweep.sweep)
+    app.command("resume")(sweep.resume)
     app.command("suggest")(experiments.suggest)
     app.command("report")(experiments.report)
+    app.command("journal")(experiments.journal)
     app.command("experiments")(experiments.experiments)
     app.command("simulate")(workloads.simulate)
     app.command("app")(experiments.app)

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-OUT = Console(highlight=False)
-ERR = Console(stderr=True, highlight=False)
+OUT = Console(highlight=False, markup=False)
+ERR = Console(stderr=True, highlight=False, markup=False)
 
 EXIT_BAD_INPUT = 2
 EXIT_NOTHING_FEASIBLE = 3
@@ -54,6 +54,6 @@ def print_json(value: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False, default=str))
 
 
-def say(text: str) -> None:
+def say(text: str, style: str = "") -> None:
     """Print a line of progress on standard error."""
-    ERR.print(text, soft_wrap=True)
+    ERR.print(text, style=style, soft_wrap=True)

@@ -1,5 +1,6 @@
 """Commands over stored experiments: list, suggest, report, and the browser UI."""
 
+import json
 import subprocess
 import sys
 from dataclasses import asdict
@@ -21,7 +22,9 @@ from assistant.cli.console import (
     version,
 )
 from assistant.cli.summary import print_summary, summary
+from assistant.codec import encode_event
 from assistant.errors import SettingsError, StoreError
+from assistant.events import ExperimentFinished
 from assistant.report import collect, write_report
 from assistant.report.words import level, moment, quantity
 from assistant.session import Session
@@ -29,10 +32,7 @@ from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.sla import Sla
 from assistant.store import MemoryStore, SqliteStore
 
-Experiment = Annotated[
-    str,
-    typer.Argument(help="Identifier of a stored experiment, or the latest.", show_default=False),
-]
+MAX_SHOWN = 160
 
 
 def suggest(
@@ -45,48 +45,62 @@ def suggest(
 ) -> int:
     """Say what should run next, and why, without running anything.
 
-    For a stored experiment the batch is recorded, so that it is not proposed again.
+    For a stored experiment that goes on the batch is recorded, so that it is not proposed again.
     """
     if experiment.endswith(".toml"):
         session = _fresh(Path(experiment))
     else:
-        session = _stored(experiment, store)
+        session = stored_session(experiment, store)
+    recorded = session.experiment.finished is None
+    if not recorded:
+        session = _afterwards(session)
     batch = session.suggest(n)
-    space, objective = session.experiment.opened.space, session.experiment.opened.objective
+    known = session.experiment
     if as_json:
-        rows = []
-        for suggestion in batch.suggestions:
-            expected = suggestion.expected
-            rows.append(
-                {
-                    "values": space.values(suggestion.configuration),
-                    "reason": suggestion.reason,
-                    "expected": None if expected is None else objective.value_of(expected),
-                }
-            )
+        rows = [
+            {
+                "values": known.space.values(suggestion.configuration),
+                "reason": suggestion.reason,
+                "expected": known.expected_value(suggestion.configuration),
+            }
+            for suggestion in batch.suggestions
+        ]
         print_json(
             {
                 "experiment": session.id,
                 "batch": batch.number,
+                "recorded": recorded,
                 "exhausted": batch.exhausted,
                 "suggestions": rows,
             }
         )
         return 0
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in space.names:
+    for name in known.space.names:
         table.add_column(name, justify="right")
-    table.add_column("expected", justify="right")
+    table.add_column(f"expected {known.opened.objective.wrapper}", justify="right")
     table.add_column("why")
     for suggestion in batch.suggestions:
-        expected = suggestion.expected
-        value = None if expected is None else objective.value_of(expected)
-        cells = [level(v) for v in space.values(suggestion.configuration).values()]
-        table.add_row(*cells, quantity(value, objective.unit), suggestion.reason)
+        cells = [level(v) for v in known.space.values(suggestion.configuration).values()]
+        expected = known.expected_value(suggestion.configuration)
+        unit = known.opened.objective.unit
+        table.add_row(*cells, quantity(expected, unit), suggestion.reason)
     OUT.print(table)
+    if not recorded:
+        OUT.print(
+            f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
+        )
     if batch.exhausted:
         OUT.print("The space is exhausted: every allowed configuration has been proposed or run.")
     return 0
+
+
+def _afterwards(session: Session) -> Session:
+    """Return a copy of a finished experiment that may be asked further; nothing is stored."""
+    store = MemoryStore()
+    events = [e for e in session.events() if not isinstance(e, ExperimentFinished)]
+    store.append(session.id, 0, events)
+    return load_session(store, session.id)
 
 
 def _fresh(path: Path) -> Session:
@@ -104,7 +118,7 @@ def _fresh(path: Path) -> Session:
     )
 
 
-def _stored(experiment: str, store: Path | None) -> Session:
+def stored_session(experiment: str, store: Path | None) -> Session:
     """Return a stored session; ``latest`` is the one opened last. Never makes a new store."""
     path = store_path(store)
     if not path.exists():
@@ -129,13 +143,44 @@ def report(
     as_json: Json = False,
 ) -> int:
     """Write the report of a stored experiment, finished or not."""
-    session = _stored(experiment, store)
+    session = stored_session(experiment, store)
     data = collect(session.experiment)
     written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
     if as_json:
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
+    return 0
+
+
+def journal(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help="Only events of this type; repeat it.", show_default=False),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Print what happened, event by event: every decision, run, warning and answer."""
+    session = stored_session(experiment, store)
+    events = SqliteStore(store_path(store)).load(session.id)
+    known = sorted({type(event).__name__ for event in events})
+    for name in kind or []:
+        if name not in known:
+            raise SettingsError(f"no event of type '{name}' here; there are: {', '.join(known)}")
+    chosen = [e for e in events if not kind or type(e).__name__ in kind]
+    if as_json:
+        lines = [json.loads(encode_event(event)) for event in chosen]
+        print_json({"experiment": session.id, "events": lines})
+        return 0
+    first_s = events[0].at_s
+    for event in chosen:
+        body = json.loads(encode_event(event))
+        name = body.pop("type")
+        text = json.dumps({k: v for k, v in body.items() if k not in ("v", "at_s", "space")})
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
+        OUT.print(f"{event.at_s - first_s:9.3f} s  {name}  {shown}", soft_wrap=True)
     return 0
 
 

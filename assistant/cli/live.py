@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from assistant import Run, RunState, Session
+from assistant import Advice, Run, RunState, Session
 from assistant.report.words import level, number, quantity
 
 N_LATEST = 8
@@ -35,10 +35,14 @@ class SweepView:
         elif run.ended_s is not None and run.id % LINES_EVERY == 0:
             self._console.print(self._headline(), soft_wrap=True)
 
+    def on_advice(self, advice: Advice) -> None:
+        """Show a warning above the table; it stays on the screen."""
+        self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
+
     def _headline(self) -> Text:
         experiment = self._session.experiment
         over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
-        budget = experiment.opened.sla.max_runs
+        budget = experiment.sla.max_runs
         text = Text(f"{over}/{budget} runs" if budget else f"{over} runs")
         best, today = experiment.best, experiment.baseline
         if best is None or best.outcome is None:
@@ -55,14 +59,14 @@ class SweepView:
 
     def _picture(self) -> Group:
         experiment = self._session.experiment
-        budget = experiment.opened.sla.max_runs or max(len(experiment.runs), 1)
+        budget = experiment.sla.max_runs or max(len(experiment.runs), 1)
         over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
         bar = ProgressBar(total=budget, completed=over, width=60, complete_style="orange3")
         return Group(self._headline(), bar, self._latest())
 
     def _latest(self) -> Table:
         experiment = self._session.experiment
-        space, best = experiment.opened.space, experiment.best
+        space, best = experiment.space, experiment.best
         table = Table(box=None, header_style="dim", pad_edge=False)
         table.add_column("run", justify="right")
         table.add_column("from")

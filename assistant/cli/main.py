@@ -69,5 +69,5 @@ def run(arguments: list[str]) -> int:
 def _refuse(error: Exception) -> int:
     message = getattr(error, "format_message", error.__str__)()
     name = "" if type(error).__name__ == "NoArgsIsHelpError" else "copperline: "
-    ERR.print(f"{name}{message}", markup=False, soft_wrap=True)
+    ERR.print(f"{name}{message}", soft_wrap=True)
     return EXIT_BAD_INPUT

@@ -1,11 +1,15 @@
 """Options of the command line laid over the tables of a sweep file."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assistant.errors import SettingsError
+from assistant import Session
+from assistant.errors import ObjectiveError, SettingsError
+from assistant.results import Result, read_results
 from assistant.settings import Sweep
-from strategies import Level
+from strategies import Level, StrategyError
 
 
 def merge_options(
@@ -62,7 +66,7 @@ def _lists(
     """One value says how it is today; several say that it is a parameter, today's first."""
     if procs is not None:
         sizes = _values(procs)
-        if not all(type(size) is int for size in sizes):
+        if not sizes or not all(type(size) is int for size in sizes):
             raise SettingsError(f"--procs is a whole number or a list of them, not '{procs}'")
         application["procs"] = sizes[0]
         if len(sizes) > 1:
@@ -71,6 +75,8 @@ def _lists(
         if text is None:
             continue
         choices = _values(text)
+        if not choices:
+            raise SettingsError(f"--{name} names none; give one or several, separated by commas")
         application["today"] = {**application.get("today", {}), name: choices[0]}
         if len(choices) > 1:
             application.setdefault("levels", {})[name] = choices
@@ -79,7 +85,8 @@ def _lists(
 def own_runs(built: Sweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
     """Return the analyst's own first configurations, from the file and from ``--include``.
 
-    A parameter that is not named takes today's value, if there is a today.
+    A parameter that is not named takes today's value, if there is a today. One that is today's is
+    left out: it is run anyway.
 
     Raises:
         SettingsError: not of the form name=value,...
@@ -93,9 +100,80 @@ def own_runs(built: Sweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
             name, value = _pair(part, "--include", "small_procs=16,small_max_procs=8")
             given[name] = built.space.parse_value(name, value)
         own.append({**today, **given})
+    baseline = built.application.baseline
+    seen = {} if baseline is None else {built.space.from_values(baseline): "today's"}
+    kept = []
     for values in own:
-        built.space.check(built.space.from_values(values))
-    return tuple(own)
+        configuration = built.space.from_values(values)
+        built.space.check(configuration)
+        if seen.get(configuration) == "yours":
+            text = ", ".join(f"{name}={value}" for name, value in values.items())
+            raise SettingsError(f"{text} is included twice; name a configuration once")
+        if configuration not in seen:
+            kept.append(values)
+        seen.setdefault(configuration, "yours")
+    needed = len(kept) + (baseline is not None)
+    if needed > built.settings.runs:
+        raise SettingsError(
+            f"today's and your own configurations need {needed} runs and the budget has "
+            f"{built.settings.runs}; raise --runs or include fewer"
+        )
+    return tuple(kept)
+
+
+def past_results(built: Sweep) -> tuple[Result, ...]:
+    """Return the results from before that the settings name.
+
+    Raises:
+        SettingsError: a file cannot be read.
+        ObjectiveError: a measure that the objective needs is missing or not finite.
+    """
+    results = tuple(
+        result
+        for path in built.settings.results
+        for result in read_results(Path(path), built.space)
+    )
+    for _, measures in results:
+        built.objective.assess(measures)
+    return results
+
+
+def results_of(session: Session, built: Sweep) -> list[Result]:
+    """Return the results of another experiment that have a place in this sweep's space.
+
+    Raises:
+        SettingsError: none of them has; the parameters or levels are others.
+    """
+    experiment = session.experiment
+    results: list[Result] = []
+    for run in experiment.runs:
+        if run.outcome is None:
+            continue
+        values = experiment.space.values(run.configuration)
+        try:
+            built.space.from_values(values)
+            built.objective.assess(run.outcome.measures)
+        except (StrategyError, ObjectiveError):
+            continue
+        results.append((values, run.outcome.measures))
+    if not results:
+        raise SettingsError(
+            f"no result of experiment '{session.id}' fits this sweep: its parameters, levels or "
+            "measures are others"
+        )
+    return results
+
+
+def recipe(tables: Mapping[str, Any], own: tuple[dict[str, Level], ...]) -> str:
+    """Return what is needed to build the sweep again from anywhere: paths made absolute."""
+    kept = {**tables, "run": list(own)}
+    application = dict(kept.get("application", {}))
+    for key in ("log", "table", "cwd", "folder"):
+        if isinstance(application.get(key), str):
+            application[key] = str(Path(application[key]).absolute())
+    kept["application"] = application
+    kept["results"] = [str(Path(path).absolute()) for path in kept.get("results", [])]
+    return json.dumps(kept, allow_nan=False)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

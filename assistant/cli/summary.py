@@ -17,7 +17,7 @@ N_EFFECTS = 3
 def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
     """Return what a program wants to know at the end of a sweep."""
     best, today = experiment.best, experiment.baseline
-    space = experiment.opened.space
+    space = experiment.space
     return {
         "experiment": data.experiment_id,
         "name": data.name,
@@ -51,7 +51,7 @@ def _run(space: Any, run: Any) -> dict[str, Any] | None:
 def print_summary(data: ReportData, report: Path) -> None:
     """Print the answer, what to change, what matters, and where the report is."""
     OUT.print()
-    OUT.print(f"[bold]{data.answer.headline}[/bold]", soft_wrap=True)
+    OUT.print(data.answer.headline, style="bold", soft_wrap=True)
     for sentence in data.answer.sentences:
         OUT.print(f"  {sentence}", soft_wrap=True)
     changed = [change for change in data.changes if change.differs]

@@ -1,12 +1,15 @@
 """``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report."""
 
+import json
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agents import Follower
-from assistant import Session, open_session
+from assistant import Session, Store, open_session
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
@@ -17,14 +20,18 @@ from assistant.cli.console import (
     store_path,
     version,
 )
+from assistant.cli.experiments import stored_session
 from assistant.cli.live import SweepView
-from assistant.cli.options import merge_options, own_runs
+from assistant.cli.options import merge_options, own_runs, past_results, recipe, results_of
 from assistant.cli.summary import print_summary, summary
+from assistant.decisions import refuse_if_finished
+from assistant.errors import SettingsError
 from assistant.executors import make_executor
-from assistant.report import collect, write_report
-from assistant.settings import Sweep, build_sweep, check_settings, read_settings
+from assistant.report import check_target, collect, write_report
+from assistant.settings import Sweep, SweepSettings, build_sweep, check_settings, read_settings
 from assistant.sla import Sla
-from assistant.store import SqliteStore
+from assistant.store import MemoryStore, SqliteStore
+from strategies import Level
 
 DEMO: dict[str, Any] = {
     "name": "demo",
@@ -51,7 +58,7 @@ def demo(
     """
     tables = {**DEMO, "runs": runs, "seed": seed}
     target = report or Path("copperline-out") / "demo.html"
-    return _steer(build_sweep(check_settings(tables, "demo")), (), store, target, as_json)
+    return _steer(tables, "demo", [], store, target, as_json)
 
 
 def sweep(
@@ -110,6 +117,25 @@ def sweep(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random choice.  [default: 0]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(help="Time from now until the last run must be over, e.g. 30m."),
+    ] = None,
+    exploitation: Annotated[
+        float | None,
+        typer.Option(help="Share of suggestions inside regions of good results, 0 to 1."),
+    ] = None,
+    advice: Annotated[
+        str | None, typer.Option(help="Warnings: accept or ignore.  [default: ignore]")
+    ] = None,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option(help="Results from before (CSV: parameters, measures); they cost no run."),
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option("--from", help="Take over the results of a stored experiment; no run spent."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
     report: Report = None,
     store: StoreOption = None,
@@ -121,37 +147,119 @@ def sweep(
     """
     tables = read_settings(file) if file is not None else {}
     where = str(file) if file is not None else "options"
+    check_settings(tables, where)  # the file by itself, before options are laid over it
     merge_options(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
         levels=levels or [], reading=reading or [], too_wide=too_wide, exclude=exclude or [],
         runs=runs, initial=initial, batch=batch, strategy=strategy, beta=beta, seed=seed,
-        workers=workers, name=name,
+        workers=workers, name=name, deadline=deadline, exploitation=exploitation, advice=advice,
+        results=[str(path) for path in results] if results else None,
     )  # fmt: skip
-    built = build_sweep(check_settings(tables, where))
-    return _steer(built, own_runs(built, include or []), store, report, as_json)
+    return _steer(tables, where, include or [], store, report, as_json, start_from)
 
 
 def _steer(
-    built: Sweep,
-    own: tuple[dict[str, Any], ...],
+    tables: dict[str, Any],
+    where: str,
+    include: list[str],
     store: Path | None,
     report: Path | None,
     as_json: bool,
+    start_from: str | None = None,
 ) -> int:
-    settings, path = built.settings, store_path(store)
+    built = build_sweep(check_settings(tables, where))
+    path = store_path(store)
+    own = own_runs(built, include)
+    past_results(built)  # refuse a bad file before anything is stored
+    before = [] if start_from is None else results_of(stored_session(start_from, store), built)
+    if report is not None:
+        check_target(report)
+    _open(built, MemoryStore(), recipe(tables, own))  # refuse before a store is made
+    session = _open(built, SqliteStore(path), recipe(tables, own))
+    session.import_results(before)
+    return _follow(session, built, own, path, report, as_json)
+
+
+def _open(built: Sweep, store: Store, made_from: str) -> Session:
+    settings = built.settings
     session = open_session(
         built.application,
-        store=SqliteStore(path),
+        store=store,
         name=settings.name or _name(built),
         space=built.space,
         objective=built.objective,
-        sla=Sla(max_runs=settings.runs),
+        sla=_sla(settings),
         strategy=settings.strategy.name,
         options=settings.strategy.options,
+        exploitation=settings.exploitation,
+        watch=built.watch,
+        workers=settings.workers,
         seed=settings.seed,
         version=version(),
+        recipe=made_from,
     )
+    if settings.plan:
+        session.plan(settings.plan)
+    return session
+
+
+def _sla(settings: SweepSettings) -> Sla:
+    deadline_s = None if settings.deadline is None else time.time() + settings.deadline
+    return Sla(max_runs=settings.runs, deadline_s=deadline_s)
+
+
+def resume(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    runs: Annotated[
+        int | None, typer.Option(help="Another budget of runs.", show_default=False)
+    ] = None,
+    report: Report = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Go on with a sweep that was interrupted, by Ctrl-C or by anything else.
+
+    No completed run and no decision is lost; runs that were under way are run again. The end is
+    the one that the unbroken sweep would have had.
+    """
+    session = stored_session(experiment, store)
+    if not session.experiment.opened.recipe:
+        raise SettingsError(
+            f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
+        )
+    built = build_sweep(check_settings(json.loads(session.experiment.opened.recipe), session.id))
+    if built.space.lineage != session.experiment.opened.space.lineage:
+        raise SettingsError(
+            f"the log, table or program of experiment '{session.id}' is not what it was; its "
+            "parameters have changed, so start a new sweep"
+        )
+    if runs is not None:
+        _extend(session, runs)
+    refuse_if_finished(session.experiment)
+    session.recover()
+    return _follow(session, built, own_runs(built, []), store_path(store), report, as_json)
+
+
+def _extend(session: Session, runs: int) -> None:
+    used = session.experiment.n_charged
+    if runs <= used:
+        raise SettingsError(
+            f"experiment '{session.id}' has used {used} runs; a budget of {runs} leaves none"
+        )
+    if session.experiment.finished is not None:
+        session.reopen()
+    session.change_budget(replace(session.experiment.sla, max_runs=runs))
+
+
+def _follow(
+    session: Session,
+    built: Sweep,
+    own: tuple[dict[str, Level], ...],
+    path: Path,
+    report: Path | None,
+    as_json: bool,
+) -> int:
     target = report or Path("copperline-out") / f"{session.id}.html"
     if not as_json:
         _introduce(session)
@@ -166,39 +274,43 @@ def _steer(
     return 0 if found else EXIT_NOTHING_FEASIBLE
 
 
-def _run(session: Session, built: Sweep, own: tuple[dict[str, Any], ...], path: Path) -> None:
+def _run(session: Session, built: Sweep, own: tuple[dict[str, Level], ...], path: Path) -> None:
     settings = built.settings
-    agent = Follower(initial=settings.initial, batch=settings.batch)
+    agent = Follower(settings.initial, settings.batch, advice=settings.advice)
     try:
         with (
             make_executor(built.application, settings.workers) as executor,
             SweepView(session, ERR) as view,
         ):
+            session.import_results(past_results(built))  # those that are known are left out
             session.submit_baseline()
             for values in own:
-                session.include(values)
-            session.finish(agent.steer(session, executor, view.on_change))
+                known = {run.configuration for run in session.experiment.runs}
+                if session.experiment.space.from_values(values) not in known:
+                    session.include(values)
+            session.finish(agent.steer(session, executor, view.on_change, view.on_advice))
     except KeyboardInterrupt:
         n = len(session.experiment.runs)
         say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")
-        say(f"See it with: copperline report {session.id} --store {path}")
+        say(f"Go on with: copperline resume {session.id} --store {path}")
         raise
 
 
 def _introduce(session: Session) -> None:
     opened = session.experiment.opened
-    allowed = opened.space.count_allowed()
-    say(f"[bold]{opened.name}[/bold]  {opened.objective}")
+    space = session.experiment.space
+    allowed = space.count_allowed()
+    say(f"{opened.name}  {opened.objective}", style="bold")
     for constraint in opened.objective.constraints:
         say(f"  subject to: {constraint}")
     for fact in opened.facts[:3]:
         say(f"  {fact.label.lower()}: {fact.text}")
     say(
-        f"  {opened.space.size:,} combinations of {len(opened.space.parameters)} parameters"
-        + (f", {allowed:,} allowed" if allowed not in (None, opened.space.size) else "")
-        + f"; {opened.sla.max_runs} runs"
+        f"  {space.size:,} combinations of {len(space.parameters)} parameters"
+        + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
+        + f"; {session.experiment.sla.max_runs} runs"
     )
-    if _compiling():
+    if opened.application == "scheduling" and _compiling():
         say("  compiling the scheduling kernel, once per machine and version (a few seconds)")
 
 

@@ -60,7 +60,7 @@ def describe(log: Log, first: First = None, reading: Reading = None, as_json: Js
     if as_json:
         print_json(described.to_dict())
         return 0
-    OUT.print(f"[bold]{described.name}[/bold]")
+    OUT.print(described.name, style="bold")
     users = "unknown" if described.n_users is None else f"{described.n_users:,}"
     load = "unknown" if described.offered_load is None else f"{described.offered_load:.3f}"
     OUT.print(
@@ -85,7 +85,7 @@ def describe(log: Log, first: First = None, reading: Reading = None, as_json: Js
     classes = ", ".join(f"{name}: {n:,}" for name, n in described.size_classes.items() if n)
     OUT.print(f"  jobs by processors: {classes}", soft_wrap=True)
     for note in described.notes:
-        OUT.print(f"  note: {note}", soft_wrap=True, markup=False)
+        OUT.print(f"  note: {note}", soft_wrap=True)
     return 0
 
 
@@ -175,7 +175,7 @@ def _partition(text: str) -> Partition:
 
 def _print_metrics(scenario: Scenario, metrics: Metrics) -> None:
     OUT.print(
-        f"[bold]{scenario.workload.name}[/bold]  {metrics.n_jobs:,} jobs, "
+        f"{scenario.workload.name}  {metrics.n_jobs:,} jobs, "
         f"{scenario.cluster.total_procs:,} processors, {scenario.order}, "
         f"backfill {scenario.backfill}"
     )

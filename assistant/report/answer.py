@@ -5,7 +5,7 @@ from typing import Literal
 
 from assistant.experiment import Experiment, run_rank
 from assistant.report.words import quantity
-from assistant.run import Outcome, Run
+from assistant.run import Outcome, Run, RunState
 
 Verdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
 
@@ -116,8 +116,11 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 
 def _spent(experiment: Experiment) -> str:
-    space, n = experiment.opened.space, len(experiment.runs)
+    space, n = experiment.space, len(experiment.runs)
     allowed = space.count_allowed()
     total = allowed if allowed is not None else space.size
     share = f" ({n / total:.2%})" if n < total else ", all of them"
-    return f"{n} of {total:,} allowed configurations were tried{share}."
+    word = "allowed configurations" if allowed is not None else "combinations"
+    failed = len(experiment.runs_in(RunState.FAILED))
+    words = f" {failed} of the runs failed." if failed else ""
+    return f"{n} of {total:,} {word} were tried{share}.{words}"

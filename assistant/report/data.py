@@ -8,9 +8,10 @@ from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
 from assistant.report.answer import Answer, answer
+from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
 from assistant.report.words import level, number, quantity, setting, unit_of
 from assistant.run import Run, RunState
-from strategies import DesignModel, Level, Observation
+from strategies import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,18 @@ class ReportData:
     effects: tuple[ParameterEffect, ...]
     runs: tuple[RunRow, ...]
     parameters: tuple[str, ...]
+    regions: tuple[RegionRow, ...]
+    advice: tuple[AdviceRow, ...]
+    confidence: float | None
+    deadline_s: float | None
 
 
 def collect(experiment: Experiment) -> ReportData:
     """Fold an experiment into what a report says. Unknown stays None."""
     opened = experiment.opened
     best, today = experiment.best, _completed(experiment.baseline)
-    options = ", ".join(f"{name} {value}" for name, value in opened.options.items())
     waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
+    last_s = max([opened.at_s, *(run.ended_s for run in experiment.runs if run.ended_s)])
     return ReportData(
         experiment_id=opened.experiment_id,
         name=opened.name,
@@ -118,15 +123,15 @@ def collect(experiment: Experiment) -> ReportData:
         constraints=tuple(str(c) for c in opened.objective.constraints),
         value_name=str(opened.objective.wrapper),
         unit=opened.objective.unit,
-        strategy=f"{opened.strategy} ({options})" if options else opened.strategy,
+        strategy=str(experiment.steering),
         seed=opened.seed,
         version=opened.version,
-        max_runs=opened.sla.max_runs,
+        max_runs=experiment.sla.max_runs,
         n_completed=len(experiment.runs_in(RunState.COMPLETED)),
         n_failed=len(experiment.runs_in(RunState.FAILED)),
         n_waiting=len(waiting),
-        space_size=opened.space.size,
-        allowed_size=opened.space.count_allowed(),
+        space_size=experiment.space.size,
+        allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
         facts=opened.facts,
         changes=_changes(experiment, best, today),
@@ -135,7 +140,11 @@ def collect(experiment: Experiment) -> ReportData:
         today_value=today.outcome.value if today and today.outcome else None,
         effects=_effects(experiment),
         runs=tuple(_row(experiment, run) for run in experiment.runs),
-        parameters=tuple(p.name for p in opened.space.parameters),
+        parameters=tuple(p.name for p in experiment.space.parameters),
+        regions=region_rows(experiment, last_s),
+        advice=advice_rows(experiment),
+        confidence=experiment.confidence,
+        deadline_s=experiment.sla.deadline_s,
     )
 
 
@@ -146,7 +155,7 @@ def _completed(run: Run | None) -> Run | None:
 def _changes(experiment: Experiment, best: Run | None, today: Run | None) -> tuple[Change, ...]:
     if best is None:
         return ()
-    space = experiment.opened.space
+    space = experiment.space
     new = space.values(best.configuration)
     old = space.values(today.configuration) if today else None
     return tuple(
@@ -221,15 +230,10 @@ def _effects(experiment: Experiment) -> tuple[ParameterEffect, ...]:
     These are means of what was measured, whether or not a run met the constraints; strategies
     learn from responses, in which a violation counts.
     """
-    space, value_of = experiment.opened.space, experiment.opened.objective.value_of
-    measured = [
-        Observation(run.configuration, run.outcome.quality)
-        for run in experiment.runs
-        if run.outcome is not None
-    ]
-    if not measured:
+    space, value_of = experiment.space, experiment.opened.objective.value_of
+    if not experiment.runs_in(RunState.COMPLETED):
         return ()
-    model = DesignModel.fit(space, measured)
+    model = experiment.measured_model
     effects = []
     for parameter in space.parameters:
         means = []
@@ -256,7 +260,7 @@ def _effects(experiment: Experiment) -> tuple[ParameterEffect, ...]:
 
 
 def _row(experiment: Experiment, run: Run) -> RunRow:
-    values: Mapping[str, Level] = experiment.opened.space.values(run.configuration)
+    values: Mapping[str, Level] = experiment.space.values(run.configuration)
     best, outcome = experiment.best, run.outcome
     return RunRow(
         id=run.id,

@@ -52,14 +52,9 @@ def write_report(data: ReportData, path: Path) -> Path:
     Raises:
         StoreError: the file cannot be written.
     """
+    target = check_target(path)
     page = render_html(data)
-    target = path.absolute()
-    if target.is_dir():
-        raise StoreError(
-            f"the report '{path}' is a folder; name a file, such as {path}/report.html"
-        )
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(
             "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
         ) as part:
@@ -68,6 +63,26 @@ def write_report(data: ReportData, path: Path) -> Path:
         os.umask(umask)
         Path(part.name).chmod(0o666 & ~umask)
         Path(part.name).replace(target)
+    except OSError as error:
+        raise StoreError(f"the report '{path}' cannot be written: {error}") from error
+    return target
+
+
+def check_target(path: Path) -> Path:
+    """Return the absolute path of a report, its folder made.
+
+    Raises:
+        StoreError: it is a folder, or cannot be written.
+    """
+    target = path.absolute()
+    try:
+        if target.is_dir():
+            raise StoreError(
+                f"the report '{path}' is a folder; name a file, such as {path}/report.html"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK):
+            raise PermissionError(f"no right to write in {target.parent}")
     except OSError as error:
         raise StoreError(f"the report '{path}' cannot be written: {error}") from error
     return target

@@ -1,6 +1,7 @@
 """Journals in one SQLite file, in WAL mode: an acknowledged event survives kill -9."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from assistant.store.migrations import migrate
 
 
 class SqliteStore:
-    """A file of journals.
+    """A file of journals. Calls may come from several threads; one at a time reaches the file.
 
     Args:
         path: of the file; made, with its folders, if it is missing.
@@ -25,10 +26,13 @@ class SqliteStore:
 
     def __init__(self, path: Path | str = ":memory:") -> None:
         self._path = str(path)
+        self._lock = threading.Lock()
         if self._path != ":memory:":
             self._make_folder(Path(self._path))
         with self._errors():
-            self._connection = sqlite3.connect(self._path, timeout=30.0, isolation_level=None)
+            self._connection = sqlite3.connect(
+                self._path, timeout=30.0, isolation_level=None, check_same_thread=False
+            )
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             migrate(self._connection)
@@ -82,7 +86,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -96,7 +101,8 @@ class SqliteStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error

@@ -1,13 +1,15 @@
 """A cluster: partitions of counted, identical processors."""
 
-import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
 from sim.errors import ClusterError
+from sim.model.columns import shown_count
 
 MOST_PROCS = 2**53
+"""More than any machine, and all that a float64 can count."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Partition:
 
     Attributes:
         name: unique in its cluster.
-        procs: processors, at least 1.
+        procs: processors, 1 to 2**53.
         max_requested_s: longest request it admits, in seconds, inclusive; None is no limit.
         max_procs: widest job it admits, inclusive; None is no limit but `procs`.
     """
@@ -33,10 +35,10 @@ class Partition:
         if self.max_procs is not None:
             _whole(self.name, "max_procs", self.max_procs)
         limit_s = self.max_requested_s
-        if limit_s is not None and not (limit_s > 0 and math.isfinite(limit_s)):
+        if limit_s is not None and not 0 < limit_s <= sys.float_info.max:
             raise ClusterError(
-                f"partition '{self.name}': max_requested_s is {limit_s}; allowed is a finite "
-                "number of seconds above 0, or None for no limit."
+                f"partition '{self.name}': max_requested_s is {shown_count(limit_s)}; allowed is a "
+                "finite number of seconds above 0, or None for no limit."
             )
 
     @property
@@ -50,7 +52,7 @@ class ClusterSpec:
     """Partitions in the order in which a job looks for a place.
 
     Attributes:
-        partitions: one or more, with unique names.
+        partitions: one or more, with unique names and 2**53 processors together at most.
     """
 
     partitions: tuple[Partition, ...]
@@ -63,6 +65,11 @@ class ClusterSpec:
         for name in names:
             if names.count(name) > 1:
                 raise ClusterError(f"two partitions are called '{name}'; names must be unique.")
+        if self.total_procs > MOST_PROCS:
+            raise ClusterError(
+                f"the {len(names)} partitions have {self.total_procs} processors; a cluster has "
+                "2**53 of them at most."
+            )
 
     @classmethod
     def single(cls, procs: int, name: str = "main") -> Self:
@@ -93,5 +100,6 @@ class ClusterSpec:
 def _whole(partition: str, field: str, value: int) -> None:
     if type(value) is not int or not 1 <= value <= MOST_PROCS:
         raise ClusterError(
-            f"partition '{partition}': {field} is {value!r}; allowed are whole numbers from 1."
+            f"partition '{partition}': {field} is {shown_count(value)}; allowed are whole numbers "
+            "from 1 to 2**53."
         )

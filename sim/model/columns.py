@@ -12,6 +12,8 @@ MOST_SECONDS = float(2**53)
 
 MOST_COUNT = 2**53
 
+_LONGEST_SHOWN = 10**30
+
 _Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64])
 
 
@@ -20,6 +22,13 @@ def frozen(column: _Column) -> _Column:
     kept = column.copy()
     kept.setflags(write=False)
     return kept
+
+
+def shown_count(value: object) -> str:
+    """Return a number for a message; Python refuses to write whole numbers of 4,300 digits."""
+    if isinstance(value, int) and abs(value) > _LONGEST_SHOWN:
+        return "a number of more than 30 digits"
+    return repr(value)
 
 
 def checked_times(
@@ -53,11 +62,14 @@ def checked_counts(name: str, values: ArrayLike, n_jobs: int, *, least: int) -> 
         WorkloadError: not whole numbers, another length, less than `least`, or above 2**53.
     """
     column = _numbers(name, values, n_jobs)
-    bad = ~((column >= least) & (column <= MOST_COUNT) & (column == np.floor(column)))
+    too_many = _exceeds(values, column)
+    bad = ~((column >= least) & (column == np.floor(column))) | too_many
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
+        most = " and at most 2**53" if too_many[row] else ""
         raise WorkloadError(
-            f"{name}, row {row}: {column[row]:.15g}; allowed are whole numbers, at least {least}."
+            f"{name}, row {row}: {column[row]:.16g}; allowed are whole numbers, at least "
+            f"{least}{most}."
         )
     return column.astype(np.int64)
 
@@ -78,10 +90,31 @@ def checked_ids(values: ArrayLike | None, n_jobs: int) -> NDArray[np.int64]:
     return ids
 
 
+def checked_machine(procs: object) -> int:
+    """Return the processors of a machine as an int.
+
+    Raises:
+        WorkloadError: not a whole number from 1 to 2**53.
+    """
+    whole = isinstance(procs, int | np.integer) and not isinstance(procs, bool)
+    if isinstance(procs, int | np.integer) and whole and 1 <= procs <= MOST_COUNT:
+        return int(procs)
+    raise WorkloadError(
+        f"max_procs is {shown_count(procs)}; a machine has 1 processor or more. "
+        "Allowed are whole numbers up to 2**53."
+    )
+
+
+def _exceeds(values: ArrayLike, column: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which counts are above 2**53, before rounding if they came as whole numbers."""
+    given = np.asarray(values)
+    return given > MOST_COUNT if given.dtype.kind in "iu" else column > MOST_COUNT
+
+
 def _numbers(name: str, values: ArrayLike, n_jobs: int | None) -> NDArray[np.float64]:
     try:
         column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise WorkloadError(f"{name} must be a column of numbers; {error}.") from None
     if column.ndim != 1:
         raise WorkloadError(f"{name} has {column.ndim} dimensions; a column has 1.")

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.model.columns import checked_machine
 from sim.model.metrics import SIZE_CLASSES
 from sim.model.workload import UNKNOWN, Workload
 
@@ -77,11 +78,15 @@ def offered_load(workload: Workload, procs: int) -> float | None:
 
     Args:
         workload: the jobs.
-        procs: processors of the machine.
+        procs: processors of the machine, 1 to 2**53.
 
     Returns:
         A ratio; above 1 no machine of that size keeps up. None if all jobs come at one instant.
+
+    Raises:
+        WorkloadError: no machine has so many processors.
     """
+    procs = checked_machine(procs)
     if workload.span_s == 0:
         return None
     return float((workload.procs * workload.runtime_s).sum() / (procs * workload.span_s))

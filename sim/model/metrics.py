@@ -11,6 +11,10 @@ slowdown                  (w + p) / p; undefined for p = 0, such jobs are left o
 bounded slowdown          max(1, (w + p) / max(p, tau)), tau = 10 s
 makespan                  max(b + p) - min(s)
 utilisation               sum(n p) / (N makespan)
+... of a partition        sum(n p) over its jobs / (N_k makespan), N_k its processors and the
+                          makespan that of the whole schedule, so that partitions compare and
+                          their mean, weighted by N_k, is the utilisation of the machine
+makespan of a partition   max(b + p) - min(s) over its jobs
 utilisation at arrival    processor-seconds spent from min(s) to max(s) / (N (max(s) - min(s))),
                           free of the drain after the last submission
 ========================  ==================================================================
@@ -19,7 +23,7 @@ Sources: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong, JSSPP 1997; Feitelson
 parallel job scheduling and their convergence", JSSPP 2001.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +69,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class GroupMetrics:
-    """The distributions of some of the jobs.
+    """Some of the jobs: those of a partition, or of a size class.
 
     Attributes:
         n_jobs: jobs of the group that were not rejected.
@@ -73,6 +77,11 @@ class GroupMetrics:
         response: seconds.
         slowdown: a ratio; jobs without run time are left out.
         bounded_slowdown: a ratio.
+        utilisation: share of the partition's processor-seconds over the makespan of the whole
+            schedule, 0 if it ran no job. None if that makespan is 0 or unknown, and for a size
+            class, which has no processors of its own.
+        makespan_s: seconds from the first submission to the last end among the partition's jobs.
+            None if it ran no job, and for a size class.
     """
 
     n_jobs: int
@@ -80,6 +89,8 @@ class GroupMetrics:
     response: Distribution
     slowdown: Distribution
     bounded_slowdown: Distribution
+    utilisation: float | None = None
+    makespan_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,9 +127,15 @@ class Metrics:
     def flat(self) -> dict[str, float]:
         """Return the measures by name: ``mean_wait_s``, ``p95_bounded_slowdown``, ``makespan_s``...
 
+        If the cluster has more than one partition, each has its ``utilisation_<partition>`` too
+        (a partition called ``at_arrival`` gives way to the measure of that name).
+
         A measure that is unknown (there is no job to measure) is not among the keys.
         """
         told: dict[str, float | None] = {}
+        if len(self.by_partition) > 1:
+            for name, group in self.by_partition.items():
+                told[f"utilisation_{name}"] = group.utilisation
         parts = (self.wait, self.response, self.slowdown, self.bounded_slowdown)
         for name, part in zip(MEASURES, parts, strict=True):
             for statistic in ("mean", "median", "p95", "max"):
@@ -142,11 +159,7 @@ def summarise(scenario: Scenario, result: SimulationResult) -> Metrics:
     admission = admit(scenario)
     ran = admission.partition != NOWHERE
     whole = _group(scenario, admission, result, ran)
-    first_s = float(scenario.workload.submit_s[ran].min()) if ran.any() else None
-    last_end_s = float(result.end_s[ran].max()) if ran.any() else None
-    makespan_s = None if first_s is None or last_end_s is None else last_end_s - first_s
-    work = float((admission.procs[ran] * admission.runtime_s[ran]).sum())
-    capacity = scenario.cluster.total_procs * (makespan_s or 0.0)
+    makespan_s = _makespan_s(scenario, result, ran)
     submitted = scenario.workload.procs
     classes = {
         name: _group(scenario, admission, result, ran & (submitted >= least) & (submitted <= most))
@@ -159,14 +172,14 @@ def summarise(scenario: Scenario, result: SimulationResult) -> Metrics:
         slowdown=whole.slowdown,
         bounded_slowdown=whole.bounded_slowdown,
         makespan_s=makespan_s,
-        utilisation=work / capacity if capacity else None,
+        utilisation=_utilisation(admission, ran, scenario.cluster.total_procs, makespan_s),
         utilisation_at_arrival=_utilisation_at_arrival(scenario, admission, result, ran),
         n_jobs=scenario.workload.n_jobs,
         n_rejected=int((result.state == JobState.REJECTED).sum()),
         n_killed=int((result.state == JobState.KILLED).sum()),
         by_partition={
-            name: _group(scenario, admission, result, admission.partition == index)
-            for index, name in enumerate(scenario.cluster.names)
+            part.name: _partition(scenario, admission, result, index, makespan_s)
+            for index, part in enumerate(scenario.cluster.partitions)
         },
         by_size_class=classes,
     )
@@ -189,6 +202,38 @@ def max_wait_s(
     if not asked.any():
         return None
     return float((result.start_s[asked] - scenario.workload.submit_s[asked]).max())
+
+
+def _makespan_s(
+    scenario: Scenario, result: SimulationResult, rows: NDArray[np.bool_]
+) -> float | None:
+    if not rows.any():
+        return None
+    return float(result.end_s[rows].max()) - float(scenario.workload.submit_s[rows].min())
+
+
+def _utilisation(
+    admission: Admission, rows: NDArray[np.bool_], procs: int, makespan_s: float | None
+) -> float | None:
+    capacity = procs * (makespan_s or 0.0)
+    work = float((admission.procs[rows] * admission.runtime_s[rows]).sum())
+    return work / capacity if capacity else None
+
+
+def _partition(
+    scenario: Scenario,
+    admission: Admission,
+    result: SimulationResult,
+    index: int,
+    makespan_s: float | None,
+) -> GroupMetrics:
+    rows = admission.partition == index
+    procs = scenario.cluster.partitions[index].procs
+    return replace(
+        _group(scenario, admission, result, rows),
+        utilisation=_utilisation(admission, rows, procs, makespan_s),
+        makespan_s=_makespan_s(scenario, result, rows),
+    )
 
 
 def _group(

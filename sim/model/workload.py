@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sim.errors import WorkloadError
-from sim.model.columns import checked_counts, checked_ids, checked_times, frozen
+from sim.model.columns import (
+    checked_counts,
+    checked_ids,
+    checked_machine,
+    checked_times,
+    frozen,
+)
 
 FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
@@ -111,7 +117,7 @@ class Workload:
             partition: see user.
             status: see user.
             name: for people.
-            max_procs: machine size, at least 1, or None.
+            max_procs: machine size, a whole number from 1 to 2**53, or None.
             start_unix_s: Unix time of the first submission, or None.
             notes: what was done to the rows before.
             requested_is_runtime: the given requests are (in part) the run times.
@@ -119,7 +125,8 @@ class Workload:
 
         Raises:
             WorkloadError: a column of another length, a NaN, a negative time, a job without
-                processors, a repeated job id, or steps back in time unless told to sort.
+                processors, more than 2**53 of them, a repeated job id, or steps back in time
+                unless told to sort.
         """
         submit = checked_times("submit_s", submit_s, n_jobs=None)
         n_jobs = len(submit)
@@ -133,8 +140,7 @@ class Workload:
             requested_s, requested_is_runtime = runtime, True
             sentence = f"no requested times: the run times of all {n_jobs} jobs stand in for them"
             said = (*said, ReadingNote("requested_missing", n_jobs, sentence + " (clairvoyant)."))
-        if max_procs is not None and max_procs < 1:
-            raise WorkloadError(f"max_procs is {max_procs}; a machine has 1 processor or more.")
+        machine = None if max_procs is None else checked_machine(max_procs)
         wait = np.full(n_jobs, np.nan) if logged_wait_s is None else logged_wait_s
         requested = checked_times("requested_s", requested_s, n_jobs)
         waited = checked_times("logged_wait_s", wait, n_jobs, unknown_allowed=True)
@@ -151,7 +157,7 @@ class Workload:
             partition=_labels("partition", partition, order),
             status=_labels("status", status, order),
             name=name,
-            max_procs=max_procs,
+            max_procs=machine,
             start_unix_s=start_unix_s,
             notes=said,
             requested_is_runtime=requested_is_runtime,

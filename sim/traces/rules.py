@@ -15,6 +15,14 @@ class ReadingRules:
         never_ran: run time -1 or 0, such as jobs cancelled in the queue (Curie 17,286, Atlas
             7,178). ``drop``; ``keep_zero`` keeps run times of 0 that have processors (they may
             have run for less than a second) and drops the others; ``refuse``.
+        partial_executions: a row with status 2, 3 or 4 is a part of a job between checkpoints
+            (SWF 2.2); the whole job has a summary line of its own with status 0, 1 or 5. ``refuse``
+            refuses such rows if they ran (in the logs seen so far none did: Gaia has 127, all with
+            run time -1) and leaves the others to `never_ran`; ``drop`` keeps summary lines alone,
+            as the format asks of workload studies; ``keep`` makes every part a job of its own.
+        requested_time: the field with the requested time. ``field_9`` is the standard's;
+            ``field_6`` (average CPU time there) is where logs such as mira and theta_argonne have
+            it. A log without requests in field 9 whose field 6 looks like one gets a note.
         requested_missing: the requested time is -1 or 0 (all of NASA). ``runtime`` puts the run
             time in its place, which makes the scheduler clairvoyant and is flagged; ``drop``;
             ``refuse``.
@@ -24,7 +32,8 @@ class ReadingRules:
         negative: a negative number other than -1 (wagap has two run times of about -1.36e9).
             ``refuse``; ``unknown`` reads it as -1.
         duplicate_ids: a job number occurs twice or is unknown. ``refuse``; ``renumber`` numbers
-            all rows by their place in the file, from 1.
+            all rows by their place in the file, from 1. What `partial_executions` drops is gone
+            before job numbers and submit times are looked at.
         extra_columns: more than 18 fields (wagap has 21, some `_walltime` logs 19). ``refuse``;
             ``drop`` reads the first 18.
         machine_size: where the machine's size comes from. ``max_procs`` is the header key MaxProcs
@@ -36,6 +45,8 @@ class ReadingRules:
 
     unsorted: Literal["refuse", "sort"] = "refuse"
     never_ran: Literal["drop", "keep_zero", "refuse"] = "drop"
+    partial_executions: Literal["refuse", "drop", "keep"] = "refuse"
+    requested_time: Literal["field_9", "field_6"] = "field_9"
     requested_missing: Literal["runtime", "drop", "refuse"] = "runtime"
     procs: Literal["requested_else_allocated", "allocated_else_requested"] = (
         "requested_else_allocated"

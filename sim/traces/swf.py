@@ -14,12 +14,21 @@ from sim.model.workload import ReadingNote, Workload
 from sim.traces.rules import ReadingRules
 from sim.traces.swf_text import SwfText, read_text
 
-JOB, SUBMIT, WAIT, RUNTIME, ALLOCATED = 0, 1, 2, 3, 4
+JOB, SUBMIT, WAIT, RUNTIME, ALLOCATED, CPU_TIME = 0, 1, 2, 3, 4, 5
 REQUESTED_PROCS, REQUESTED_TIME = 7, 8
 STATUS, USER, GROUP, QUEUE, PARTITION = 10, 11, 12, 14, 15
 
+PARTIAL = (2.0, 3.0, 4.0)
+"""Status of a part of a job: to be continued, last and completed, last and failed."""
+
+SUMMARY = (0.0, 1.0, 5.0)
+"""Status of a whole job: failed, completed, cancelled."""
+
 LONG_REQUEST_S = 366 * 86400.0
 """Requests above this are counted in a note: most are stand-ins for 'no limit'."""
+
+UNIX_TIME_S = 315532800.0
+"""1 January 1980. Submit times from here on are Unix times; no log is ten years long."""
 
 Rows = NDArray[np.bool_]
 
@@ -42,21 +51,22 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
     rules = ReadingRules() if rules is None else rules
     swf = read_text(Path(path), rules)
     notes = list(_notes_about_text(swf))
+    swf = _without_partial_executions(swf, rules, notes)
     ids = _job_ids(swf, rules, notes)
     _check_submit(swf, rules, notes)
     procs = _procs(swf, rules)
     kept = _kept(swf, rules, procs, notes)
     if not kept.any():
-        raise TraceError(swf.path, expected=f"none of its {len(kept)} jobs ran; nothing is left.")
+        raise TraceError(swf.path, expected=_why_nothing_is_left(swf, rules, notes))
     table, procs = swf.table[kept], procs[kept]
     max_procs = _machine_size(swf, rules, notes)
     notes += _notes_about_width(swf, rules, kept, procs, max_procs)
-    requested_s = table[:, REQUESTED_TIME].copy()
+    requested_s = table[:, _request_column(rules)].copy()
     missing = requested_s <= 0
     requested_s[missing] = table[missing, RUNTIME]
     notes += _notes_about_jobs(table, requested_s, missing, rules)
     first_submit_s = float(table[:, SUBMIT].min())
-    epoch_s = _header_number(swf, "UnixStartTime", notes)
+    epoch_s = _epoch_s(swf, first_submit_s, notes)
     return Workload.from_arrays(
         submit_s=table[:, SUBMIT],
         runtime_s=table[:, RUNTIME],
@@ -158,6 +168,46 @@ def _job_ids(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> NDA
     return np.arange(1, len(ids) + 1, dtype=np.float64)
 
 
+def _without_partial_executions(
+    swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]
+) -> SwfText:
+    """Apply `partial_executions`: rows with status 2-4, before anything else is asked of them."""
+    status, ids = swf.table[:, STATUS], swf.table[:, JOB]
+    partial = np.isin(status, PARTIAL)
+    if not partial.any():
+        return swf
+    whole = np.isin(status, SUMMARY) & (ids >= 0)
+    summarised = partial & np.isin(ids, ids[whole])
+    n_rows, n_summarised = int(partial.sum()), int(summarised.sum())
+    counted = f"{n_rows} rows are partial executions (status 2 to 4)"
+    of_these = f"{n_summarised} of them belong to jobs with a summary line"
+    if rules.partial_executions == "drop":
+        sentence = f"{counted}; {of_these}; all were dropped."
+    elif rules.partial_executions == "keep":
+        sentence = f"{counted}; {of_these}, whose work counts twice; kept as jobs of their own."
+    else:
+        runtime_s = swf.table[:, RUNTIME]
+        ran = partial & (runtime_s >= 0 if rules.never_ran == "keep_zero" else runtime_s > 0)
+        if ran.any():
+            expected = (
+                f"this is a partial execution (status 2 to 4; there are {n_rows} such rows, and "
+                f"{of_these}); drop them with partial_executions='drop', or make each a job of "
+                "its own with partial_executions='keep'."
+            )
+            raise swf.error(_first(ran), STATUS, expected)
+        sentence = f"{counted}; none of them ran."
+    notes.append(ReadingNote("partial_executions", n_rows, sentence))
+    if rules.partial_executions != "drop":
+        return swf
+    if partial.all():
+        expected = (
+            f"all of its {n_rows} rows are partial executions (status 2 to 4); nothing is left. "
+            "Make each a job of its own with partial_executions='keep'."
+        )
+        raise TraceError(swf.path, expected=expected)
+    return swf.only(~partial)
+
+
 def _check_submit(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> None:
     submit_s = swf.table[:, SUBMIT]
     if (submit_s < 0).any():
@@ -183,6 +233,40 @@ def _procs(swf: SwfText, rules: ReadingRules) -> NDArray[np.float64]:
     return np.where(allocated > 0, allocated, requested)
 
 
+def _request_column(rules: ReadingRules) -> int:
+    return CPU_TIME if rules.requested_time == "field_6" else REQUESTED_TIME
+
+
+def _request_elsewhere(swf: SwfText, rules: ReadingRules, ran: Rows) -> str | None:
+    """Return a hint if field 9 is unknown in every row and field 6 looks like a request.
+
+    It does if, of the rows that ran, 9 in 10 have whole minutes there (people ask for those; CPU
+    times are whole minutes once in 60) and half have no less than the run time.
+    """
+    if rules.requested_time == "field_6" or (swf.table[:, REQUESTED_TIME] > 0).any():
+        return None
+    field_6, runtime_s = swf.table[ran, CPU_TIME], swf.table[ran, RUNTIME]
+    whole_minutes = (field_6 > 0) & (field_6 % 60 == 0)
+    if not ran.any() or whole_minutes.mean() < 0.9 or (field_6 >= runtime_s).mean() < 0.5:
+        return None
+    return (
+        "no row has a requested time in field 9, and field 6 looks like one; read it with "
+        "requested_time='field_6'."
+    )
+
+
+def _why_nothing_is_left(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> str:
+    n_rows = len(swf.lines)
+    dropped = [note for note in notes if note.rule in {"procs_missing", "requested_missing"}]
+    if not dropped:
+        return f"none of its {n_rows} jobs ran; nothing is left."
+    hints = [note.sentence for note in notes if note.rule == "requested_time"]
+    if rules.requested_time == "field_6":
+        hints = ["The requested time was looked for in field 6."]
+    told = " ".join(note.sentence for note in dropped)
+    return " ".join([f"none of its {n_rows} jobs is left: {told}", *hints])
+
+
 def _kept(
     swf: SwfText, rules: ReadingRules, procs: NDArray[np.float64], notes: list[ReadingNote]
 ) -> Rows:
@@ -200,13 +284,19 @@ def _kept(
             "with procs_missing='drop'."
         )
         raise swf.error(_first(no_procs), REQUESTED_PROCS, expected)
-    no_request = ~never_ran & ~no_procs & (swf.table[:, REQUESTED_TIME] <= 0)
+    request = _request_column(rules)
+    no_request = ~never_ran & ~no_procs & (swf.table[:, request] <= 0)
+    hint = _request_elsewhere(swf, rules, ~never_ran & ~no_procs)
+    if hint:
+        n_rows = int((~never_ran & ~no_procs).sum())
+        notes.append(ReadingNote("requested_time", n_rows, hint))
     if rules.requested_missing == "refuse" and no_request.any():
         expected = (
             "there is no requested time; let the run time stand in for it with "
             "requested_missing='runtime', or drop such jobs with requested_missing='drop'."
         )
-        raise swf.error(_first(no_request), REQUESTED_TIME, expected)
+        told = f"{expected} But {hint}" if hint else expected
+        raise swf.error(_first(no_request), request, told)
     if rules.requested_missing != "drop":
         no_request = np.zeros(len(procs), dtype=np.bool_)
     dropped = (
@@ -226,7 +316,9 @@ def _notes_about_jobs(
     both = (table[:, ALLOCATED] > 0) & (table[:, REQUESTED_PROCS] > 0)
     differ = both & (table[:, ALLOCATED] != table[:, REQUESTED_PROCS])
     which = rules.procs.split("_", maxsplit=1)[0]
+    elsewhere = ~missing & (rules.requested_time == "field_6")
     found = (
+        ("requested_time", elsewhere, "the requested time was taken from field 6"),
         ("requested_missing", missing, "no requested time; the run time stands in (clairvoyant)"),
         ("procs", differ, f"requested and allocated processors differ; the {which} were taken"),
         (
@@ -246,16 +338,18 @@ def _notes_about_jobs(
 
 
 def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> int | None:
-    size = _header_number(swf, "MaxProcs", notes)
-    if size is not None and 1 <= size <= MOST_COUNT:
-        return int(size)
-    nodes = _header_number(swf, "MaxNodes", notes) if rules.machine_size == "max_nodes" else None
-    if nodes is not None and 1 <= nodes <= MOST_COUNT:
-        sentence = f"the header has no MaxProcs; MaxNodes, {nodes:g}, is the machine's size."
+    size = _header_count(swf, "MaxProcs", notes)
+    if size is not None:
+        return size
+    nodes = _header_count(swf, "MaxNodes", notes) if rules.machine_size == "max_nodes" else None
+    missing = "has no usable MaxProcs" if "MaxProcs" in swf.header else "has no MaxProcs"
+    if nodes is not None:
+        sentence = f"the header {missing}; MaxNodes, {nodes}, is the machine's size."
         notes.append(ReadingNote("machine_size", 1, sentence))
-        return int(nodes)
-    hint = " MaxNodes is used with machine_size='max_nodes'." if "MaxNodes" in swf.header else ""
-    sentence = f"the header has no MaxProcs; the machine's size is unknown.{hint}"
+        return nodes
+    others = "MaxNodes" in swf.header and rules.machine_size == "max_procs"
+    hint = " MaxNodes is used with machine_size='max_nodes'." if others else ""
+    sentence = f"the header {missing}; the machine's size is unknown.{hint}"
     notes.append(ReadingNote("machine_size", 0, sentence))
     return None
 
@@ -281,17 +375,49 @@ def _notes_about_width(
     yield ReadingNote("wider_than_machine", int(wide.sum()), sentence)
 
 
-def _header_number(swf: SwfText, key: str, notes: list[ReadingNote]) -> float | None:
-    """Return the number of a header key; None, with a note, if it is unclear."""
+def _epoch_s(swf: SwfText, first_submit_s: float, notes: list[ReadingNote]) -> float | None:
+    """Return the Unix time from which submit times count; None where the header does not tell.
+
+    A UnixStartTime of 0 stands for unknown, unless submit times are Unix times themselves (the
+    theta logs): then it is right.
+    """
+    seconds = _header_number(swf, "UnixStartTime", notes)
+    if seconds != 0.0:
+        return seconds
+    absolute = first_submit_s >= UNIX_TIME_S
+    meaning = "submit times are Unix times" if absolute else "taken as unknown"
+    notes.append(ReadingNote("header", 1, f"the header's UnixStartTime is 0; {meaning}."))
+    return seconds if absolute else None
+
+
+def _header_count(swf: SwfText, key: str, notes: list[ReadingNote]) -> int | None:
+    """Return the whole number from 1 of a header key; None, with a note, if it is unclear."""
+    number = _header_number(swf, key, notes, counts=True)
+    return None if number is None else int(number)
+
+
+def _header_number(
+    swf: SwfText, key: str, notes: list[ReadingNote], *, counts: bool = False
+) -> float | None:
+    """Return the number of a header key, from 0; None, with a note, if it is unclear.
+
+    Args:
+        swf: the log.
+        key: of the header.
+        notes: grows by one if the number is unclear.
+        counts: only whole numbers from 1 are clear.
+    """
     values = set(swf.header.get(key, ()))
     try:
-        numbers = {float(value) for value in values}
+        numbers = {float("nan" if "_" in value else value) for value in values}
     except ValueError:
         numbers = set()
     if not values or numbers == {-1.0}:
         return None
-    if len(numbers) == 1 and 0 <= min(numbers) < float(MOST_COUNT):
-        return numbers.pop()
+    if len(numbers) == 1:
+        number = numbers.pop()
+        if 0 <= number <= MOST_COUNT and not (counts and (number < 1 or number % 1)):
+            return number
     shown = ", ".join(sorted(repr(value) for value in values))
     sentence = f"the header's {key} is unclear ({shown}); taken as unknown."
     notes.append(ReadingNote("header", 1, sentence))

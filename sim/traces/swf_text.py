@@ -7,7 +7,8 @@ start with ``;``, header lines are ``; Key: value`` with any indentation, and ke
 import gzip
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,19 @@ class SwfText:
     table: NDArray[np.float64]
     n_extra: int
     n_negative: int
+
+    def only(self, rows: NDArray[np.bool_]) -> "SwfText":
+        """Return the log with some of its rows; `n_extra` and `n_negative` stay the whole file's.
+
+        Args:
+            rows: bool [n_rows], the rows to keep.
+        """
+        return replace(
+            self,
+            lines=list(compress(self.lines, rows.tolist())),
+            line_numbers=self.line_numbers[rows],
+            table=self.table[rows],
+        )
 
     def error(self, row: int, column: int, expected: str) -> TraceError:
         """Return an error about one field of one row."""

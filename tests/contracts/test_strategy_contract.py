@@ -8,15 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import (
+    METHODS,
     STRATEGIES,
     Configuration,
     Exclusion,
+    Exploiting,
     Failure,
+    Grasp,
     Knowledge,
     Observation,
     OptionError,
     Parameter,
     ParameterSpace,
+    RegionRule,
     Strategy,
     StrategyEntry,
     Suggestion,
@@ -65,7 +69,28 @@ def all_fail(configuration: Configuration) -> None:
     return None
 
 
-@pytest.fixture(params=STRATEGIES, ids=lambda entry: entry.name)
+EXPLOITING = tuple(
+    StrategyEntry(
+        base,
+        f"{base} that spends {exploitation:g} of its suggestions inside regions.",
+        lambda base=base, exploitation=exploitation: Exploiting(
+            make_strategy(base), exploitation, RegionRule(min_samples=2)
+        ),
+    )
+    for base in ("grasp", "random")
+    for exploitation in (0.0, 0.33, 1.0)
+)
+"""The wrapper keeps the promises of a strategy too; it is made by hand, not registered."""
+
+BY_EFFECTS = tuple(
+    StrategyEntry("grasp", f"grasp by {effects}.", lambda effects=effects: Grasp(effects=effects))
+    for effects in METHODS[1:]
+)
+
+ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS)
+
+
+@pytest.fixture(params=ENTRIES, ids=lambda entry: entry.summary.split(":")[0])
 def entry(request: pytest.FixtureRequest) -> StrategyEntry:
     chosen: StrategyEntry = request.param
     return chosen
@@ -221,7 +246,7 @@ def test_any_space_and_history_is_answered_in_full(data: st.DataObject) -> None:
     knowledge = Knowledge(space, history)
     n = data.draw(st.integers(1, 12))
     free = set(all_of(space, space.is_allowed)) - knowledge.taken
-    for entry in STRATEGIES:
+    for entry in ENTRIES:
         strategy = entry.build()
         suggestions = strategy.suggest(n, knowledge, np.random.default_rng(1))
         check(suggestions, knowledge, strategy.name)
@@ -236,6 +261,11 @@ def test_options_outside_their_bounds_are_refused(entry: StrategyEntry) -> None:
         assert entry.build(**{option.name: option.default}) == entry.build()
         with pytest.raises(OptionError, match=option.name):
             entry.build(**{option.name: None})  # type: ignore[arg-type]
+        if option.choices:
+            with pytest.raises(OptionError, match=f"one of {', '.join(option.choices)}"):
+                entry.build(**{option.name: "nonsense"})
+            for choice in option.choices:
+                entry.build(**{option.name: choice})
         for bound, step in ((option.low, -1), (option.high, 1)):
             if bound is not None:
                 with pytest.raises(OptionError, match=option.name):

@@ -1,10 +1,10 @@
 """Hypothesis generators for parameters, spaces and observations. Ties are made likely."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hypothesis import strategies as st
 
-from strategies import Configuration, Exclusion, Level, Observation, Parameter, ParameterSpace
+from strategies import Configuration, Exclusion, Kind, Level, Observation, Parameter, ParameterSpace
 
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon")
 WORDS = ("fcfs", "sjf", "wfp3", "easy", "none", "big small", "4")
@@ -86,3 +86,23 @@ def all_of(space: ParameterSpace, keep: Callable[[Configuration], bool]) -> list
     """Every configuration of the full product that passes, by brute force."""
     everything = (space.configuration(i) for i in range(space.size))
     return [c for c in everything if keep(c)]
+
+
+def grid(*n_levels: int, kind: Kind = "ordinal") -> ParameterSpace:
+    """Parameters p0, p1, ... with levels 0, 1, ...: a level is its own id."""
+    return ParameterSpace(
+        tuple(Parameter(f"p{i}", tuple(range(n)), kind) for i, n in enumerate(n_levels))
+    )
+
+
+def observe_all(
+    space: ParameterSpace,
+    cells: Iterable[tuple[int, ...]],
+    values: Iterable[float] | None = None,
+) -> tuple[Observation, ...]:
+    """Feasible observations of level ids, in order; the quality is 0 if not given."""
+    listed = list(cells)
+    return tuple(
+        Observation(Configuration(cell, space.lineage), float(value))
+        for cell, value in zip(listed, values or [0.0] * len(listed), strict=True)
+    )

@@ -54,6 +54,51 @@ def test_flat_names() -> None:
     assert {"median_response_s", "mean_slowdown", "utilisation", "n_rejected"} <= set(flat)
 
 
+def test_partitions_by_hand() -> None:
+    # small, 4 processors: 4 for 10 s from 0, then (after it) 2 for 5 s from 10.
+    # main, 10 processors: 8 for 20 s from 4. idle, 6 processors: nothing. Makespan 0 to 24.
+    workload = Workload.from_arrays(
+        submit_s=[0, 2, 4], runtime_s=[10, 5, 20], procs=[4, 2, 8], requested_s=[10, 10, 50]
+    )
+    parts = (Partition("small", 4, 10.0), Partition("main", 10), Partition("idle", 6))
+    scenario = Scenario(workload, ClusterSpec(parts))
+    metrics = summarise(scenario, simulate(scenario))
+    small, main, idle = (metrics.by_partition[name] for name in ("small", "main", "idle"))
+    assert metrics.makespan_s == 24.0
+    assert (small.makespan_s, main.makespan_s, idle.makespan_s) == (15.0, 20.0, None)
+    assert small.utilisation == pytest.approx(50 / (4 * 24))
+    assert main.utilisation == pytest.approx(160 / (10 * 24))
+    assert idle.utilisation == 0.0
+    weighted = 4 * small.utilisation + 10 * main.utilisation  # type: ignore[operator]
+    assert metrics.utilisation == pytest.approx(weighted / 20) == pytest.approx(210 / (20 * 24))
+    for group in metrics.by_size_class.values():
+        assert (group.utilisation, group.makespan_s) == (None, None)
+    flat = metrics.flat()
+    assert {name for name in flat if name.startswith("utilisation_")} == {
+        "utilisation_at_arrival",
+        "utilisation_small",
+        "utilisation_main",
+        "utilisation_idle",
+    }
+    assert flat["utilisation_small"] == small.utilisation
+
+
+def test_one_partition_adds_no_measure() -> None:
+    scenario = three_jobs()
+    metrics = summarise(scenario, simulate(scenario))
+    alone = metrics.by_partition["main"]
+    assert (alone.utilisation, alone.makespan_s) == (metrics.utilisation, metrics.makespan_s)
+    assert "utilisation_main" not in metrics.flat()
+
+
+def test_a_partition_called_as_a_measure_does_not_hide_it() -> None:
+    cluster = ClusterSpec((Partition("at_arrival", 8), Partition("b", 10)))
+    scenario = Scenario(three_jobs().workload, cluster)
+    metrics = summarise(scenario, simulate(scenario))
+    assert metrics.flat()["utilisation_at_arrival"] == metrics.utilisation_at_arrival
+    assert metrics.utilisation_at_arrival != metrics.by_partition["at_arrival"].utilisation
+
+
 def test_max_wait_of_short_requests() -> None:
     scenario = three_jobs()
     result = simulate(scenario)

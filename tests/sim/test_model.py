@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate
+from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate, summarise
+from sim.api import check_scenario, describe, offered_load
 from sim.errors import ClusterError, DurationError, ScenarioError, TraceError, WorkloadError
 from sim.model.admission import admit, route
 from sim.units import format_duration, parse_duration
@@ -38,6 +39,19 @@ GOOD = {"submit_s": [0.0, 1.0], "runtime_s": [1.0, 2.0], "procs": [1, 2]}
         ({"submit_s": []}, "a workload needs at least 1 job; 0 were given."),
         ({"submit_s": [[0.0, 1.0]]}, "submit_s has 2 dimensions; a column has 1."),
         ({"max_procs": 0}, "max_procs is 0; a machine has 1 processor or more."),
+        (
+            {"max_procs": 8.5},
+            "max_procs is 8.5; a machine has 1 processor or more. Allowed are whole",
+        ),
+        ({"max_procs": True}, "max_procs is True; a machine has"),
+        ({"max_procs": 2**53 + 1}, "max_procs is 9007199254740993; a machine has"),
+        ({"max_procs": 10**5000}, "max_procs is a number of more than 30 digits; a machine has"),
+        (
+            {"procs": [1, 2**53 + 1]},
+            "procs, row 1: 9007199254740992; allowed are whole numbers, at",
+        ),
+        ({"procs": [1, 2**60]}, "at least 1 and at most 2**53."),
+        ({"procs": [1, 10**400]}, "procs must be a column of numbers"),
     ],
 )
 def test_bad_columns_are_refused(change: dict[str, object], sentence: str) -> None:
@@ -118,12 +132,16 @@ def test_impossible_clusters(partitions: tuple[object, ...], sentence: str) -> N
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        (("a", 0), "partition 'a': procs is 0; allowed are whole numbers from 1."),
-        (("a", 1.5), "partition 'a': procs is 1.5; allowed are whole numbers from 1."),
-        (("a", True), "partition 'a': procs is True; allowed are whole numbers from 1."),
+        (("a", 0), "partition 'a': procs is 0; allowed are whole numbers from 1 to 2**53."),
+        (("a", 1.5), "partition 'a': procs is 1.5; allowed are whole numbers from 1 to 2**53."),
+        (("a", True), "partition 'a': procs is True; allowed are whole numbers from 1 to 2**53."),
         (("a", 4, -1.0), "partition 'a': max_requested_s is -1.0; allowed is a finite"),
         (("a", 4, float("nan")), "partition 'a': max_requested_s is nan; allowed is a finite"),
-        (("a", 4, None, 0), "partition 'a': max_procs is 0; allowed are whole numbers from 1."),
+        (("a", 4, None, 0), "partition 'a': max_procs is 0; allowed are whole numbers from 1 to"),
+        (("a", 2**53 + 1), "procs is 9007199254740993; allowed are whole numbers from 1 to 2**53."),
+        (("a", 10**5000), "procs is a number of more than 30 digits; allowed are whole numbers"),
+        (("a", 4, None, 2**60), "max_procs is 1152921504606846976; allowed are whole numbers"),
+        (("a", 4, 10**5000), "max_requested_s is a number of more than 30 digits; allowed is a"),
         (("", 4), "a partition has an empty name; give it one."),
     ],
 )
@@ -131,6 +149,44 @@ def test_impossible_partitions(values: tuple[object, ...], sentence: str) -> Non
     with pytest.raises(ClusterError) as caught:
         Partition(*values)  # type: ignore[arg-type]
     assert sentence in str(caught.value)
+
+
+def test_a_cluster_has_no_more_processors_than_a_float_can_count() -> None:
+    with pytest.raises(ClusterError) as caught:
+        ClusterSpec((Partition("a", 2**53), Partition("b", 1)))
+    assert str(caught.value) == (
+        "the 2 partitions have 9007199254740993 processors; a cluster has 2**53 of them at most."
+    )
+
+
+@pytest.mark.parametrize("too_wide", ["refuse", "reject", "clip"])
+def test_the_largest_numbers_of_processors_are_simulated(too_wide: str) -> None:
+    most = 2**53
+    workload = Workload.from_arrays(
+        submit_s=[0, 0, 5], runtime_s=[10, 10, 10], procs=[most, 1, most - 1], max_procs=most
+    )
+    scenario = Scenario(workload, ClusterSpec.single(most), too_wide=too_wide)  # type: ignore[arg-type]
+    check_scenario(scenario)
+    assert route(workload, scenario.cluster).tolist() == [0, 0, 0]
+    assert simulate(scenario).start_s.tolist() == [0.0, 10.0, 10.0]
+    assert summarise(scenario, simulate(scenario)).utilisation == pytest.approx(1.0)
+    told = describe(workload)
+    assert (told.widest_procs, told.max_procs, told.size_classes[">512"]) == (most, most, 2)
+    assert told.offered_load == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("procs", [0, 2**53 + 1, 10**400])
+def test_a_load_on_an_impossible_machine_is_refused(procs: int) -> None:
+    with pytest.raises(WorkloadError, match=r"a machine has 1 processor or more\."):
+        offered_load(Workload.from_arrays(**GOOD), procs)  # type: ignore[arg-type]
+
+
+def test_a_huge_job_on_a_small_cluster_is_clipped_or_named() -> None:
+    workload = jobs([2**53], [8.0])
+    with pytest.raises(ScenarioError, match="needs 9007199254740992 processors and the widest"):
+        check_scenario(Scenario(workload, ClusterSpec.single(4)))
+    clipped = admit(Scenario(workload, ClusterSpec.single(4), too_wide="clip"))
+    assert (clipped.procs[0], clipped.runtime_s[0]) == (4, 2.0**54)
 
 
 def jobs(

@@ -20,10 +20,11 @@ HEADER = "; Version: 2.2\n;\tMaxProcs:  64\n;   UnixStartTime: 1000\n; Note: a\n
 
 def row(
     job: object = 1, submit: object = 0, run: object = 10, alloc: object = 4, procs: object = 4,
-    asked: object = 20, status: object = 1, wait: object = 5,
+    asked: object = 20, status: object = 1, wait: object = 5, cpu: object = -1,
 ) -> str:  # fmt: skip
     return (
-        f"{job} {submit} {wait} {run} {alloc} -1 -1 {procs} {asked} -1 {status} 7 8 -1 1 2 -1 -1\n"
+        f"{job} {submit} {wait} {run} {alloc} {cpu} -1 {procs} {asked} -1 {status} 7 8 -1 1 2 -1 "
+        "-1\n"
     )
 
 
@@ -171,6 +172,111 @@ def test_repeated_job_numbers(log) -> None:  # type: ignore[no-untyped-def]
     assert noted(workload) == {"duplicate_ids": 2}
 
 
+def swapped() -> tuple[str, ...]:
+    """SWF 2.2: a summary line, then the parts, of which only the first has a submit time."""
+    parts = (row(7, 0, 10, status=2), row(7, -1, 15, status=2), row(7, -1, 5, status=3))
+    return row(1, 0), row(7, 0, 30), *parts, row(8, 9), row(9, 9, status=4)
+
+
+def test_partial_executions_are_refused_with_two_ways_out(log) -> None:  # type: ignore[no-untyped-def]
+    path = log(*swapped())
+    with pytest.raises(TraceError) as caught:
+        read_swf(path)
+    assert str(caught.value) == (
+        f"{path}, line 8: status is '2'; this is a partial execution (status 2 to 4; there are 4 "
+        "such rows, and 3 of them belong to jobs with a summary line); drop them with "
+        "partial_executions='drop', or make each a job of its own with partial_executions='keep'."
+    )
+
+
+def test_summary_lines_alone(log) -> None:  # type: ignore[no-untyped-def]
+    workload = read_swf(log(*swapped()), ReadingRules(partial_executions="drop"))
+    assert workload.job_id.tolist() == [1, 7, 8]
+    assert workload.runtime_s.tolist() == [10.0, 30.0, 10.0]
+    (note,) = (n for n in workload.notes if n.rule == "partial_executions")
+    assert note.n_rows == 4
+    assert note.sentence == (
+        "4 rows are partial executions (status 2 to 4); 3 of them belong to jobs with a summary "
+        "line; all were dropped."
+    )
+    both = ReadingRules(partial_executions="drop", duplicate_ids="renumber")
+    # No job number is repeated once the parts are gone, so none is changed.
+    assert read_swf(log(*swapped()), both).job_id.tolist() == [1, 7, 8]
+    repeated = read_swf(log(*swapped(), row(8, 9)), both)
+    assert repeated.job_id.tolist() == [1, 2, 3, 4]
+    assert noted(repeated)["duplicate_ids"] == 1
+    with pytest.raises(TraceError, match="line 13: job number is '8'; job numbers must be known"):
+        read_swf(log(*swapped(), row(8, 9)), ReadingRules(partial_executions="drop"))
+
+
+def test_parts_as_jobs_of_their_own(log) -> None:  # type: ignore[no-untyped-def]
+    parts = (row(7, 0, 10, status=2), row(7, 20, 5, status=3))
+    keep = ReadingRules(partial_executions="keep")
+    with pytest.raises(TraceError, match="line 7: job number is '7'; job numbers must be known"):
+        read_swf(log(*parts), keep)
+    both = ReadingRules(partial_executions="keep", duplicate_ids="renumber")
+    workload = read_swf(log(*parts, row(9, 30, status=4)), both)
+    assert (workload.job_id.tolist(), workload.status.tolist()) == ([1, 2, 3], [2, 3, 4])
+    assert noted(workload) == {"partial_executions": 3, "duplicate_ids": 1}
+    assert "kept as jobs of their own" in workload.notes[0].sentence
+
+
+def test_parts_that_never_ran_are_left_to_that_rule(log) -> None:  # type: ignore[no-untyped-def]
+    path = log(row(1), row(2, run=-1, status=2), row(3, run=0, status=4))
+    workload = read_swf(path)
+    assert workload.job_id.tolist() == [1]
+    assert noted(workload) == {"partial_executions": 2, "never_ran": 2}
+    with pytest.raises(TraceError, match="line 8: status is '4'; this is a partial execution"):
+        read_swf(path, ReadingRules(never_ran="keep_zero"))  # it may have run for half a second
+
+
+def test_a_log_of_nothing_but_parts(log) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(TraceError, match="all of its 1 rows are partial executions"):
+        read_swf(log(row(1, status=2)), ReadingRules(partial_executions="drop"))
+
+
+def test_requests_in_field_6(log) -> None:  # type: ignore[no-untyped-def]
+    path = log(row(1, asked=-1, cpu=1800), row(2, asked=-1, cpu=3600), row(3, asked=-1, cpu=60))
+    workload = read_swf(path)
+    assert workload.requested_s.tolist() == [10.0, 10.0, 10.0]
+    assert noted(workload) == {"requested_time": 3, "requested_missing": 3}
+    assert workload.notes[0].sentence == (
+        "no row has a requested time in field 9, and field 6 looks like one; read it with "
+        "requested_time='field_6'."
+    )
+    found = read_swf(path, ReadingRules(requested_time="field_6"))
+    assert found.requested_s.tolist() == [1800.0, 3600.0, 60.0]
+    assert not found.requested_is_runtime
+    assert noted(found) == {"requested_time": 3}
+    assert found.notes[0].sentence == "3 jobs: the requested time was taken from field 6."
+    for choice in ("refuse", "drop"):
+        with pytest.raises(TraceError, match="field 6 looks like one; read it with requested_time"):
+            read_swf(path, ReadingRules(requested_missing=choice))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (row(1, asked=20, cpu=1800), row(2, asked=-1, cpu=3600)),  # field 9 is there
+        (row(1, asked=-1, run=100, cpu=99.2), row(2, asked=-1, run=70, cpu=71)),  # CPU times
+        (row(1, asked=-1, run=600, cpu=60), row(2, asked=-1, run=900, cpu=120)),  # too short
+        (row(1, asked=-1), row(2, asked=-1)),  # nothing in field 6, as in NASA's log
+    ],
+)
+def test_field_6_is_not_taken_for_a_request_lightly(log, rows: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
+    assert "requested_time" not in noted(read_swf(log(*rows)))
+
+
+def test_what_the_rules_dropped_is_said_when_nothing_is_left(log) -> None:  # type: ignore[no-untyped-def]
+    rules = ReadingRules(requested_time="field_6", requested_missing="drop")
+    with pytest.raises(TraceError) as caught:
+        read_swf(log(row(1), row(2)), rules)
+    assert str(caught.value).endswith(
+        ": none of its 2 jobs is left: 2 jobs have no requested time; dropped. The requested time "
+        "was looked for in field 6."
+    )
+
+
 def test_extra_columns(log) -> None:  # type: ignore[no-untyped-def]
     rows = [row(1), row(2).replace("\n", " {1,1} q_2w 1:ppn=2\n")]
     workload = read_swf(log(*rows), ReadingRules(extra_columns="drop"))
@@ -193,6 +299,47 @@ def test_unclear_header_values_are_unknown_and_said(log) -> None:  # type: ignor
     assert "MaxProcs is unclear ('128', '64')" in workload.notes[0].sentence
     workload = read_swf(log(row(1), header="; MaxProcs: many\n"))
     assert "MaxProcs is unclear ('many')" in workload.notes[0].sentence
+
+
+@pytest.mark.parametrize("value", ["8.5", "-5", "0", "nan", "inf", "1e300", "1_0", "-1.5"])
+def test_a_header_number_that_counts_nothing_is_unclear(log, value: str) -> None:  # type: ignore[no-untyped-def]
+    workload = read_swf(log(row(1), header=f"; MaxProcs: {value}\n"))
+    assert workload.max_procs is None
+    assert noted(workload) == {"header": 1, "machine_size": 0}
+    assert [note.sentence for note in workload.notes] == [
+        f"the header's MaxProcs is unclear ('{value}'); taken as unknown.",
+        "the header has no usable MaxProcs; the machine's size is unknown.",
+    ]
+    nodes = read_swf(
+        log(row(1), header=f"; MaxProcs: 64\n; MaxProcs: {value}\n; MaxNodes: {value}\n"),
+        ReadingRules(machine_size="max_nodes"),
+    )
+    assert nodes.max_procs is None
+    assert noted(nodes)["machine_size"] == 0
+
+
+def test_clear_header_numbers(log) -> None:  # type: ignore[no-untyped-def]
+    assert read_swf(log(row(1), header="; MaxProcs: 64.0\n; MaxProcs: 64\n")).max_procs == 64
+    unknown = read_swf(log(row(1), header="; MaxProcs: -1\n; UnixStartTime: -1\n"))
+    assert (unknown.max_procs, unknown.start_unix_s) == (None, None)
+    assert noted(unknown) == {"machine_size": 0}
+
+
+def test_a_unix_start_of_0_is_unknown(log) -> None:  # type: ignore[no-untyped-def]
+    workload = read_swf(log(row(1, 5), header="; MaxProcs: 4\n; UnixStartTime: 0\n"))
+    assert workload.start_unix_s is None
+    assert [note.sentence for note in workload.notes] == [
+        "the header's UnixStartTime is 0; taken as unknown."
+    ]
+    assert read_swf(log(row(1, 5), header="; UnixStartTime: -60\n")).start_unix_s is None
+
+
+def test_a_unix_start_of_0_is_right_where_submit_times_are_unix_times(log) -> None:  # type: ignore[no-untyped-def]
+    workload = read_swf(log(row(1, 1641021254), header="; MaxProcs: 4\n; UnixStartTime: 0\n"))
+    assert workload.start_unix_s == 1641021254.0
+    assert [note.sentence for note in workload.notes] == [
+        "the header's UnixStartTime is 0; submit times are Unix times."
+    ]
 
 
 def test_jobs_wider_than_the_machine(log) -> None:  # type: ignore[no-untyped-def]
@@ -297,7 +444,9 @@ REAL = {
     "CEA-Curie-2011-2.1-cln": (PLAIN, 295540, 93312, {"never_ran": 17286, "procs": 19904}),
     "LLNL-Atlas-2006-2.1-cln": (PLAIN, 36600, 9216, {"never_ran": 7178, "procs": 19}),
     "NASA-iPSC-1993-3.1-cln": (PLAIN, 18066, 128, {"never_ran": 173}),
-    "UniLu-Gaia-2014-1": (PLAIN, 51859, 2004, {"requested_below_runtime": 1500}),
+    "UniLu-Gaia-2014-1": (
+        PLAIN, 51859, 2004, {"requested_below_runtime": 1500, "partial_executions": 127},
+    ),
     "alea-hpc2n-subset": (PLAIN, 3145, 240, {"never_ran": 25, "procs": 213}),
     "lublin_256": (NODES, 10000, 256, {"requested_missing": 10000, "machine_size": 1}),
     "theta_2022": (PLAIN, 23911, 4360, {"requested_below_runtime": 6264}),
@@ -313,6 +462,7 @@ def test_real_logs(shared_data: Path, name: str) -> None:
     assert (workload.n_jobs, workload.max_procs) == (n_jobs, max_procs)
     assert workload.submit_s[0] == 0.0
     assert counts.items() <= noted(workload).items()
+    assert "requested_time" not in noted(workload)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 BENCHMARKS = {
     "sweeps": ("--logs", "swf"),
     "simulator": ("--logs", "swf"),
+    "strategies": ("--tables", "tables"),
 }
 
 

@@ -106,9 +106,18 @@ def test_a_stored_experiment_is_listed_suggested_from_and_reported(
     code, out, _ = cli("report", "latest", "--out", "again.html", "--json")
     assert code == 0
     assert (tmp_path / "again.html").exists()
-    code, _, err = cli("suggest", stored[0]["id"])
+    before = json.loads(cli("journal", "--json")[1])
+    code, out, _ = cli("suggest", stored[0]["id"], "--json")
+    assert code == 0
+    assert json.loads(out)["recorded"] is False
+    assert len(json.loads(out)["suggestions"]) == 5
+    assert json.loads(cli("journal", "--json")[1]) == before
+    code, out, _ = cli("resume", "--runs", "8", "--json")
+    assert code == 0
+    assert json.loads(out)["runs"]["submitted"] == 8
+    code, _, err = cli("resume", "--runs", "3")
     assert code == 2
-    assert "is finished" in err
+    assert "has used 8 runs" in err
 
 
 def test_suggestions_from_a_sweep_file_come_with_reasons(
@@ -235,6 +244,30 @@ BAD_CALLS = {
         ("sweep", "--log", "tiny.swf", "--reading", "unsort=sort"),
         "unsorted",
     ),
+    "no processors": (("sweep", "--procs", ""), "--procs"),
+    "no order": (("sweep", "--order", ","), "--order"),
+    "too many processors": (("sweep", "--procs", "99999999999999999999999"), "procs"),
+    "half a processor": (("sweep", "--levels", "small_procs=0,16.5"), "16.5"),
+    "negative processors": (("sweep", "--levels", "small_procs=0,-5"), "-5"),
+    "no time": (("sweep", "--levels", "small_max_requested_s=0,60"), "small_max_requested_s"),
+    "included twice": (
+        (
+            "sweep",
+            "--include",
+            "small_procs=99",
+            "--include",
+            "small_procs=99",
+            "--levels",
+            "small_procs=0,99",
+        ),
+        "twice",
+    ),
+    "more included than budgeted": (
+        ("sweep", "--runs", "1", "--include", "small_procs=99", "--levels", "small_procs=0,99"),
+        "need 2 runs",
+    ),
+    "the report is a folder": (("sweep", "--report", "."), "is a folder"),
+    "today excluded": (("sweep", "--exclude", "small_procs == 0"), "small_procs == 0"),
     "partition of no form": (("simulate", "tiny.swf", "--partition", "small"), "--partition"),
     "no request is admitted": (("simulate", "tiny.swf", "--partition", "a:8:10s"), "10"),
 }
@@ -259,6 +292,19 @@ BAD_FILES = {
     "unknown kind": ('[application]\nkind = "magic"', "scheduling"),
     "empty levels": ("[application.levels]\nsmall_procs = []", "small_procs"),
     "NaN level": ("[application.levels]\nsmall_procs = [0, nan]", "small_procs"),
+    "unknown measure": ('[objective]\nminimise = "mean_wait"', "did you mean 'mean_wait_s'"),
+    "unknown measure of a constraint": (
+        '[objective]\nconstraints = [{measure = "zzz", at_most = 1.0}]',
+        "zzz",
+    ),
+    "an infinite weight": ("[objective]\nweighted = {mean_wait_s = inf}", "finite"),
+    "without what is not there": ('[objective]\nwithout = ["mean_wait_s"]', "without"),
+    "nested to hurt": ("a = " + "[" * 5000, "not TOML"),
+    "a number to hurt": ("runs = " + "9" * 5000, "not TOML"),
+    "a list for a table": ("application = [1]", "application"),
+    "a text for the strategy": ('strategy = "random"', "strategy"),
+    "a number for a list": ("exclude = 5", "exclude"),
+    "an option called self": ("[strategy]\nself = 1", "self"),
     "two goals": ('[objective]\nminimise = "a"\nmaximise = "b"', "only one of"),
     "unknown strategy option": ("[strategy]\nbetta = 0.5", "beta"),
     "value outside": ("[[run]]\nsmall_procs = 99999", "99999"),
@@ -276,6 +322,51 @@ def test_a_bad_sweep_file_gets_one_sentence(
     assert words in err
     assert len(err.strip().splitlines()) == 1, err
     assert not (tmp_path / "copperline-out").exists()
+
+
+def test_text_that_looks_like_markup_is_text(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "t[b].csv").write_text("x,objective\n[/red],1\n[bold]y,2\n")
+    code, _, err = cli("sweep", "--table", "t[b].csv", "--name", "[/red]name", "--runs", "2")
+    assert code == 0
+    assert "[/red]name" in err
+    assert "t[b].csv" in err
+    assert cli("experiments")[0] == 0
+    assert "[bold]y" in cli("journal", "--kind", "ExperimentOpened", "--json")[1]
+
+
+def test_a_long_name_is_no_trouble(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,objective\n1,1\n2,2\n")
+    assert cli("sweep", "--table", "t.csv", "--name", "n" * 3000, "--runs", "2")[0] == 0
+
+
+def test_a_result_too_large_to_judge_is_a_failed_run(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,objective\n1,1\n2,1e200\n")
+    code, out, _ = cli("sweep", "--table", "t.csv", "--runs", "2", "--json")
+    assert code == 0
+    assert json.loads(out)["runs"]["failed"] == 1
+
+
+def test_own_constraints_come_beside_those_of_the_application(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        'runs = 2\n[objective]\nconstraints = [{measure = "max_wait_s", at_most = 1e9}]\n'
+    )
+    assert cli("sweep", "s.toml", "--json")[0] in (0, 3)
+    opened = json.loads(cli("journal", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
+    named = [c["measure"] for c in opened["objective"]["constraints"]]
+    assert named == ["small_jobs_max_wait_s", "n_rejected", "max_wait_s"]
+
+
+def test_suggestions_say_measured_values_not_penalties(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "x,y,objective\n" + "".join(f"{x},{y},{1000 + x + y}\n" for x in range(4) for y in range(4))
+    )
+    (tmp_path / "s.toml").write_text(
+        'runs = 9\n[application]\ntable = "t.csv"\n'
+        '[objective]\nconstraints = [{measure = "objective", at_most = 1.0}]\n'
+    )
+    assert cli("sweep", "s.toml")[0] == 3
+    batch = json.loads(cli("suggest", "--json")[1])
+    assert all(1000 <= s["expected"] <= 1010 for s in batch["suggestions"])
 
 
 def test_a_missing_sweep_file_is_named(cli: Cli) -> None:

@@ -1,0 +1,81 @@
+"""When the forecast says that the agreement will be missed: the words and the change proposed."""
+
+import numpy as np
+
+from assistant.events import Advice, Forecast
+from assistant.experiment import Experiment
+from assistant.forecast import forecast
+from strategies import Exploiting, Strategy, Suggestion, make_strategy
+
+
+def current_strategy(experiment: Experiment) -> Strategy:
+    """Return the strategy as it is steered now, split by the exploitation level if there is one."""
+    steering = experiment.steering
+    base = make_strategy(steering.strategy, **steering.options)
+    if steering.exploitation is None:
+        return base
+    return Exploiting(base, steering.exploitation, experiment.watch.regions)
+
+
+def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generator) -> Advice | None:
+    """Return a warning with a proposal, or None if none is due.
+
+    A warning is due when the forecast is a miss, the share of the budget named by
+    `Watch.warn_from` is spent, and the proposed exploitation level is not the present one.
+
+    Args:
+        experiment: as far as it has come, the new suggestions of this round included.
+        n: suggestions to propose instead.
+        now_s: seconds since 1970-01-01 UTC.
+        rng: for the proposal.
+    """
+    watch, steering = experiment.watch, experiment.steering
+    seen = forecast(experiment, now_s)
+    if not seen.is_miss or not _is_time(experiment, seen):
+        return None
+    exploitation = watch.advised
+    if steering.exploitation is not None and steering.exploitation >= watch.advised:
+        exploitation = 1.0
+    if steering.exploitation == exploitation:
+        return None
+    base = make_strategy(steering.strategy, **steering.options)
+    proposal: tuple[Suggestion, ...] = ()
+    if experiment.remaining_runs != 0:
+        strategy = Exploiting(base, exploitation, watch.regions)
+        proposal = strategy.suggest(n, experiment.knowledge, rng)
+    return Advice(
+        number=len(experiment.advice) + 1,
+        forecast=seen,
+        exploitation=exploitation,
+        suggestions=proposal,
+        text=words(seen, exploitation, steering.exploitation),
+    )
+
+
+def _is_time(experiment: Experiment, seen: Forecast) -> bool:
+    limit = experiment.sla.max_runs
+    return limit is None or seen.executed >= experiment.watch.warn_from * limit
+
+
+def words(seen: Forecast, exploitation: float, now: float | None) -> str:
+    """Return the warning for people: what is missed, by how much, what is proposed."""
+    counted = {
+        "near": f"{seen.pending} configurations close to the {_regions(seen)} have no run yet",
+        "box": f"{seen.pending} configurations inside the {_regions(seen)} have no run yet",
+        "queued": f"{seen.pending} runs wait inside the {_regions(seen)}",
+        "plan": f"{seen.pending} configurations of your plan have no run yet",
+    }[seen.basis]
+    tighter = "the deadline" if seen.remaining == seen.remaining_by_deadline else "the budget"
+    if seen.remaining_by_deadline is None:
+        tighter = "the budget"
+    change = "" if now is None else f" instead of {now:.0%}"
+    return (
+        f"{counted}, and {tighter} leaves {seen.remaining} runs: {seen.shortfall} too few. "
+        f"Spend {exploitation:.0%} of the remaining runs inside the regions{change}, "
+        "most where the mean quality is best."
+    )
+
+
+def _regions(seen: Forecast) -> str:
+    n = len(seen.regions)
+    return "region of good results" if n == 1 else f"{n} regions of good results"

@@ -1,0 +1,274 @@
+"""One child process, contained: a session of its own, a limit, bounded output, nothing left over.
+
+The child leads a session, so Ctrl-C at the terminal does not reach it, and everything that it
+starts can be found and ended with it. A small guard (``sh``) holds a pipe from this process: if
+this process dies in whatever way, kill -9 too, the pipe closes and the guard ends the session.
+What a program moves into a session of its own (a daemon) is beyond reach.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+KEPT_BYTES = 1 << 20
+DRAIN_S = 1.0
+POLL_S = 0.02
+_CHUNK = 1 << 16
+
+
+class Tail:
+    """The last `KEPT_BYTES` of a stream, and how much there was."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._kept = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take what was read."""
+        self.total += len(data)
+        self._kept += data
+        if len(self._kept) > 2 * KEPT_BYTES:
+            del self._kept[:-KEPT_BYTES]
+
+    @property
+    def cut(self) -> bool:
+        """Whether the beginning is lost."""
+        return self.total > KEPT_BYTES
+
+    @property
+    def text(self) -> str:
+        """What was kept, as text; bytes that are not UTF-8 are shown as a replacement sign."""
+        return bytes(self._kept[-KEPT_BYTES:]).decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended. ``code`` is negative for a signal; ``overtime`` if the limit ended it."""
+
+    code: int
+    overtime: bool
+    wall_s: float
+    stdout: Tail
+    stderr: Tail
+
+
+def run_child(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    limit_s: float | None = None,
+    grace_s: float = 2.0,
+    scratch: str | None = None,
+) -> Ended:
+    """Run a program to its end, or to the limit; whatever it has started ends with it.
+
+    Args:
+        argv: the program and its arguments, handed over as they are; never a shell.
+        cwd: the folder it runs in.
+        env: its whole environment.
+        stdin: what it may read.
+        limit_s: wall-clock seconds; then SIGTERM, and SIGKILL after ``grace_s``.
+        grace_s: seconds between the two.
+        scratch: a folder that the guard removes if this process dies.
+
+    Raises:
+        OSError: the program could not be started.
+    """
+    with TemporaryFile() as given, _Guard(scratch) as guard:
+        given.write(stdin)
+        given.seek(0)
+        started_s = time.monotonic()
+        child = subprocess.Popen(  # noqa: S603 - a list, never a shell
+            argv, bufsize=0, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=cwd, env={**env, "COPPERLINE_RUN": guard.run}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            guard.watch(child.pid)
+            with _Listener(child) as listener:
+                over = listener.listen(None if limit_s is None else started_s + limit_s)
+                wall_s = time.monotonic() - started_s
+                if not over:
+                    _signal_session(child.pid, signal.SIGTERM)
+                    listener.listen(time.monotonic() + grace_s)
+                _signal_session(child.pid, signal.SIGKILL)
+                code = child.wait()
+                listener.drain()
+        finally:
+            if child.returncode is None:  # interrupted
+                _signal_session(child.pid, signal.SIGKILL)
+                child.wait()
+    return Ended(code, not over, wall_s, listener.stdout, listener.stderr)
+
+
+class _Listener:
+    """Reads both streams of a child while it waits for its end."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self.stdout, self.stderr = Tail(), Tail()
+        self._child = child
+        self._selector = selectors.DefaultSelector()
+        for pipe, tail in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                self._selector.register(pipe, selectors.EVENT_READ, tail)
+        self._pidfd: int | None = None
+        with suppress(AttributeError, OSError):  # not every system has it; then we look often
+            self._pidfd = os.pidfd_open(child.pid)
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
+
+    def listen(self, deadline_s: float | None) -> bool:
+        """Read until the child is over (True) or the deadline has passed (False)."""
+        while not _is_over(self._child):
+            wait_s = None if self._pidfd is not None else POLL_S
+            if deadline_s is not None:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    return False
+                wait_s = left_s if wait_s is None else min(left_s, wait_s)
+            if not self._read(wait_s) and self._pidfd is None:
+                time.sleep(POLL_S)
+        return True
+
+    def drain(self) -> None:
+        """Read what the pipes still hold; not for long, if somebody out of reach holds them."""
+        if self._pidfd is not None:
+            self._selector.unregister(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        deadline_s = time.monotonic() + DRAIN_S
+        while self._selector.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
+            self._read(left_s)
+
+    def _read(self, wait_s: float | None) -> bool:
+        """Take what comes within ``wait_s``; False if there is nothing left to wait for."""
+        if not self._selector.get_map():
+            return False
+        for key, _ in self._selector.select(wait_s):
+            if not isinstance(key.data, Tail):
+                continue
+            data = os.read(key.fd, _CHUNK)
+            if data:
+                key.data.add(data)
+            else:
+                self._selector.unregister(key.fileobj)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._selector.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        for pipe in (self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _is_over(child: subprocess.Popen[bytes]) -> bool:
+    """Whether the child has ended, without reaping it: its number stays its own until then."""
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return child.poll() is not None
+
+
+def _signal_session(session: int, number: signal.Signals) -> None:
+    """Signal the group of the child and, where /proc tells, all of its session.
+
+    Commands such as ``timeout``, and shells with job control, give their children other groups.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(session, number)
+    for pid in _members(session):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _members(session: int) -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            line = stat.read_bytes()
+        except OSError:
+            continue
+        state, _parent, _group, its_session = line[line.rfind(b")") + 2 :].split()[:4]
+        if int(its_session) == session and state != b"Z":
+            yield int(stat.parent.name)
+
+
+_GUARD = r"""
+run=$1 scratch=$2
+read -r session || session=
+read -r over && exit 0
+for signal in TERM KILL; do
+    for environ in $(grep -lsF "COPPERLINE_RUN=$run" /proc/[0-9]*/environ); do
+        pid=${environ#/proc/}
+        kill "-$signal" "${pid%/environ}"
+    done
+    for stat in ${session:+/proc/[0-9]*/stat}; do
+        read -r line < "$stat" || continue
+        pid=${line%% *}
+        set -- ${line##*) }
+        if [ "$4" = "$session" ]; then kill "-$signal" "$pid"; fi
+    done
+    if [ -n "$session" ]; then kill "-$signal" -- "-$session"; fi
+    if [ $signal = TERM ]; then sleep 1; fi
+done
+if [ -n "$scratch" ]; then rm -rf -- "$scratch"; fi
+"""
+
+
+class _Guard:
+    """Ends the session that it watches if this process dies before it says ``over``.
+
+    It is there before the child is, and knows the child by a word in its environment too, so
+    there is no moment in which a child runs unwatched.
+    """
+
+    def __init__(self, scratch: str | None) -> None:
+        self.run = uuid4().hex
+        self._process = subprocess.Popen(  # noqa: S603 - our own text
+            ["/bin/sh", "-c", _GUARD, "copperline-guard", self.run, scratch or ""],
+            bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, cwd="/", env={"PATH": "/usr/bin:/bin"},
+            start_new_session=True,
+        )  # fmt: skip
+
+    def watch(self, session: int) -> None:
+        """Watch this session from now on."""
+        self._say(f"{session}\n")
+
+    def _say(self, line: str) -> None:
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(line.encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._say("0\nover\n")  # two lines: it may not have been told what to watch
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()

@@ -1,0 +1,241 @@
+"""A Python function as an application: called with one keyword argument per parameter.
+
+It returns a number (if the objective looks at one measure), a series, or a mapping of measures.
+What it raises is a failed run. What it prints goes to standard error: standard output is ours.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+from assistant.applications.command import SEED, check_today
+from assistant.applications.measuring import WALL, measures_of
+from assistant.errors import ApplicationError, RunError
+from assistant.events import Fact
+from assistant.objective import Measure, Objective
+from strategies import Level, ParameterSpace
+
+
+@dataclass(frozen=True)
+class Function:
+    """Call a function once per run.
+
+    Args:
+        function: takes every parameter by its name, and ``seed`` if it has such an argument.
+        space: the parameters.
+        objective: what is wanted of what it returns; `WALL` is how long the call took.
+        baseline: today's configuration.
+        reference: ``module:function``, if it was found by name; see `load`.
+        folder: where that module was looked for first.
+
+    With several workers the function must be found by the other processes: one that stands at
+    the top of a module, not a lambda and not one inside another.
+
+    Raises:
+        ApplicationError: it cannot be called with these parameters.
+        SpaceError: today's configuration is no point of the space.
+    """
+
+    function: Callable[..., object]
+    space: ParameterSpace
+    objective: Objective
+    baseline: Mapping[str, Level] | None = None
+    reference: str = ""
+    folder: str = ""
+
+    name = "function"
+    measures = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ApplicationError(
+                f"{self._called} is no function but {type(self.function).__name__}"
+            )
+        if inspect.iscoroutinefunction(self.function):
+            raise ApplicationError(
+                f"{self._called} is an async function; give one that returns its result"
+            )
+        if SEED in self.space.names:
+            raise ApplicationError(
+                "a parameter cannot be named 'seed', which is the random seed of a run; choose "
+                "another name"
+            )
+        self._check_call()
+        check_today(self.space, self.baseline)
+
+    @classmethod
+    def load(
+        cls,
+        reference: str,
+        space: ParameterSpace,
+        objective: Objective,
+        *,
+        baseline: Mapping[str, Level] | None = None,
+        folder: Path | str = "",
+    ) -> "Function":
+        """Find ``module:function`` in ``folder`` or among what is installed.
+
+        Raises:
+            ApplicationError: no such module or function, or its module does not load.
+        """
+        where = str(Path(folder).absolute()) if folder else ""
+        found = _find(reference, where)
+        return cls(found, space, objective, baseline, reference, where)
+
+    @property
+    def _called(self) -> str:
+        return f"'{self.reference or getattr(self.function, '__qualname__', self.function)}'"
+
+    @cached_property
+    def _signature(self) -> inspect.Signature | None:
+        try:
+            return inspect.signature(self.function)
+        except (TypeError, ValueError):  # some built-in functions do not say
+            return None
+
+    @property
+    def _takes_seed(self) -> bool:
+        return self._signature is not None and SEED in self._signature.parameters
+
+    def _check_call(self) -> None:
+        if self._signature is None:
+            return
+        names = [*self.space.names, *([SEED] if self._takes_seed else [])]
+        try:
+            self._signature.bind(**dict.fromkeys(names))
+        except TypeError as error:
+            raise ApplicationError(
+                f"{self._called} takes {self._signature} and cannot be called with the parameters "
+                f"{', '.join(names)} by name: {error}"
+            ) from error
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Which function, and what it says about itself."""
+        words = (inspect.getdoc(self.function) or "").partition("\n")[0]
+        where = f" in {self.folder}" if self.folder else ""
+        seed = "is given the run's seed" if self._takes_seed else "is given no seed"
+        return (
+            Fact("Function", f"{self._called.strip(chr(39))}{where}; {seed}"),
+            *([Fact("What it does", words)] if words else []),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        """Call the function once. Raises RunError if it raises, or returns no measures."""
+        given = {**values, SEED: seed} if self._takes_seed else dict(values)
+        started_s = time.perf_counter()
+        try:
+            with redirect_stdout(sys.stderr):
+                returned = self.function(**given)
+        except RunError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise RunError(f"{self._called} raised {_told(error)}") from error
+        wall_s = time.perf_counter() - started_s
+        alone = returned is None and set(self.objective.measures) == {WALL}
+        measures = {} if alone else measures_of(returned, self.objective, self._called)
+        if WALL in self.objective.measures:
+            measures.setdefault(WALL, wall_s)
+        return measures
+
+    def __reduce__(self) -> tuple[Callable[..., "Function"], tuple[object, ...]]:
+        """Cross to another process by name where there is one, else as Python does it."""
+        if self.reference:
+            return _load, (self.reference, self.space, self.objective, self.baseline, self.folder)
+        try:
+            pickle.dumps(self.function)
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
+            raise ApplicationError(
+                f"{self._called} cannot be given to other processes ({error}); define it at the "
+                "top of a module, or use one worker"
+            ) from error
+        return Function, (self.function, self.space, self.objective, self.baseline)
+
+
+def _load(
+    reference: str,
+    space: ParameterSpace,
+    objective: Objective,
+    baseline: Mapping[str, Level] | None,
+    folder: str,
+) -> Function:
+    return Function.load(reference, space, objective, baseline=baseline, folder=folder)
+
+
+def _find(reference: str, folder: str) -> Callable[..., object]:
+    module_name, colon, name = reference.partition(":")
+    parts = [*module_name.split("."), *name.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise ApplicationError(f"'{reference}' is not of the form module:function")
+    try:
+        with redirect_stdout(sys.stderr):
+            module = _module(module_name, folder)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name + ".").startswith(error.name + "."):
+            looked = f"in '{folder}' or among what is installed" if folder else "here"
+            raise ApplicationError(
+                f"there is no module '{error.name}' {looked}; it is named by '{reference}'"
+            ) from error
+        raise ApplicationError(f"the module '{module_name}' raised {_told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise ApplicationError(f"the module '{module_name}' raised {_told(error)}") from error
+    found: object = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = sorted(
+                key for key, value in vars(module).items()
+                if inspect.isfunction(value) and not key.startswith("_")
+            )  # fmt: skip
+            raise ApplicationError(
+                f"the module '{module_name}' has no '{name}'; its functions are "
+                f"{', '.join(known) or 'none'}"
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise ApplicationError(f"'{reference}' is no function but {type(found).__name__}")
+    return found
+
+
+def _module(name: str, folder: str) -> ModuleType:
+    """Load ``name`` from its file in the folder, afresh and under a name of its own, else import.
+
+    The folder is searched last for what the module itself imports, so that nothing in it can
+    stand in for an installed package.
+    """
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
+    path = Path(folder, f"{name}.py") if folder else None
+    if path is None or not path.is_file():
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+    private = f"_own_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{name}"
+    spec = importlib.util.spec_from_file_location(private, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"'{path}' cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[private] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[private]
+        raise
+    return module
+
+
+def _told(error: BaseException) -> str:
+    """Return the error in one line, with the place where it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    words = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}{': ' if words else ''}{words}{place}"

@@ -1,0 +1,181 @@
+"""The tables of a sweep file that describe a program of one's own, and what they become."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from assistant.applications.command import Command, Reading
+from assistant.applications.function import Function
+from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
+from assistant.objective import Objective
+from sim.units import parse_duration
+from strategies import Level, Parameter, ParameterSpace
+
+LevelValue = bool | int | float | str
+Number = int | float
+
+
+def _duration_s(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(
+            "is a list, one element per argument, such as ['./program', '--size={size}']; "
+            "there is no shell to split a text"
+        )
+    return value
+
+
+def _several(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
+
+
+class Strict(BaseModel):
+    """A table in which every key is known and has its type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class RangeSettings(Strict):
+    """``range = {low, high, step}``: both ends are levels."""
+
+    low: Number
+    high: Number
+    step: Number
+
+
+class LogarithmicSettings(Strict):
+    """``logarithmic = {low, high, count, integer}``: both ends are levels."""
+
+    low: Number
+    high: Number
+    count: int
+    integer: bool = False
+
+
+class ParameterSettings(Strict):
+    """``[[parameters]]``: a name and exactly one of levels, range and logarithmic."""
+
+    name: str
+    levels: list[LevelValue] | None = None
+    range: RangeSettings | None = None
+    logarithmic: LogarithmicSettings | None = None
+    kind: Literal["ordinal", "nominal"] | None = None
+    unit: str = ""
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> "ParameterSettings":
+        given = [self.levels, self.range, self.logarithmic]
+        if sum(x is not None for x in given) != 1:
+            raise ValueError(
+                f"for the parameter '{self.name}' give exactly one of levels = [...], "
+                "range = {low, high, step} and logarithmic = {low, high, count}"
+            )
+        return self
+
+    def build(self) -> Parameter:
+        """Return the parameter. Raises SpaceError for one that cannot be."""
+        more: dict[str, Any] = {"unit": self.unit, "description": self.description}
+        if self.kind is not None:
+            more["kind"] = self.kind
+        if self.range is not None:
+            ends = self.range
+            return Parameter.range(self.name, ends.low, ends.high, ends.step, **more)
+        if self.logarithmic is not None:
+            log = self.logarithmic
+            return Parameter.logarithmic(
+                self.name, log.low, log.high, log.count, log.integer, **more
+            )
+        return Parameter(self.name, tuple(self.levels or ()), **more)
+
+
+class MeasuresSettings(Strict):
+    """``measures``: exactly one of stdout, file and pattern."""
+
+    stdout: Literal["json", "last_line"] | None = None
+    file: str | None = None
+    pattern: Annotated[list[str] | None, BeforeValidator(_several)] = None
+    stream: Literal["stdout", "stderr"] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "MeasuresSettings":
+        given = [self.stdout, self.file, self.pattern]
+        if sum(x is not None for x in given) != 1:
+            raise ValueError(
+                "for the measures give exactly one of stdout = 'json' or 'last_line', file and "
+                "pattern"
+            )
+        if self.stream is not None and self.pattern is None:
+            raise ValueError("stream says where a pattern looks; give a pattern with it")
+        return self
+
+    def build(self) -> Reading:
+        """Return how measures are read. Raises ApplicationError for a bad pattern."""
+        if self.pattern is not None:
+            return Patterns(tuple(self.pattern), self.stream or "stdout")
+        if self.file is not None:
+            return JsonFile(self.file)
+        return JsonOutput("whole" if self.stdout == "json" else "last_line")
+
+
+class CommandSettings(Strict):
+    """``[application]`` with ``kind = "command"``."""
+
+    kind: Literal["command"]
+    command: Annotated[list[str], BeforeValidator(_words)]
+    cwd: str = "."
+    env: dict[str, str] = Field(default_factory=dict)
+    stdin: str = ""
+    limit: DurationS | None = None
+    unused: bool = False
+    measures: MeasuresSettings | None = None
+    today: dict[str, LevelValue] | None = None
+
+    def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Command:
+        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        return Command(
+            tuple(self.command),
+            _space(parameters),
+            objective,
+            reading=None if self.measures is None else self.measures.build(),
+            baseline=_today(self.today),
+            cwd=self.cwd,
+            env=self.env,
+            stdin=self.stdin,
+            limit_s=self.limit,
+            unused=self.unused,
+        )
+
+
+class FunctionSettings(Strict):
+    """``[application]`` with ``kind = "function"``."""
+
+    kind: Literal["function"]
+    function: str
+    folder: str = ""
+    today: dict[str, LevelValue] | None = None
+
+    def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Function:
+        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        return Function.load(
+            self.function,
+            _space(parameters),
+            objective,
+            baseline=_today(self.today),
+            folder=self.folder,
+        )
+
+
+def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:
+    return ParameterSpace(tuple(parameter.build() for parameter in parameters))
+
+
+def _today(given: dict[str, LevelValue] | None) -> dict[str, Level] | None:
+    return None if given is None else dict(given)

@@ -1,0 +1,309 @@
+"""What can be changed while it runs: how it chooses, the budget, levels, the watch, the past."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import streamlit as st
+
+from assistant import Experiment, Sla, Watch
+from assistant.results import read_results
+from assistant.settings import check_settings
+from assistant.sla import PENDING
+from assistant.ui import batch, words
+from assistant.ui.intents import FieldError, Intent, answer_at, sentence
+from assistant.ui.runner import OnAdvice, Runner, RunnerState
+from strategies import Level, RegionRule, strategy_entry, strategy_names
+from strategies.regions import Good
+
+_PENDING = {
+    "near": "configurations near the good ones",
+    "queued": "runs that wait inside a region",
+    "box": "configurations inside a region's box",
+    "plan": "what is left of the plan",
+}
+_GOOD: Mapping[Good, str] = {
+    "quantile": "the best share of the results",
+    "threshold": "results that reach a value",
+    "verdicts": "results that you rated good",
+}
+_ON_ADVICE: Mapping[str, OnAdvice] = {"wait for me": "ask", "accept": "accept", "ignore": "ignore"}
+
+
+def strategy_fields(
+    key: str, present: str, options: Mapping[str, Level]
+) -> tuple[str, dict[str, Level]]:
+    """Draw a choice of strategy with its own options. Returns both."""
+    names = list(strategy_names())
+    name = st.selectbox(
+        "Strategy",
+        names,
+        index=names.index(present) if present in names else 0,
+        help="\n\n".join(f"{one}: {strategy_entry(one).summary}" for one in names),
+        key=f"{key}-strategy",
+    )
+    chosen: dict[str, Level] = {}
+    for option in strategy_entry(name).options:
+        value = options.get(option.name, option.default) if name == present else option.default
+        field = f"{key}-{name}-{option.name}"
+        label = option.name.replace("_", " ").capitalize()
+        if option.choices:
+            at = option.choices.index(str(value))
+            chosen[option.name] = st.selectbox(
+                label, option.choices, at, help=option.summary, key=field
+            )
+        elif option.type is bool:
+            chosen[option.name] = st.checkbox(label, bool(value), help=option.summary, key=field)
+        elif option.type is float and option.low is not None and option.high is not None:
+            chosen[option.name] = st.slider(
+                label, option.low, option.high, float(value), 0.05, help=option.summary, key=field
+            )
+        elif option.type is int:
+            low = None if option.low is None else int(option.low)
+            high = None if option.high is None else int(option.high)
+            chosen[option.name] = st.number_input(
+                label, low, high, int(value), help=option.summary, key=field
+            )
+        elif option.type is float:
+            chosen[option.name] = st.number_input(
+                label, option.low, option.high, float(value), help=option.summary, key=field
+            )
+        else:
+            chosen[option.name] = st.text_input(label, str(value), help=option.summary, key=field)
+    return name, chosen
+
+
+def deadline_s(text: str, place: str) -> float:
+    """Return a moment from a time from now such as ``30m``. Raises FieldError for its place."""
+    try:
+        settings = check_settings({"deadline": text.strip()}, "the deadline")
+    except Exception as error:
+        hint = "A time from now is wanted, such as 90s, 30m or 2h."
+        raise FieldError(place, f"{sentence(error)} {hint}") from error
+    if settings.deadline is None:
+        raise FieldError(place, "A time from now is wanted, such as 90s, 30m or 2h.")
+    return time.time() + settings.deadline
+
+
+def _choosing(runner: Runner, experiment: Experiment) -> Intent | None:
+    session, steering = runner.session, experiment.steering
+    key = f"steer-{session.id}-{steering}"
+    st.caption(f"Now: {steering}.")
+    name, options = strategy_fields(key, steering.strategy, steering.options)
+    share = steering.exploitation
+    split = st.toggle(
+        "Spend a share of the runs inside regions of good results",
+        share is not None,
+        disabled=share is not None,
+        key=f"{key}-split",
+        help="Once chosen, the share can be set to 0 %, which keeps out of the regions.",
+    )
+    level = None
+    if split:
+        at = round(100 * (share if share is not None else experiment.watch.advised))
+        level = st.slider(
+            "Share inside regions (exploitation)", 0, 100, at, 5, format="%d %%", key=f"{key}-share"
+        ) / 100  # fmt: skip
+    answer_at("steering")
+    if st.button("Choose like this from now on", key="change-steering"):
+
+        def do() -> str:
+            session.change_strategy(name, options, level)
+            return f"From now on: {session.experiment.steering}."
+
+        return Intent("steering", do)
+    st.divider()
+    return _automatic(runner)
+
+
+def _automatic(runner: Runner) -> Intent | None:
+    """Draw the switch between the person and the automatic mode."""
+    answer_at("automatic")
+    viewing = runner.state is RunnerState.VIEWING
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        size = st.number_input("Suggestions at a time", 1, 100, 5, key="auto-n", width=160)
+        on_advice = st.selectbox("At a warning", list(_ON_ADVICE), key="auto-advice", width=160)
+        is_on = runner.automatic is not None
+        pressed = st.button(
+            "Let me decide again" if is_on else "Take every suggestion automatically",
+            key="automatic",
+            disabled=viewing and not is_on,
+            help="Start running first." if viewing else None,
+        )
+    if not pressed:
+        return None
+
+    def do() -> str:
+        batch.release(runner.session.id)
+        runner.steer_by_itself(None if is_on else size, _ON_ADVICE[on_advice])
+        return "You decide again." if is_on else "Suggestions are taken as they come."
+
+    return Intent("automatic", do)
+
+
+def _budget(runner: Runner, experiment: Experiment) -> Intent | None:
+    sla = experiment.sla
+    until = words.deadline_words(sla.deadline_s)
+    st.caption(f"Now: {sla.max_runs or 'no limit of'} runs, {until}.")
+    limited = st.checkbox(
+        "Limit the number of runs", sla.max_runs is not None, key="budget-limited"
+    )
+    n = st.number_input(
+        "Runs in all",
+        1,
+        value=sla.max_runs or max(1, experiment.n_charged + 20),
+        disabled=not limited,
+        key=f"budget-{runner.session.id}-{sla.max_runs}",
+    )
+    choices = [
+        "keep it" if sla.deadline_s else "none",
+        "set another" if sla.deadline_s else "set one",
+    ]
+    if sla.deadline_s:
+        choices.append("take it away")
+    chosen = st.segmented_control("Deadline", choices, default=choices[0], key="budget-deadline")
+    text = ""
+    if chosen == choices[1]:
+        text = st.text_input("Time from now", placeholder="30m", key="budget-deadline-text")
+    answer_at("budget", "budget-deadline-text")
+    if not st.button("Agree on this budget", key="change-budget"):
+        return None
+
+    def do() -> str:
+        at = sla.deadline_s if chosen != "take it away" else None
+        if chosen == choices[1]:
+            at = deadline_s(text, "budget-deadline-text")
+        runner.session.change_budget(Sla(n if limited else None, at))
+        runner.wake()
+        return "The budget is changed."
+
+    return Intent("budget", do)
+
+
+def _levels(runner: Runner, experiment: Experiment) -> Intent | None:
+    space = experiment.space
+    open_ones = [
+        (parameter.name, value)
+        for parameter in space.parameters
+        for value in words.open_levels(space, parameter)
+        if len(words.open_levels(space, parameter)) > 1
+    ]
+    closed = words.closed_levels(space)
+    answer_at("levels")
+    st.caption("A closed level is not proposed any more; what was run with it stays.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        one = st.selectbox("Open level", open_ones, format_func=_pair, key="close-level", width=320)
+        if st.button("Close", key="close", disabled=one is None) and one is not None:
+            return Intent("levels", lambda: _close(runner, one))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        two = st.selectbox(
+            "Closed level", closed, format_func=_pair, key=f"reopen-level-{len(closed)}", width=320,
+            placeholder="none is closed",
+        )  # fmt: skip
+        if st.button("Reopen", key="reopen", disabled=two is None) and two is not None:
+            return Intent("levels", lambda: _reopen(runner, two))
+    return None
+
+
+def _pair(pair: tuple[str, Level]) -> str:
+    return f"{pair[0]} = {pair[1]}"
+
+
+def _close(runner: Runner, pair: tuple[str, Level]) -> str:
+    runner.session.close_level(*pair)
+    return f"{_pair(pair)} is closed."
+
+
+def _reopen(runner: Runner, pair: tuple[str, Level]) -> str:
+    runner.session.reopen_level(*pair)
+    return f"{_pair(pair)} is open again."
+
+
+def _watch(runner: Runner, experiment: Experiment) -> Intent | None:
+    watch, objective = experiment.watch, experiment.opened.objective
+    rule = watch.regions
+    goods: list[Good] = list(_GOOD)
+    good = st.selectbox(
+        "Good are", goods, goods.index(rule.good), format_func=_GOOD.__getitem__, key="watch-good"
+    )
+    share, reached = rule.quantile, None
+    if good == "quantile":
+        share = (
+            st.slider(
+                "Best share", 5, 100, round(share * 100), 5, format="%d %%", key="watch-share"
+            )
+            / 100
+        )
+    if good == "threshold":
+        at = objective.value_of(rule.threshold) if rule.threshold is not None else None
+        bound = "at most" if objective.goal == "minimise" else "at least"
+        reached = st.number_input(f"{objective.wrapper} {bound}", value=at, key="watch-threshold")
+    pending = st.selectbox(
+        "Pending are", PENDING, PENDING.index(watch.pending), format_func=_PENDING.__getitem__,
+        key="watch-pending",
+    )  # fmt: skip
+    answer_at("watch")
+    if not st.button("Watch like this from now on", key="change-watch"):
+        return None
+
+    def do() -> str:
+        if good == "threshold" and reached is None:
+            raise FieldError("watch", "Name the value from which a result is good.")
+        threshold = None
+        if good == "threshold" and reached is not None:
+            threshold = -reached if objective.goal == "minimise" else reached
+        regions = RegionRule(good, threshold, share, rule.eps, rule.min_samples)
+        runner.session.change_watch(Watch(regions, pending, watch.warn_from, watch.advised))
+        return "Regions and pending runs are counted like this from now on."
+
+    return Intent("watch", do)
+
+
+def _past(runner: Runner, experiment: Experiment) -> Intent | None:
+    st.caption(
+        f"A CSV file with the columns {', '.join(experiment.space.names)}, then a column for "
+        "each measure. Imported results cost nothing of the budget."
+    )
+    path = st.text_input(
+        "Path of results from before", key="import-path", placeholder="results.csv"
+    )
+    answer_at("import")
+    if not st.button("Import", key="import"):
+        return None
+
+    def do() -> str:
+        if not path.strip():
+            raise FieldError("import", "Name the path of a CSV file.")
+        results = read_results(Path(path.strip()).expanduser(), experiment.space)
+        n = runner.session.import_results(results)
+        return f"{n} of {len(results)} results were taken in; the others have a run already."
+
+    return Intent("import", do, "Reading results")
+
+
+def _finishing(runner: Runner, experiment: Experiment) -> Intent | None:
+    answer_at("finish")
+    if experiment.finished is not None:
+        st.info(f"Finished: {experiment.finished.reason}")
+        return None
+    reason = st.text_input("Why it ends here", "the analyst is satisfied", key="finish-reason")
+    sure = st.checkbox("Nothing more shall be run in this experiment", key="finish-sure")
+    if not st.button("Finish the experiment", key="finish", disabled=not sure):
+        return None
+
+    def do() -> str:
+        runner.pause()
+        runner.session.finish(reason.strip() or "the analyst is satisfied")
+        return ""
+
+    return Intent("finish", do)
+
+
+SECTIONS: Mapping[str, Callable[[Runner, Experiment], Intent | None]] = {
+    "How it chooses": _choosing,
+    "Budget": _budget,
+    "Levels": _levels,
+    "Regions": _watch,
+    "Past results": _past,
+    "Finish": _finishing,
+}

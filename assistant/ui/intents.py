@@ -1,0 +1,90 @@
+"""What a page wants done: it returns an intent, and this is where intents are carried out.
+
+A refusal is kept as one sentence and drawn at the place the intent names, beside its field, with
+everything that was typed still there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+_TOLD = "told"
+_HOUSES = ("assistant", "strategies", "sim", "agents")
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A wish of the person at the screen.
+
+    Args:
+        place: where the answer is shown.
+        do: carries it out and returns what to say; raises what is refused.
+        waiting: what is said while it is done.
+        then: the page to go to afterwards, by its name.
+    """
+
+    place: str
+    do: Callable[[], str]
+    waiting: str = "One moment"
+    then: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of the last intent."""
+
+    place: str
+    text: str
+    refused: bool
+
+
+class FieldError(Exception):
+    """A refusal that belongs beside one field."""
+
+    def __init__(self, place: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.place = place
+
+
+def sentence(error: Exception) -> str:
+    """Return what went wrong for people; a fault of the program is named as one.
+
+    >>> sentence(ValueError("x"))
+    'Something in Copperline went wrong (ValueError: x).'
+    """
+    if isinstance(error, FieldError) or type(error).__module__.split(".")[0] in _HOUSES:
+        text = str(error)
+        first = text.partition(" ")[0]
+        text = text[:1].upper() + text[1:] if first.isalpha() else text  # a file keeps its name
+        return text + ("" if text.endswith((".", "?", "!")) else ".")
+    return f"Something in Copperline went wrong ({type(error).__name__}: {error})."
+
+
+def perform(intent: Intent) -> bool:
+    """Carry an intent out and keep what came of it. Returns whether it was done."""
+    try:
+        with st.spinner(f"{intent.waiting} …"):
+            told = Told(intent.place, intent.do(), refused=False)
+    except Exception as error:
+        place = error.place if isinstance(error, FieldError) else intent.place
+        told = Told(place, sentence(error), refused=True)
+    st.session_state[_TOLD] = told
+    return not told.refused
+
+
+def answer_at(*places: str) -> None:
+    """Draw what came of the last intent, if it belongs to one of these places."""
+    told: Told | None = st.session_state.get(_TOLD)
+    with st.container():  # keeps its place when empty, so that what follows does not move
+        if told is None or told.place not in places or not told.text:
+            return
+        if told.refused:
+            st.error(told.text, icon=":material/error:")
+        else:
+            st.success(told.text, icon=":material/check:")
+
+
+def forget() -> None:
+    """Drop the last answer."""
+    st.session_state.pop(_TOLD, None)

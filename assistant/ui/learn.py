@@ -1,0 +1,104 @@
+"""Learn: progress over runs, where good results lie, what each parameter's levels did."""
+
+import time
+from statistics import fmean
+
+import pandas as pd
+import streamlit as st
+
+from assistant import Experiment
+from assistant.charts import Spec, best_so_far, level_means
+from assistant.forecast import forecast
+from assistant.report import ReportData, collect
+from assistant.report.words import number
+from assistant.ui import words
+from assistant.ui.intents import Intent
+from assistant.ui.progress import bar
+from assistant.ui.runner import Runner
+from strategies import Region, find_regions
+
+_CHARTS_A_ROW = 3
+
+
+def page(runner: Runner, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns start or pause, if asked for."""
+    intent = bar(runner, experiment)
+    data = collect(experiment)
+    if not data.points:
+        st.info("Nothing has completed yet, so nothing is known. Submit runs on the page *Steer*.")
+        return intent
+    title = f"{data.value_name} [{data.unit}]" if data.unit else data.value_name
+    st.subheader("Best so far")
+    best = number(data.points[-1].best)
+    st.vega_lite_chart(
+        wide(best_so_far(data.points, data.today_value, title)),
+        theme=None,
+        width="stretch",
+        alt=f"{title} of {len(data.points)} runs in order of completion; best {best}",
+    )
+    _regions(experiment)
+    _effects(data, title)
+    return intent
+
+
+def wide(spec: Spec) -> Spec:
+    """Return a chart that takes the width of its container."""
+    return {**spec, "width": "container", "autosize": {"type": "fit", "contains": "padding"}}
+
+
+def _regions(experiment: Experiment) -> None:
+    st.subheader("Regions of good results")
+    unit = f" [{experiment.opened.objective.unit}]" if experiment.opened.objective.unit else ""
+    seen = forecast(experiment, time.time())
+    if not seen.regions:
+        st.info(
+            "No region yet: too few good results lie close together. More runs, or another rule "
+            "under *Steer*, *Regions*, may show one."
+        )
+        return
+    value_of = experiment.opened.objective.value_of
+    rule = experiment.watch.regions
+    found = {region.id: region for region in find_regions(experiment.knowledge, rule)}
+    rows = [
+        {
+            "region": region.id,
+            "where": words.box_words(experiment.space, found[region.id].box),
+            "good members": region.members,
+            "evaluated": region.evaluated,
+            "pending": "unknown" if region.pending is None else str(region.pending),
+            f"mean{unit}": number(_mean(experiment, found[region.id])),
+            f"best{unit}": number(value_of(region.best)),
+        }
+        for region in seen.regions
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="regions")
+    st.caption(words.forecast_words(seen))
+
+
+def _mean(experiment: Experiment, region: Region) -> float:
+    """Return the mean measured value of the runs in a region; constraints are not looked at."""
+    space, radius = experiment.space, experiment.watch.regions.radius
+    return fmean(
+        run.outcome.value
+        for run in experiment.runs
+        if run.outcome is not None and region.contains(space, run.configuration, radius)
+    )
+
+
+def _effects(data: ReportData, title: str) -> None:
+    st.subheader("What matters")
+    st.caption(
+        f"Mean {title} of the runs at each level; parameters with the widest range first. "
+        "A level without a run shows nothing: its effect is unknown."
+    )
+    columns = st.columns(_CHARTS_A_ROW)
+    for i, effect in enumerate(data.effects):
+        chart = level_means(effect.levels, effect.parameter, effect.unit, "")
+        with columns[i % _CHARTS_A_ROW]:
+            known = "unknown" if effect.range_value is None else number(effect.range_value)
+            st.markdown(f"**{effect.parameter}** · range {known} {data.unit}")
+            st.vega_lite_chart(
+                wide(chart), theme=None, width="stretch",
+                alt=f"mean {title} by level of {effect.parameter}",
+            )  # fmt: skip
+            st.caption(f"{effect.n_tried} of {len(effect.levels)} levels tried")

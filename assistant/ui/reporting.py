@@ -1,0 +1,78 @@
+"""Report: the answer first, what changes, what it rests on, and everything to take away."""
+
+import pandas as pd
+import streamlit as st
+
+from assistant import Experiment
+from assistant.report import ReportData, collect, render_html
+from assistant.ui.intents import Intent
+from assistant.ui.progress import bar
+from assistant.ui.runner import Runner
+from assistant.ui.steer import runs_table
+
+
+def page(runner: Runner, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns start or pause, if asked for."""
+    intent = bar(runner, experiment)
+    data = collect(experiment)
+    found = data.answer.verdict not in ("nothing_feasible", "no_runs")
+    show = st.success if found else st.warning
+    show(f"**{data.answer.headline}**\n\n" + "\n\n".join(data.answer.sentences))
+    with st.container(horizontal=True):
+        st.download_button(
+            "Download the report (HTML)",
+            lambda: render_html(collect(experiment)),
+            file_name=f"{data.experiment_id}.html",
+            mime="text/html",
+            type="primary",
+            icon=":material/download:",
+            on_click="ignore",
+            key="download-report",
+        )
+        st.download_button(
+            "Download the runs (CSV)",
+            lambda: runs_table(experiment).to_csv(index=False),
+            file_name=f"{data.experiment_id}.csv",
+            mime="text/csv",
+            icon=":material/table:",
+            on_click="ignore",
+            disabled=not experiment.runs,
+            key="download-runs",
+        )
+    st.caption("The report is one file: it opens without Copperline and without a network.")
+    _tables(data)
+    st.subheader("What this rests on")
+    for fact in data.facts:
+        st.markdown(f"**{fact.label}**: {fact.text}")
+    limits = "; ".join(data.constraints) or "none"
+    st.markdown(f"**Objective**: {data.objective}. **Constraints**: {limits}.")
+    st.markdown(f"**Strategy**: {data.strategy}. **Seed**: {data.seed}.")
+    return intent
+
+
+def _tables(data: ReportData) -> None:
+    if data.changes:
+        st.subheader("Today and best")
+        rows = [
+            {
+                "parameter": change.parameter,
+                "today": change.today or "unknown",
+                "best": change.best,
+                "": "changes" if change.differs else "",
+                "what it is": change.description,
+            }
+            for change in data.changes
+        ]
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
+    if data.measures:
+        st.subheader("What was measured")
+        rows = [
+            {
+                "measure": row.name,
+                "today": row.today or "unknown",
+                "best": row.best,
+                "change": row.change,
+            }
+            for row in data.measures
+        ]
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="measures")

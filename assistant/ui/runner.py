@@ -1,0 +1,272 @@
+"""Who executes: one background thread per experiment, which outlives any page and any browser.
+
+The script never runs anything itself. It reads the journal (`Runner.experiment`, a state of its
+own that nobody changes under its hands), decides through `Runner.session`, and wakes the runner.
+"""
+
+import json
+import threading
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+import streamlit as st
+
+from assistant import (
+    Application,
+    BatchSuggested,
+    Executor,
+    Experiment,
+    Session,
+    load_session,
+)
+from assistant.errors import SettingsError
+from assistant.executors import make_executor
+from assistant.run import RunState
+from assistant.settings import build_sweep, check_settings
+from assistant.store import SqliteStore
+from assistant.ui.intents import sentence
+
+OnAdvice = Literal["ask", "accept", "ignore"]
+
+
+class RunnerState(StrEnum):
+    """Where a runner stands."""
+
+    VIEWING = "viewing"
+    RUNNING = "running"
+    PAUSED = "paused"
+    IDLE = "idle"
+
+
+class Runner:
+    """Owns the session of one experiment and executes its queued runs.
+
+    It begins by looking only: another program may be executing the experiment. `start` takes it
+    over, which returns runs that were under way to the queue.
+
+    Args:
+        store: the file of journals.
+        experiment_id: a stored experiment.
+
+    Raises:
+        AssistantError: the store or the experiment cannot be read.
+    """
+
+    def __init__(self, store: Path, experiment_id: str) -> None:
+        self._store = SqliteStore(store)
+        self._id = experiment_id
+        self.session: Session = load_session(self._store, experiment_id)
+        self._seen = Experiment.replay(self._store.load(experiment_id))
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._executor: Executor | None = None
+        self._woken = self._busy = self._paused = self._closing = False
+        self._automatic: int | None = None
+        self._on_advice: OnAdvice = "ask"
+        self.error: str | None = None
+        self.note = ""
+
+    # -- reading -------------------------------------------------------------------------------
+
+    @property
+    def experiment(self) -> Experiment:
+        """The state after everything that is stored; it does not change once it is returned."""
+        if self._seen.n_events != self.session.experiment.n_events:
+            self._seen = Experiment.replay(self._store.load(self._id))
+        return self._seen
+
+    @property
+    def state(self) -> RunnerState:
+        """Viewing until it is started, then running, paused or idle."""
+        if self._thread is None:
+            return RunnerState.VIEWING
+        if self._busy:
+            return RunnerState.RUNNING
+        return RunnerState.PAUSED if self._paused else RunnerState.IDLE
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is executed, or about to be."""
+        return self._busy
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether it ends what is under way and starts nothing more."""
+        return self._paused and self._busy
+
+    @property
+    def automatic(self) -> int | None:
+        """Suggestions taken at a time by themselves; None while a person decides."""
+        return self._automatic
+
+    def refresh(self) -> None:
+        """Load the session again if another program has gone on with the experiment."""
+        with self._changed:
+            if self._busy:
+                return
+            stored = {one.id: one.n_events for one in self._store.experiments()}
+            if stored.get(self._id) != self.session.experiment.n_events:
+                self.session = load_session(self._store, self._id)
+
+    # -- deciding ------------------------------------------------------------------------------
+
+    def start(self, application: Application | None = None) -> int:
+        """Execute what waits, from now on.
+
+        Args:
+            application: what is run; built again from the experiment's recipe if None.
+
+        Returns:
+            How many runs that were under way went back to the queue.
+
+        Raises:
+            AssistantError: the application cannot be built again, or is not what it was.
+        """
+        returned = 0
+        with self._changed:
+            if self._thread is None:
+                application = application or rebuild(self.session.experiment)
+                self._executor = make_executor(application, self.session.experiment.opened.workers)
+                returned = self.session.recover()
+                name = f"copperline-{self._id}"
+                self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+                self._thread.start()
+            self._paused, self.error = False, None
+        self.wake()
+        return returned
+
+    def pause(self) -> None:
+        """End what is under way and start nothing more."""
+        self._paused = True
+
+    def wake(self) -> None:
+        """Look for work: something was submitted, answered or changed."""
+        with self._changed:
+            if self._thread is None or self._paused:
+                return
+            self._woken = self._busy = True
+            self.note = ""
+            self._changed.notify_all()
+
+    def steer_by_itself(self, batch: int | None, on_advice: OnAdvice = "ask") -> None:
+        """Take ``batch`` suggestions at a time without asking; None hands back to the person."""
+        self._on_advice = on_advice
+        self._automatic = batch
+        self.wake()
+
+    def close(self) -> None:
+        """End what is under way, then the thread, and close the store."""
+        with self._changed:
+            self._closing = self._woken = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._store.close()
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        executor = self._executor
+        if executor is None:
+            raise AssertionError("the thread was started without its executor")
+        with executor:
+            while True:
+                with self._changed:
+                    while not self._woken:
+                        self._busy = False
+                        self._changed.wait()
+                    self._woken = False
+                    if self._closing:
+                        self._busy = False
+                        return
+                try:
+                    self._work(executor)
+                except Exception as error:
+                    self.error = sentence(error)
+                    self._paused = True
+
+    def _work(self, executor: Executor) -> None:
+        while not self._must_halt():
+            self.session.run_queued(executor, stop=self._must_halt)
+            if self._must_halt() or not self._submit_by_itself():
+                return
+
+    def _must_halt(self) -> bool:
+        if self.session.is_overdue():
+            self.note = "The deadline has passed; nothing more is started."
+            return True
+        return self._paused or self._closing or self.session.experiment.finished is not None
+
+    def _submit_by_itself(self) -> bool:
+        """Take the next batch if it may; say in `note` why it stopped."""
+        size, experiment = self._automatic, self.experiment
+        if size is None:
+            return False
+        room = experiment.remaining_runs
+        n = size if room is None else min(size, room)
+        if n == 0:
+            self._automatic = None
+            self.note = f"Automatic steering ended: the budget of {experiment.sla.max_runs} runs "
+            self.note += "is used up."
+            return False
+        if experiment.open_advice is None and not self._on_offer()[1]:
+            suggest = (
+                self.session.suggest if experiment.batches else self.session.initial_evaluation
+            )
+            if not suggest(n).suggestions:
+                self._automatic = None
+                self.note = "Automatic steering ended: every allowed configuration has been run."
+                return False
+        if self.experiment.open_advice is not None:
+            if self._on_advice == "ask":
+                self.note = "Automatic steering waits for your answer to the warning."
+                return False
+            self.session.answer_advice("accepted" if self._on_advice == "accept" else "ignored")
+        batch, free = self._on_offer()
+        return batch is not None and bool(self.session.submit(batch, keep=free[:n]))
+
+    def _on_offer(self) -> tuple[BatchSuggested | None, list[int]]:
+        """Return the open batch and the positions in it that have no run."""
+        experiment = self.experiment
+        batch = experiment.open_batch
+        if batch is None:
+            return None, []
+        known = {run.configuration for run in experiment.runs}
+        offered = [one.configuration for one in batch.suggestions]
+        return batch, [i for i, one in enumerate(offered) if one not in known]
+
+
+def rebuild(experiment: Experiment) -> Application:
+    """Build the application of a stored experiment again.
+
+    Raises:
+        SettingsError: it was opened from Python, or its log or table is not what it was.
+        AssistantError: a file of it cannot be read.
+    """
+    opened = experiment.opened
+    if not opened.recipe:
+        raise SettingsError(
+            f"experiment '{opened.experiment_id}' was opened from Python, which alone can run its "
+            "program (load_session); here it can be looked at and steered"
+        )
+    built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
+    if built.space.lineage != opened.space.lineage:
+        raise SettingsError(
+            f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
+            "its parameters have changed, so start a new experiment"
+        )
+    return built.application
+
+
+def lost_runs(runner: Runner) -> int:
+    """Count runs that are under way elsewhere, or whose program is gone."""
+    if runner.state is not RunnerState.VIEWING:
+        return 0
+    return len(runner.experiment.runs_in(RunState.RUNNING))
+
+
+@st.cache_resource(show_spinner=False)
+def runner_of(store: str, experiment_id: str) -> Runner:
+    """Return the one runner of an experiment in this process, for every page and browser."""
+    return Runner(Path(store), experiment_id)

@@ -1,0 +1,199 @@
+"""Steer: the warning, the suggestions, every run with its verdict, and what can be changed."""
+
+import pandas as pd
+import streamlit as st
+
+from assistant import Experiment, Run, RunState
+from assistant.report.words import level, setting
+from assistant.ui import batch, controls, words
+from assistant.ui.intents import Intent, answer_at
+from assistant.ui.progress import bar
+from assistant.ui.runner import Runner
+from strategies import Level
+
+
+def page(runner: Runner, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns what the person wants."""
+    intent = bar(runner, experiment)
+    intent = _warning(runner, experiment) or intent
+    intent = batch.section(runner, experiment) or intent
+    names = ["Every run", "A run of your own", *controls.SECTIONS]
+    tabs = st.tabs(names)
+    with tabs[0]:
+        intent = _runs(runner, experiment) or intent
+    with tabs[1]:
+        intent = _own(runner, experiment) or intent
+    for tab, draw in zip(tabs[2:], controls.SECTIONS.values(), strict=True):
+        with tab, st.container(width=640):
+            intent = draw(runner, experiment) or intent
+    return intent
+
+
+def _warning(runner: Runner, experiment: Experiment) -> Intent | None:
+    advice = experiment.open_advice
+    answer_at("advice")
+    if advice is None or experiment.finished is not None:
+        return None
+    session = runner.session
+
+    def answer(given: str, share: float | None, said: str) -> Intent:
+        def do() -> str:
+            open_now = runner.experiment.open_advice
+            if open_now is None or open_now.number != advice.number:
+                return "The warning was answered elsewhere already."
+            batch.release(session.id)
+            session.answer_advice(given, share)  # type: ignore[arg-type]
+            runner.wake()
+            return said
+
+        return Intent("advice", do)
+
+    with st.container(border=True):
+        st.warning(
+            f"**The agreement is about to be missed.** {advice.text}", icon=":material/warning:"
+        )
+        share = st.slider(
+            "Share of the remaining runs inside the regions",
+            0, 100, round(advice.exploitation * 100), 5, format="%d %%",
+            key=f"share-{session.id}-{advice.number}",
+            help="100 % spends every further run where good results lie close together.",
+        ) / 100  # fmt: skip
+        with st.container(horizontal=True):
+            accept = st.button(
+                f"Accept: {advice.exploitation:.0%}", type="primary", key=f"accept-{advice.number}"
+            )
+            change = st.button(
+                f"Change to {share:.0%}",
+                key=f"change-{advice.number}",
+                disabled=share == advice.exploitation,
+            )
+            ignore = st.button("Ignore", key=f"ignore-{advice.number}")
+        if advice.suggestions:
+            with st.expander("What accepting would suggest instead"):
+                rows = [
+                    {**_cells(experiment, one.configuration), "why": one.reason}
+                    for one in advice.suggestions
+                ]
+                st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
+    if accept:
+        return answer("accepted", None, "Accepted; the suggestions below are the new ones.")
+    if change:
+        return answer(
+            "changed", share, f"From now on {share:.0%} of the runs go inside the regions."
+        )
+    if ignore:
+        return answer("ignored", None, "Ignored; everything stays as it was.")
+    return None
+
+
+def _cells(experiment: Experiment, configuration: object) -> dict[str, str]:
+    values = experiment.space.values(configuration)  # type: ignore[arg-type]
+    return {words.column(p): level(values[p.name]) for p in experiment.space.parameters}
+
+
+def runs_table(experiment: Experiment) -> pd.DataFrame:
+    """Return every run as it is shown, the latest first."""
+    objective = experiment.opened.objective
+    title = f"{objective.wrapper} [{objective.unit}]" if objective.unit else str(objective.wrapper)
+    rows = []
+    for run in reversed(experiment.runs):
+        outcome = run.outcome
+        meets = "" if outcome is None else "yes" if outcome.feasible else "no"
+        rows.append(
+            {
+                "run": run.id,
+                "state": _state(experiment, run),
+                title: outcome.value if outcome else None,
+                "meets constraints": meets,
+                "verdict": words.VERDICTS[run.good],
+                **_cells(experiment, run.configuration),
+                "from": words.SOURCES[run.source],
+                "why": run.failure or run.reason,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _state(experiment: Experiment, run: Run) -> str:
+    best = experiment.best
+    if best is None or best.outcome is None or run.id != best.id:
+        return run.state.value
+    return "best" if best.outcome.feasible else "closest"
+
+
+def _runs(runner: Runner, experiment: Experiment) -> Intent | None:
+    if not experiment.runs:
+        st.info("Nothing has been submitted yet.")
+        return None
+    table = runs_table(experiment)
+    value = str(table.columns[2])
+    st.dataframe(
+        table,
+        hide_index=True,
+        width="stretch",
+        height=320 if len(table) > 8 else "auto",
+        column_config={value: st.column_config.NumberColumn(value, format="localized")},
+        alt="every run",
+    )
+    rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
+    if not rated:
+        st.caption("Results can be rated once there are some.")
+        return None
+    answer_at("rate")
+    by_id = {run.id: run for run in rated}
+    best = experiment.best
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Your verdict on a result",
+            list(by_id),
+            index=list(by_id).index(best.id) if best else 0,
+            format_func=lambda run_id: words.run_label(experiment, by_id[run_id]),
+            key=f"rated-{runner.session.id}",
+            width=380,
+            help="Verdicts decide what is good where regions are watched by verdicts.",
+        )
+        verdicts = {"Good": True, "Bad": False, "No verdict": None}
+        for label, good in verdicts.items():
+            if st.button(label, key=f"rate-{label}"):
+
+                def rate(good: bool | None = good) -> str:
+                    runner.session.rate(chosen, good)
+                    text = "without a verdict" if good is None else words.VERDICTS[good]
+                    return f"Run {chosen} is {text}."
+
+                return Intent("rate", rate)
+    return None
+
+
+def _own(runner: Runner, experiment: Experiment) -> Intent | None:
+    space = experiment.space
+    best, today = experiment.best, experiment.opened.baseline
+    start = best.configuration if best is not None else today
+    present = space.values(start) if start is not None else {}
+    st.caption("Only real, open levels can be chosen.")
+    values: dict[str, Level] = {}
+    with st.form(f"own-{runner.session.id}", border=False):
+        columns = st.columns(3)
+        for i, parameter in enumerate(space.parameters):
+            levels = words.open_levels(space, parameter)
+            value = present.get(parameter.name)
+            values[parameter.name] = columns[i % 3].selectbox(
+                parameter.name,
+                levels,
+                index=levels.index(value) if value in levels else 0,
+                format_func=lambda one, unit=parameter.unit: setting(one, unit),
+                help=parameter.description or None,
+                key=f"own-{runner.session.id}-{parameter.name}",
+            )
+        reason = st.text_input("Why (kept with the run)", key=f"own-why-{runner.session.id}")
+        asked = st.form_submit_button("Run this", type="primary")
+    answer_at("own")
+    if not asked:
+        return None
+
+    def do() -> str:
+        run = runner.session.include(values, reason.strip())
+        runner.wake()
+        return f"Submitted as run {run.id}."
+
+    return Intent("own", do)

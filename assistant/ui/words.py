@@ -1,0 +1,159 @@
+"""Sentences and cells of the pages, made of values; unknown is said, never shown as a number."""
+
+import time
+from collections.abc import Sequence
+
+from assistant import BatchSuggested, Experiment, Forecast, Run
+from assistant.report.words import level, quantity, setting
+from strategies import (
+    Configuration,
+    DesignModel,
+    Level,
+    Observation,
+    Parameter,
+    ParameterSpace,
+)
+
+STATES = {
+    "viewing": "Looking only",
+    "running": "Running",
+    "paused": "Paused",
+    "idle": "Ready",
+}
+
+SOURCES = {
+    "baseline": "today",
+    "initial": "first runs",
+    "suggested": "suggested",
+    "edited": "suggested, edited",
+    "analyst": "yours",
+    "imported": "from before",
+}
+
+VERDICTS = {True: "good", False: "bad", None: ""}
+
+
+def forecast_words(seen: Forecast) -> str:
+    """Say how the budget stands against what is pending; unknown stays unknown."""
+    if seen.remaining is None and seen.remaining_by_runs is None:
+        return "Forecast: none, since neither a number of runs nor a deadline is agreed."
+    if seen.basis != "plan" and not seen.regions:
+        return "Forecast: unknown. There is no region of good results yet."
+    if seen.pending is None:
+        return "Forecast: unknown. What is pending cannot be counted."
+    if seen.shortfall is None:
+        return f"Forecast: unknown. {runs(seen.pending)} pending; what remains is not known yet."
+    where = "of your plan" if seen.basis == "plan" else f"in {regions(len(seen.regions))}"
+    if seen.shortfall > 0:
+        return (
+            f"Forecast: the agreement will be missed. {runs(seen.pending)} pending {where}, "
+            f"{seen.remaining} left: {seen.shortfall} too few."
+        )
+    return (
+        f"Forecast: the agreement will be met. {runs(seen.pending)} pending {where}, "
+        f"{seen.remaining} left."
+    )
+
+
+def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
+    """Say how long it is until the deadline.
+
+    >>> deadline_words(None), deadline_words(100.0, 200.0), deadline_words(7400.0, 200.0)
+    ('no deadline', 'over', '2 h 00 min left')
+    """
+    if deadline_s is None:
+        return "no deadline"
+    left_s = deadline_s - (time.time() if now_s is None else now_s)
+    if left_s <= 0:
+        return "over"
+    if left_s < 120:
+        return f"{left_s:.0f} s left"
+    return quantity(left_s, "s").partition("(")[2].rstrip(")") + " left"
+
+
+def runs(n: int) -> str:
+    """Count runs.
+
+    >>> runs(1), runs(20)
+    ('1 run', '20 runs')
+    """
+    return "1 run" if n == 1 else f"{n:,} runs"
+
+
+def regions(n: int) -> str:
+    """Count regions."""
+    return "1 region" if n == 1 else f"{n} regions"
+
+
+def column(parameter: Parameter) -> str:
+    """Return a parameter's name with its unit, as a heading."""
+    return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
+
+
+def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
+    """Return the levels that may be proposed, in their order."""
+    ids = space.open_ids[space.names.index(parameter.name)]
+    return [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
+
+
+def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
+    """Return the closed levels with the names of their parameters."""
+    return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
+
+
+def expected_of(experiment: Experiment, configurations: Sequence[Configuration]) -> list[str]:
+    """Return the values expected of configurations, by main effects of what was measured.
+
+    Whether a constraint would be met is not part of it. Unknown before two results, and where the
+    effects add up to more or less than anything measured: that would be a guess.
+    """
+    objective = experiment.opened.objective
+    measured = [
+        Observation(run.configuration, run.outcome.quality)
+        for run in experiment.runs
+        if run.outcome is not None
+    ]
+    if len(measured) < 2:
+        return ["unknown"] * len(configurations)
+    model = DesignModel.fit(experiment.space, measured)
+    known = [one.quality for one in measured]
+    expectations = [model.expected(configuration) for configuration in configurations]
+    return [
+        "unknown"
+        if one is None or not min(known) <= one.value <= max(known)
+        else quantity(objective.value_of(one.value), objective.unit).partition(" (")[0]
+        for one in expectations
+    ]
+
+
+def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
+    """Return a configuration in one line."""
+    values = space.values(configuration)
+    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in space.parameters)
+
+
+def run_label(experiment: Experiment, run: Run) -> str:
+    """Return a run in a list of runs: number, value, verdict."""
+    value = run.outcome.value if run.outcome else None
+    text = f"run {run.id}: {quantity(value, experiment.opened.objective.unit)}"
+    return f"{text}, rated {VERDICTS[run.good]}" if run.good is not None else text
+
+
+def batch_title(batch: BatchSuggested) -> str:
+    """Return the heading of a batch."""
+    n = len(batch.suggestions)
+    return f"Batch {batch.number}: {n} suggestion{'' if n == 1 else 's'}"
+
+
+def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
+    """Say where a region lies: the levels that its members span; all levels are left out."""
+    parts = []
+    for parameter, ids in zip(space.parameters, box, strict=True):
+        if len(ids) == parameter.n_levels:
+            continue
+        ordered = sorted(ids, key=parameter.ranks.__getitem__)
+        names = [level(parameter.levels[i]) for i in ordered]
+        if len(names) > 2 and parameter.kind != "nominal":
+            names = [f"{names[0]} to {names[-1]}"]
+        parts.append(f"{parameter.name} {' or '.join(names)}")
+    return ", ".join(parts) or "everywhere"

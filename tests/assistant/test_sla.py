@@ -1,0 +1,155 @@
+"""The paper's rule: pending in the regions against what remains, and the warning that it makes."""
+
+import pytest
+
+from agents import Follower
+from assistant import Advice, Experiment, Session, Sla, Watch, open_session
+from assistant.errors import ExperimentError, SettingsError
+from assistant.executors import SerialExecutor
+from assistant.store import MemoryStore
+from strategies import RegionRule
+from tests.assistant.examples import Bowl, TickingClock
+
+# good: a height of at most 3 in mode plain, which is x in 1..3 (y by height): one region
+RULE = RegionRule(good="threshold", threshold=-3.0, eps=1.5, min_samples=2)
+
+
+def session_with(runs: int, **watch: object) -> tuple[Session, MemoryStore]:
+    store = MemoryStore()
+    session = open_session(
+        Bowl(),
+        store=store,
+        sla=Sla(runs),
+        clock=TickingClock(),
+        watch=Watch(regions=RULE, **watch),  # type: ignore[arg-type]
+    )
+    for x, y in ((2, 0), (2, 1), (1, 0)):
+        session.include({"x": x, "y": y, "mode": "plain"})
+    session.run_queued(SerialExecutor(Bowl()))
+    return session, store
+
+
+def test_pending_is_compared_with_what_remains() -> None:
+    session, _ = session_with(runs=5, pending="box")
+    seen = session.forecast()
+    assert len(seen.regions) == 1
+    assert seen.regions[0].members == 3
+    assert seen.pending == 1  # the box is x in 1..2, y in 0..1, plain: four, three evaluated
+    assert seen.remaining == 2
+    assert seen.shortfall == -1
+    assert seen.is_miss is False
+    session.change_budget(Sla(3))
+    assert session.forecast().shortfall == 1
+    assert session.forecast().is_miss is True
+
+
+def test_queued_runs_count_only_where_they_are_in_a_region() -> None:
+    session, _ = session_with(runs=20, pending="queued")
+    assert session.forecast().pending == 0
+    session.include({"x": 1, "y": 1, "mode": "plain"})
+    session.include({"x": 0, "y": 2, "mode": "odd"})
+    assert session.forecast().pending == 1
+
+
+def test_before_any_region_nothing_is_known() -> None:
+    session = open_session(Bowl(), store=MemoryStore(), sla=Sla(5), clock=TickingClock())
+    seen = session.forecast()
+    assert (seen.pending, seen.shortfall, seen.is_miss) == (None, None, None)
+    assert seen.remaining == 5
+    assert seen.mean_duration_s is None
+
+
+def test_a_deadline_counts_by_the_mean_duration_and_the_workers() -> None:
+    sla = Sla(max_runs=100, deadline_s=1000.0)
+    assert sla.runs_until_deadline(900.0, 10.0, workers=3) == 30
+    assert sla.runs_until_deadline(1000.0, 10.0, workers=3) == 0
+    assert sla.runs_until_deadline(900.0, None, workers=3) is None
+    assert Sla(max_runs=5).runs_until_deadline(900.0, 10.0, workers=1) is None
+    for wrong in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(SettingsError):
+            Sla(deadline_s=wrong)
+
+
+def test_the_warning_comes_with_the_suggestions_and_proposes_a_change() -> None:
+    session, store = session_with(runs=4, pending="near")
+    batch = session.suggest(1)
+    advice = session.experiment.open_advice
+    assert advice is not None
+    assert advice.forecast.is_miss
+    assert advice.exploitation == 0.7
+    assert "too few" in advice.text
+    assert "70%" in advice.text
+    assert Experiment.replay(store.load(session.id)).open_advice == advice
+    assert len(batch.suggestions) == 1
+
+
+def test_accepting_changes_the_exploitation_and_takes_its_suggestions() -> None:
+    session, _ = session_with(runs=4)
+    session.suggest(1)
+    advice = session.experiment.open_advice
+    assert advice is not None
+    batch = session.answer_advice("accepted")
+    assert session.experiment.steering.exploitation == 0.7
+    assert batch is not None
+    assert batch.suggestions == advice.suggestions
+    assert session.experiment.open_advice is None
+    (run,) = session.submit(batch)
+    assert run.configuration == advice.suggestions[0].configuration
+    given = session.experiment.answer_to(advice)
+    assert given is not None
+    assert given.answer == "accepted"
+
+
+def test_changing_and_ignoring_are_journalled() -> None:
+    session, store = session_with(runs=4)
+    session.suggest(1)
+    with pytest.raises(ExperimentError, match="which exploitation level"):
+        session.answer_advice("changed")
+    with pytest.raises(ExperimentError, match="only a changed advice"):
+        session.answer_advice("ignored", 0.3)
+    assert session.answer_advice("changed", 0.33) is None
+    assert session.experiment.steering.exploitation == 0.33
+    with pytest.raises(ExperimentError, match="no open advice"):
+        session.answer_advice("ignored")
+    session.suggest(1)
+    session.answer_advice("ignored")
+    assert session.experiment.steering.exploitation == 0.33
+    kinds = [type(event).__name__ for event in store.load(session.id)]
+    assert kinds.count("AdviceGiven") == 2
+    assert kinds.count("AdviceAnswered") == 2
+
+
+def test_no_warning_when_the_budget_suffices_or_it_is_too_early() -> None:
+    session, _ = session_with(runs=100)
+    session.suggest(1)
+    assert session.experiment.open_advice is None
+    session, _ = session_with(runs=5, warn_from=0.7)
+    session.suggest(1)
+    assert session.experiment.open_advice is None  # 3 of 5 runs is 60 %
+    session.include({"x": 0, "y": 2, "mode": "odd"})
+    session.run_queued(SerialExecutor(Bowl()))
+    session.suggest(1)
+    assert session.experiment.open_advice is not None
+
+
+@pytest.mark.parametrize("answer", ["accept", "ignore"])
+def test_the_follower_tells_and_answers_warnings(answer: str) -> None:
+    session, _ = session_with(runs=9)
+    told: list[Advice] = []
+    agent = Follower(initial=0, batch=2, advice=answer)  # type: ignore[arg-type]
+    agent.steer(session, SerialExecutor(Bowl()), on_advice=told.append)
+    assert told
+    assert len(session.experiment.runs) == 9
+    expected = "accepted" if answer == "accept" else "ignored"
+    given = [session.experiment.answer_to(advice) for advice in told]
+    assert {one.answer for one in given if one is not None} == {expected}
+
+
+def test_a_deadline_ends_a_sweep() -> None:
+    clock = TickingClock()
+    session = open_session(
+        Bowl(), store=MemoryStore(), sla=Sla(deadline_s=1_000_030.0), clock=clock
+    )
+    reason = Follower(initial=4, batch=2).steer(session, SerialExecutor(Bowl()))
+    assert "deadline" in reason
+    assert 0 < len(session.experiment.runs) < 24
