@@ -29,8 +29,7 @@ from assistant.errors import SettingsError
 from assistant.objective import Constraint, Objective, Rmse, Value, WeightedSum, Wrapper
 from assistant.ports import Application
 from assistant.sla import Watch
-from sim import default_workload, load_workload
-from sim.traces.rules import rules_from_texts
+from sim.api import default_workload, load_workload, rules_from_texts
 from strategies import Exclusion, Level, ParameterSpace, RegionRule, make_strategy
 
 

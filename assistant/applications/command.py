@@ -32,7 +32,7 @@ from assistant.applications.template import Template, written
 from assistant.errors import ApplicationError, RunError
 from assistant.events import Fact
 from assistant.objective import Measure, Objective
-from sim.units import format_duration
+from sim.api import format_duration
 from strategies import Level, ParameterSpace
 
 Reading = JsonOutput | JsonFile | Patterns

@@ -21,12 +21,22 @@ import numpy as np
 from assistant.errors import ApplicationError, RunError
 from assistant.events import Fact
 from assistant.objective import Constraint, Measure, Objective, Value
-from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate, summarise
-from sim.model.metrics import max_wait_s
-from sim.model.scenario import Overrun, TooWide
-from sim.policies.backfill import backfill_named
-from sim.policies.order import order_named
-from sim.units import format_duration, parse_duration
+from sim.api import (
+    ClusterSpec,
+    Overrun,
+    Partition,
+    Scenario,
+    SimError,
+    TooWide,
+    Workload,
+    check_backfill,
+    check_order,
+    format_duration,
+    max_wait_s,
+    parse_duration,
+    simulate,
+    summarise,
+)
 from strategies import Exclusion, Level, Parameter, ParameterSpace
 
 SMALL_PROCS = "small_procs"
@@ -47,8 +57,6 @@ MEASURES = (
     "utilisation_at_arrival",
     "utilisation_small",
     "utilisation_main",
-    "makespan_s_small",
-    "makespan_s_main",
     "n_jobs",
     "n_rejected",
     "n_killed",
@@ -123,9 +131,9 @@ class Scheduling:
             )
         self._scenario(self.baseline)  # refuse what cannot be now, not in a run
         for order in (self.today.order, *self.levels.get("order", ())):
-            order_named(str(order))
+            check_order(str(order))
         for backfill in (self.today.backfill, *self.levels.get("backfill", ())):
-            backfill_named(str(backfill))
+            check_backfill(str(backfill))
 
     @cached_property
     def cluster_procs(self) -> int:

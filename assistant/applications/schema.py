@@ -9,7 +9,7 @@ from assistant.applications.command import Command, Reading
 from assistant.applications.function import Function
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.objective import Objective
-from sim.units import parse_duration
+from sim.api import parse_duration
 from strategies import Level, Parameter, ParameterSpace
 
 LevelValue = bool | int | float | str

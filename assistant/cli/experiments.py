@@ -214,7 +214,8 @@ def app(
     command = [
         sys.executable, "-m", "streamlit", "run", found.origin,
         "--server.address", "127.0.0.1", "--server.port", str(port),
-        "--browser.gatherUsageStats", "false", "--", str(store_path(store)),
+        "--browser.gatherUsageStats", "false", "--client.toolbarMode", "minimal",
+        "--server.fileWatcherType", "none", "--", str(store_path(store)),
     ]  # fmt: skip
     try:
         return subprocess.run(command, check=False).returncode  # noqa: S603 - our own command

@@ -315,7 +315,7 @@ def _introduce(session: Session) -> None:
 
 
 def _compiling() -> bool:
-    from sim.kernel.jit import compile_needed
+    from sim.api import compile_needed
 
     return compile_needed()
 

@@ -12,26 +12,24 @@ from rich.table import Table
 from assistant.cli.console import OUT, Json, print_json, say
 from assistant.errors import SettingsError
 from assistant.report.words import number, quantity
-from sim import (
+from sim.api import (
     ClusterSpec,
+    GroupMetrics,
+    JobState,
     Metrics,
     Partition,
     Scenario,
     SimulationResult,
     Workload,
+    check_scenario,
+    compile_needed,
     load_workload,
+    parse_duration,
+    rules_from_texts,
     summarise,
 )
-from sim import simulate as run_simulation
-from sim.kernel.jit import compile_needed
-from sim.model.admission import admit
-from sim.model.describe import describe as describe_workload
-from sim.model.metrics import GroupMetrics
-from sim.model.result import JobState
-from sim.policies.backfill import backfill_named
-from sim.policies.order import order_named
-from sim.traces.rules import rules_from_texts
-from sim.units import parse_duration
+from sim.api import describe as describe_workload
+from sim.api import simulate as run_simulation
 
 Log = Annotated[Path, typer.Argument(help="A job log in SWF, also gzipped.", show_default=False)]
 First = Annotated[
@@ -127,9 +125,7 @@ def simulate(
         overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
         too_wide=too_wide,  # type: ignore[arg-type]
     )
-    order_named(order)
-    backfill_named(backfill)
-    admit(scenario)  # refuse jobs that fit nowhere before anything slow begins
+    check_scenario(scenario)  # refuse what cannot be before anything slow begins
     if compile_needed() and not as_json:
         say("compiling the scheduling kernel, once per machine and version (a few seconds)")
     result = run_simulation(scenario)
