@@ -13,8 +13,8 @@ paper is silent on five points; the choices here are:
 - The paper's model is of full factorials, "whenever part of the search space has enough evaluated
   samples": the option ``effects="blocks"``. The default takes the level means of all runs.
 
-Main effects of its own greedy sample are a weak guide where parameters interact: with 60 runs in
-batches of 5 (20 seeds, mean of the best) it beat random search on 2 of 6 measured tables.
+Main effects of its own greedy sample are a weak guide where parameters interact;
+``python -m benchmarks.strategies`` measures it beside random search on measured tables.
 
 References: Silva, Netto et al., Copper (sections 2.2 and 3.1, Algorithms 1-3); Feo & Resende
 1995 for GRASP itself.
