@@ -56,6 +56,9 @@ def taken_from(
         StrategyError: an edit outside the space, or an excluded combination.
     """
     positions = set(range(len(batch.suggestions)) if keep is None else keep) | set(edits)
+    for position in positions:
+        if type(position) is not int:
+            raise ExperimentError(f"a position in a batch is a whole number, not {position!r}")
     for position in sorted(positions):
         if not 0 <= position < len(batch.suggestions):
             raise ExperimentError(
@@ -192,6 +195,7 @@ def excluding(experiment: Experiment, condition: str, now_s: float) -> SpaceChan
     """Forbid the combinations that meet a condition."""
     refuse_if_finished(experiment)
     space = experiment.space.excluding(Exclusion.parse(condition))
+    space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
     return SpaceChanged(now_s, space, f"excluded: {condition}")
 
 

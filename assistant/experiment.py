@@ -57,6 +57,7 @@ class Experiment:
         self._advice: list[Advice] = []
         self._answers: dict[int, AdviceAnswered] = {}
         self._superseded: set[int] = set()
+        self._lapsed: set[int] = set()
         self.space = opened.space
         self.sla = opened.sla
         self.steering = opened.steering
@@ -107,8 +108,10 @@ class Experiment:
             case SteeringChanged(steering=steering):
                 self.steering = steering
             case BudgetChanged(sla=sla):
+                self._lapse_advice()
                 self.sla = sla
             case WatchChanged(watch=watch):
+                self._lapse_advice()
                 self.watch = watch
             case SpaceChanged(space=space):
                 self._apply_space(event)
@@ -123,11 +126,13 @@ class Experiment:
                 raise ExperimentError("an experiment is opened once")
         self.n_events += 1
         self.__dict__.pop("knowledge", None)
+        self.__dict__.pop("submitted_knowledge", None)
         self.__dict__.pop("measured_model", None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
             raise ExperimentError(f"batch {event.number} cannot follow batch {len(self._batches)}")
+        self._lapse_advice()
         self._batches.append(event)
 
     def _apply_submitted(self, event: RunSubmitted) -> None:
@@ -218,10 +223,19 @@ class Experiment:
 
     @property
     def open_advice(self) -> Advice | None:
-        """The latest advice, while nobody has answered it."""
-        if self._advice and self._advice[-1].number not in self._answers:
-            return self._advice[-1]
-        return None
+        """The latest advice, while nobody has answered it and nothing has overtaken it.
+
+        A later batch, another budget or another way to count overtake it.
+        """
+        if not self._advice:
+            return None
+        number = self._advice[-1].number
+        return None if number in self._answers or number in self._lapsed else self._advice[-1]
+
+    def _lapse_advice(self) -> None:
+        """Close an advice that nobody answered and that speaks of what is no more."""
+        if self.open_advice is not None:
+            self._lapsed.add(self.open_advice.number)
 
     def answer_to(self, advice: Advice) -> AdviceAnswered | None:
         """Return what the analyst did about an advice; None if nothing yet."""
@@ -277,6 +291,12 @@ class Experiment:
             pending=frozenset(queued | (proposed - submitted)),
             running=tuple(run.configuration for run in running),
         )
+
+    @cached_property
+    def submitted_knowledge(self) -> Knowledge:
+        """As `knowledge`, but only submitted runs are pending: for counting what waits."""
+        queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
+        return replace(self.knowledge, pending=frozenset(queued))
 
     @cached_property
     def measured_model(self) -> DesignModel:

@@ -27,7 +27,7 @@ def forecast(experiment: Experiment, now_s: float) -> Forecast:
     References:
         Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
-    regions = find_regions(experiment.knowledge, experiment.watch.regions)
+    regions = find_regions(experiment.submitted_knowledge, experiment.watch.regions)
     found = [_pending_in(experiment, region) for region in regions]
     counted = tuple(
         RegionCount(
@@ -79,7 +79,7 @@ def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
     basis = experiment.watch.pending
     rule: PendingRule = "queued" if basis == "plan" else basis
     radius = experiment.watch.regions.radius
-    return pending_in_region(experiment.space, region, experiment.knowledge, rule, radius)
+    return pending_in_region(experiment.space, region, experiment.submitted_knowledge, rule, radius)
 
 
 def _pending(experiment: Experiment, found: Sequence[PendingRuns]) -> int | None:
@@ -110,6 +110,8 @@ def planned(experiment: Experiment) -> int | None:
         if wanted is None:
             continue
         keep = {parameter.level_id(value) for value in wanted}
+        if all((parameter.name, level_id) in space.closed for level_id in keep):
+            return 0
         for level_id in range(parameter.n_levels):
             is_open = (parameter.name, level_id) not in space.closed
             if level_id not in keep and is_open:

@@ -1,6 +1,7 @@
 """Results from before, as a CSV file: parameter columns, then one column per measure."""
 
 import csv
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -62,7 +63,9 @@ def _result(
         try:
             measures[name] = float(cell) if cell.strip() else None
         except ValueError:
+            measures[name] = math.nan
+        if not math.isfinite(measures[name] or 0.0):  # type: ignore[arg-type]  # a number or None
             raise SettingsError(
-                f"{path}, line {number}: {name} is '{cell}'; a measure is a number, or empty"
-            ) from None
+                f"{path}, line {number}: {name} is '{cell}'; a measure is a finite number, or empty"
+            )
     return values, measures

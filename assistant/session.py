@@ -17,8 +17,9 @@ import numpy as np
 
 from assistant import decisions
 from assistant.advice import advise, current_strategy
+from assistant.codec import decode_event, encode_event
 from assistant.decisions import Wanted, stream
-from assistant.errors import ExperimentError, ObjectiveError
+from assistant.errors import CodecError, ExperimentError, ObjectiveError
 from assistant.events import (
     AdviceGiven,
     Answer,
@@ -184,11 +185,14 @@ class Session:
         with self._lock:
             advice = self.experiment.open_advice
             event = decisions.answer(self.experiment, given, exploitation, self._clock.now_s())
-            if given != "accepted" or advice is None or not advice.suggestions:
+            known = {run.configuration for run in self.experiment.runs}
+            offered = advice.suggestions if advice is not None else ()
+            free = tuple(one for one in offered if one.configuration not in known)
+            if given != "accepted" or not free:
                 self._record(event)
                 return None
             number = len(self.experiment.batches) + 1
-            batch = BatchSuggested(event.at_s, number, advice.suggestions, exhausted=False)
+            batch = BatchSuggested(event.at_s, number, free, exhausted=False)
             self._record(event, batch)
             return batch
 
@@ -390,12 +394,25 @@ class Session:
         return self._store.load(self.id)
 
     def _record(self, *events: Event) -> None:
-        """Store, then apply: what is applied has been stored."""
+        """Store, then apply: what is applied has been stored, and can be read back."""
         if not events:
             return
+        for event in events:
+            _refuse_unreadable(event)
         self._store.append(self.id, self.experiment.n_events, events)
         for event in events:
             self.experiment.apply(event)
+
+
+def _refuse_unreadable(event: Event) -> None:
+    """Raise ExperimentError for an event that would not be read back as it is."""
+    try:
+        if decode_event(encode_event(event)) == event:
+            return
+        reason = "a value of another type was given"
+    except CodecError as error:
+        reason = str(error)
+    raise ExperimentError(f"a {type(event).__name__} of this kind cannot be kept: {reason}")
 
 
 def _as_initial(suggestion: Suggestion) -> Suggestion:

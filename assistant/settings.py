@@ -224,6 +224,8 @@ def build_sweep(settings: SweepSettings) -> Sweep:
     space = application.space
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
+    if settings.exclude:
+        space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
     objective = _objective(settings.objective, application.objective)
     _check_measures(objective, application)
     return Sweep(settings, application, space, objective, _watch(settings.watch, objective))

@@ -30,6 +30,10 @@ class Sla:
     deadline_s: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("max_runs", "deadline_s"):
+            _number(name, getattr(self, name))
+        if isinstance(self.max_runs, float):
+            raise SettingsError(f"max_runs is a whole number or None, not {self.max_runs!r}")
         if self.max_runs is not None and self.max_runs < 1:
             raise SettingsError(f"the budget must be at least 1 run, not {self.max_runs}")
         if self.deadline_s is not None and not 0 < self.deadline_s < float("inf"):
@@ -87,6 +91,7 @@ class Watch:
                 f"pending runs are counted as {', '.join(PENDING)}, not '{self.pending}'"
             )
         for name in ("warn_from", "advised"):
+            _number(name, getattr(self, name))
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise SettingsError(f"{name} is a share from 0 to 1, not {getattr(self, name)}")
 
@@ -106,6 +111,7 @@ class Steering:
     exploitation: float | None = None
 
     def __post_init__(self) -> None:
+        _number("the exploitation level", self.exploitation)
         if self.exploitation is not None and not 0.0 <= self.exploitation <= 1.0:
             raise SettingsError(
                 f"the exploitation level is a share from 0 to 1, not {self.exploitation}"
@@ -116,3 +122,9 @@ class Steering:
         text = f"{self.strategy} ({options})" if options else self.strategy
         split = self.exploitation
         return text if split is None else f"{text}, exploitation {split:g}"
+
+
+def _number(name: str, value: object) -> None:
+    """Refuse what is neither a number nor None."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise SettingsError(f"{name} is a number or None, not {value!r}")

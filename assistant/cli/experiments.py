@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from assistant import load_session, open_session
+from assistant import load_session
 from assistant.cli.console import (
     EXIT_INTERRUPTED,
     OUT,
@@ -19,8 +19,9 @@ from assistant.cli.console import (
     StoreOption,
     print_json,
     store_path,
-    version,
 )
+from assistant.cli.opening import open_sweep
+from assistant.cli.options import past_results
 from assistant.cli.summary import print_summary, summary
 from assistant.codec import encode_event
 from assistant.errors import SettingsError, StoreError
@@ -29,7 +30,6 @@ from assistant.report import collect, write_report
 from assistant.report.words import level, moment, quantity
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
-from assistant.sla import Sla
 from assistant.store import MemoryStore, SqliteStore
 
 MAX_SHOWN = 160
@@ -71,6 +71,7 @@ def suggest(
                 "batch": batch.number,
                 "recorded": recorded,
                 "exhausted": batch.exhausted,
+                "warning": None if known.open_advice is None else known.open_advice.text,
                 "suggestions": rows,
             }
         )
@@ -86,6 +87,8 @@ def suggest(
         unit = known.opened.objective.unit
         table.add_row(*cells, quantity(expected, unit), suggestion.reason)
     OUT.print(table)
+    if known.open_advice is not None:
+        OUT.print(f"warning: {known.open_advice.text}", style="yellow", soft_wrap=True)
     if not recorded:
         OUT.print(
             f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
@@ -105,17 +108,9 @@ def _afterwards(session: Session) -> Session:
 
 def _fresh(path: Path) -> Session:
     built = build_sweep(check_settings(read_settings(path), str(path)))
-    return open_session(
-        built.application,
-        store=MemoryStore(),
-        space=built.space,
-        objective=built.objective,
-        sla=Sla(built.settings.runs),
-        strategy=built.settings.strategy.name,
-        options=built.settings.strategy.options,
-        seed=built.settings.seed,
-        version=version(),
-    )
+    session = open_sweep(built, MemoryStore(), "")
+    session.import_results(past_results(built))
+    return session
 
 
 def stored_session(experiment: str, store: Path | None) -> Session:

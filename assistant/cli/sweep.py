@@ -1,7 +1,6 @@
 """``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from agents import Follower
-from assistant import Session, Store, open_session
+from assistant import Session
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
@@ -18,18 +17,17 @@ from assistant.cli.console import (
     print_json,
     say,
     store_path,
-    version,
 )
 from assistant.cli.experiments import stored_session
 from assistant.cli.live import SweepView
+from assistant.cli.opening import open_sweep
 from assistant.cli.options import merge_options, own_runs, past_results, recipe, results_of
 from assistant.cli.summary import print_summary, summary
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.report import check_target, collect, write_report
-from assistant.settings import Sweep, SweepSettings, build_sweep, check_settings, read_settings
-from assistant.sla import Sla
+from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.store import MemoryStore, SqliteStore
 from strategies import Level
 
@@ -175,38 +173,10 @@ def _steer(
     before = [] if start_from is None else results_of(stored_session(start_from, store), built)
     if report is not None:
         check_target(report)
-    _open(built, MemoryStore(), recipe(tables, own))  # refuse before a store is made
-    session = _open(built, SqliteStore(path), recipe(tables, own))
+    open_sweep(built, MemoryStore(), recipe(tables, own))  # refuse before a store is made
+    session = open_sweep(built, SqliteStore(path), recipe(tables, own))
     session.import_results(before)
     return _follow(session, built, own, path, report, as_json)
-
-
-def _open(built: Sweep, store: Store, made_from: str) -> Session:
-    settings = built.settings
-    session = open_session(
-        built.application,
-        store=store,
-        name=settings.name or _name(built),
-        space=built.space,
-        objective=built.objective,
-        sla=_sla(settings),
-        strategy=settings.strategy.name,
-        options=settings.strategy.options,
-        exploitation=settings.exploitation,
-        watch=built.watch,
-        workers=settings.workers,
-        seed=settings.seed,
-        version=version(),
-        recipe=made_from,
-    )
-    if settings.plan:
-        session.plan(settings.plan)
-    return session
-
-
-def _sla(settings: SweepSettings) -> Sla:
-    deadline_s = None if settings.deadline is None else time.time() + settings.deadline
-    return Sla(max_runs=settings.runs, deadline_s=deadline_s)
 
 
 def resume(
@@ -318,9 +288,3 @@ def _compiling() -> bool:
     from sim.api import compile_needed
 
     return compile_needed()
-
-
-def _name(built: Sweep) -> str:
-    chosen = built.settings.application
-    source = getattr(chosen, "log", None) or getattr(chosen, "table", None)
-    return Path(source).name.split(".")[0] if source else "built-in workload"

@@ -64,7 +64,7 @@ def advice_rows(experiment: Experiment) -> tuple[AdviceRow, ...]:
     rows = []
     for advice in experiment.advice:
         given = experiment.answer_to(advice)
-        answer = "not answered"
+        answer = "not answered" if experiment.open_advice == advice else "overtaken, not answered"
         if given is not None:
             level = given.exploitation
             answer = given.answer + (f" to {level:.0%}" if given.answer == "changed" else "")

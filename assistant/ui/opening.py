@@ -9,11 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from assistant import Application, Session, Sla, open_session
+from assistant import Application, Session, Sla, Store, open_session
 from assistant.errors import SettingsError
-from assistant.results import read_results
+from assistant.results import Result, read_results
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
-from assistant.store import SqliteStore
+from assistant.store import MemoryStore, SqliteStore
 from assistant.ui.intents import FieldError, sentence
 from strategies import Level
 
@@ -72,11 +72,30 @@ def open_from(form: Form, store: Path) -> Opened:
             built.space.check(built.space.from_values(values))
     except Exception as error:
         raise FieldError(_PLACES[form.source], sentence(error)) from error
+    made_from = _recipe(tables, own)
+    try:
+        _opened(built, _name(form), MemoryStore(), past, own, made_from)  # a rehearsal
+    except Exception as error:
+        raise FieldError(_PLACES[form.source], sentence(error)) from error
+    session = _opened(built, _name(form), SqliteStore(store), past, own, made_from)
+    return Opened(session, built.application)
+
+
+def _opened(
+    built: Sweep,
+    name: str,
+    store: Store,
+    past: list[Result],
+    own: list[dict[str, Level]],
+    made_from: str,
+) -> Session:
+    """Open, and take in the plan, past results, today's and the analyst's own configurations."""
+    settings = built.settings
     deadline_s = None if settings.deadline is None else time.time() + settings.deadline
     session = open_session(
         built.application,
-        store=SqliteStore(store),
-        name=settings.name or _name(form),
+        store=store,
+        name=settings.name or name,
         space=built.space,
         objective=built.objective,
         sla=Sla(max_runs=settings.runs, deadline_s=deadline_s),
@@ -87,7 +106,7 @@ def open_from(form: Form, store: Path) -> Opened:
         workers=settings.workers,
         seed=settings.seed,
         version=_version(),
-        recipe=_recipe(tables, own),
+        recipe=made_from,
     )
     if settings.plan:
         session.plan(settings.plan)
@@ -98,7 +117,7 @@ def open_from(form: Form, store: Path) -> Opened:
             run.configuration for run in session.experiment.runs
         }:
             session.include(values)
-    return Opened(session, built.application)
+    return session
 
 
 _PLACES: Mapping[Source, str] = {
@@ -158,7 +177,7 @@ def _file_tables(form: Form) -> dict[str, Any]:
     if form.text is not None:
         try:
             return tomllib.loads(form.text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise SettingsError(f"the uploaded sweep file is not TOML: {error}") from error
     if not form.path.strip():
         raise FieldError("start-file", "Name the path of a sweep file, or upload one.")
