@@ -20,8 +20,9 @@ def current_strategy(experiment: Experiment) -> Strategy:
 def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generator) -> Advice | None:
     """Return a warning with a proposal, or None if none is due.
 
-    A warning is due when the forecast is a miss, the share of the budget named by
-    `Watch.warn_from` is spent, and the proposed exploitation level is not the present one.
+    A warning is due when the forecast is a miss and the share of the budget named by
+    `Watch.warn_from` is spent. Where all runs go inside the regions already, it can only propose
+    more runs or fewer levels.
 
     Args:
         experiment: as far as it has come, the new suggestions of this round included.
@@ -36,8 +37,6 @@ def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generato
     exploitation = watch.advised
     if steering.exploitation is not None and steering.exploitation >= watch.advised:
         exploitation = 1.0
-    if steering.exploitation == exploitation:
-        return None
     base = make_strategy(steering.strategy, **steering.options)
     proposal: tuple[Suggestion, ...] = ()
     if experiment.remaining_runs != 0:
@@ -69,8 +68,16 @@ def words(seen: Forecast, exploitation: float, now: float | None) -> str:
     if seen.remaining_by_deadline is None:
         tighter = "the budget"
     change = "" if now is None else f" instead of {now:.0%}"
+    missed = f"{counted}, and {tighter} leaves {seen.remaining} runs: {seen.shortfall} too few. "
+    if now == exploitation:
+        return (
+            f"{missed}All remaining runs go inside the regions already: agree on "
+            f"{seen.shortfall} more runs or a later deadline, or close levels."
+        )
+    if not seen.regions:
+        return f"{missed}Agree on {seen.shortfall} more runs or a later deadline, or plan fewer."
     return (
-        f"{counted}, and {tighter} leaves {seen.remaining} runs: {seen.shortfall} too few. "
+        f"{missed}"
         f"Spend {exploitation:.0%} of the remaining runs inside the regions{change}, "
         "most where the mean quality is best."
     )

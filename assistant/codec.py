@@ -29,7 +29,7 @@ def encode_event(event: Event) -> str:
     """Return one line of JSON. Raises CodecError for a value that JSON has no word for."""
     try:
         name = type(event).__name__
-        body = _adapter(name).dump_python(event, mode="json")
+        body = _adapter(name).dump_python(event, mode="json", warnings="error")
         return json.dumps({"type": name, "v": VERSION, **body}, allow_nan=False)
     except (ValueError, PydanticSerializationError) as error:
         raise CodecError(f"a {type(event).__name__} cannot be stored: {error}") from error

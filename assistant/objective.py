@@ -18,6 +18,21 @@ Measure = float | tuple[float, ...] | None
 LIMIT = 1e150
 """Values and violations beyond this cannot be judged: their squares could not be summed."""
 
+
+def finite(value: Measure) -> Measure:
+    """Return the measure, or None (unknown) if any of its numbers is not finite.
+
+    JSON has no word for such numbers, and no formula should meet them.
+
+    >>> finite(float("nan")), finite((1.0, 2.0))
+    (None, (1.0, 2.0))
+    """
+    if value is None:
+        return None
+    numbers = value if isinstance(value, tuple) else (value,)
+    return value if all(map(math.isfinite, numbers)) else None
+
+
 Goal = Literal["minimise", "maximise"]
 
 

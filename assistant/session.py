@@ -37,7 +37,7 @@ from assistant.events import (
 )
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.objective import Measure
+from assistant.objective import Measure, finite
 from assistant.ports import Clock, Completion, Executor, Store, Work
 from assistant.run import Outcome, Run, RunState
 from assistant.sla import Sla, Watch
@@ -277,9 +277,10 @@ class Session:
                 if configuration in known:
                     continue
                 known.add(configuration)
-                self.experiment.opened.objective.assess(measures)
+                known_numbers = {name: finite(value) for name, value in measures.items()}
+                self.experiment.opened.objective.assess(known_numbers)
                 wanted.append(Wanted(configuration, "imported", "a result from before"))
-                measured.append(measures)
+                measured.append(known_numbers)
             now_s = self._clock.now_s()
             submitted = decisions.submission(self.experiment, wanted, now_s)
             events: list[Event] = []

@@ -133,12 +133,16 @@ class WatchSettings(Strict):
     advised: float = Field(default=0.7, ge=0, le=1)
 
 
+DEFAULT_RUNS = 60
+"""The budget of runs where neither runs nor a deadline is said."""
+
+
 class SweepSettings(Strict):
     """The whole file."""
 
     name: str = ""
     seed: int = Field(default=0, ge=0)
-    runs: int = Field(default=60, ge=1)
+    runs: int | None = Field(default=None, ge=1)
     initial: int = Field(default=10, ge=0)
     batch: int = Field(default=5, ge=1)
     workers: int = Field(default=1, ge=1)
@@ -156,6 +160,13 @@ class SweepSettings(Strict):
     strategy: StrategySettings = StrategySettings()
     objective: ObjectiveSettings | None = None
     run: list[dict[str, LevelValue]] = Field(default_factory=list)
+
+    @property
+    def max_runs(self) -> int | None:
+        """The budget of runs: as said, else 60 unless a deadline is the only limit."""
+        if self.runs is None and self.deadline is None:
+            return DEFAULT_RUNS
+        return self.runs
 
 
 @dataclass(frozen=True, slots=True)

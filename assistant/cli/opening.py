@@ -34,7 +34,7 @@ def open_sweep(built: Sweep, store: Store, made_from: str) -> Session:
 
 def _sla(settings: SweepSettings) -> Sla:
     deadline_s = None if settings.deadline is None else time.time() + settings.deadline
-    return Sla(max_runs=settings.runs, deadline_s=deadline_s)
+    return Sla(max_runs=settings.max_runs, deadline_s=deadline_s)
 
 
 def _name(built: Sweep) -> str:

@@ -113,10 +113,11 @@ def own_runs(built: Sweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
             kept.append(values)
         seen.setdefault(configuration, "yours")
     needed = len(kept) + (baseline is not None)
-    if needed > built.settings.runs:
+    budget = built.settings.max_runs
+    if budget is not None and needed > budget:
         raise SettingsError(
             f"today's and your own configurations need {needed} runs and the budget has "
-            f"{built.settings.runs}; raise --runs or include fewer"
+            f"{budget}; raise --runs or include fewer"
         )
     return tuple(kept)
 

@@ -27,6 +27,7 @@ from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.report import check_target, collect, write_report
+from assistant.report.words import moment
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.store import MemoryStore, SqliteStore
 from strategies import Level
@@ -278,10 +279,18 @@ def _introduce(session: Session) -> None:
     say(
         f"  {space.size:,} combinations of {len(space.parameters)} parameters"
         + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
-        + f"; {session.experiment.sla.max_runs} runs"
+        + f"; {_limits(session)}"
     )
     if opened.application == "scheduling" and _compiling():
         say("  compiling the scheduling kernel, once per machine and version (a few seconds)")
+
+
+def _limits(session: Session) -> str:
+    sla = session.experiment.sla
+    parts = [] if sla.max_runs is None else [f"{sla.max_runs} runs"]
+    if sla.deadline_s is not None:
+        parts.append(f"until {moment(sla.deadline_s)}")
+    return ", ".join(parts)
 
 
 def _compiling() -> bool:

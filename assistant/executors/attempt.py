@@ -1,35 +1,27 @@
 """One attempt at one run, the same text for every executor."""
 
-import math
 import time
 import traceback
 from collections.abc import Mapping
 
 from assistant.errors import RunError
-from assistant.objective import Measure
+from assistant.objective import Measure, finite
 from assistant.ports import Application, Completion, Work
 
 
 def attempt(application: Application, work: Work) -> Completion:
     """Evaluate once and say what came of it; an exception becomes a failure with its sentence.
 
-    Numbers that are not finite are unknown (None): JSON has no word for them and no formula
-    should meet them. KeyboardInterrupt and SystemExit pass through.
+    Numbers that are not finite are unknown (None). KeyboardInterrupt and SystemExit pass through.
     """
     started_s = time.perf_counter()
     measures: Mapping[str, Measure] | None = None
     failure: str | None = None
     try:
-        measures = {k: _finite(v) for k, v in application.evaluate(work.values, work.seed).items()}
+        measures = {k: finite(v) for k, v in application.evaluate(work.values, work.seed).items()}
     except RunError as error:
         failure = str(error)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         failure = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
     return Completion(work.run_id, measures, failure, time.perf_counter() - started_s)
-
-
-def _finite(value: Measure) -> Measure:
-    if isinstance(value, tuple):
-        return value if all(map(math.isfinite, value)) else None
-    return value if value is not None and math.isfinite(value) else None

@@ -98,7 +98,7 @@ def _opened(
         name=settings.name or name,
         space=built.space,
         objective=built.objective,
-        sla=Sla(max_runs=settings.runs, deadline_s=deadline_s),
+        sla=Sla(max_runs=settings.max_runs, deadline_s=deadline_s),
         strategy=settings.strategy.name,
         options=settings.strategy.options,
         exploitation=settings.exploitation,

@@ -1,5 +1,7 @@
 """The analyst stays in charge: edits, ratings, closed levels, another strategy, another budget."""
 
+from collections.abc import Callable
+
 import pytest
 
 from assistant import Experiment, RunState, Session, Sla, Watch, open_session
@@ -162,3 +164,51 @@ def test_a_plan_names_levels_of_the_space() -> None:
         session.plan({"x": (7,)})
     with pytest.raises(SettingsError, match="at least one"):
         session.plan({"x": ()})
+
+
+def test_what_could_not_be_read_back_is_refused_and_nothing_is_stored() -> None:
+    session, store = opened()
+    run = session.include({"x": 2, "y": 0, "mode": "plain"})
+    session.run_queued(SerialExecutor(Bowl()))
+    before = store.load(session.id)
+    wrong: list[Callable[[], object]] = [
+        lambda: session.change_budget("x"),  # type: ignore[arg-type]
+        lambda: session.change_budget(Sla(max_runs=2.5)),  # type: ignore[arg-type]
+        lambda: session.change_watch("x"),  # type: ignore[arg-type]
+        lambda: session.finish(3),  # type: ignore[arg-type]
+        lambda: session.include({"x": 1, "y": 0, "mode": "plain"}, 3),  # type: ignore[arg-type]
+        lambda: session.rate(run.id, "yes"),  # type: ignore[arg-type]
+        lambda: session.change_strategy(exploitation=True),
+        lambda: session.change_strategy(exploitation="0.5"),  # type: ignore[arg-type]
+        lambda: session.submit(session.suggest(1), keep=["a"]),  # type: ignore[list-item]
+    ]
+    for call in wrong:
+        with pytest.raises((ExperimentError, SettingsError)):
+            call()
+    kept = [e for e in store.load(session.id) if type(e).__name__ != "BatchSuggested"]
+    assert kept == list(before)
+
+
+def test_a_condition_that_cannot_be_evaluated_somewhere_is_refused_at_once() -> None:
+    session, store = opened()
+    with pytest.raises(StrategyError):
+        session.exclude("y / x > 1")  # x is 0 somewhere
+    assert len(store.load(session.id)) == 1
+    assert session.suggest(2).suggestions
+
+
+def test_a_plan_whose_levels_were_closed_leaves_nothing_pending() -> None:
+    session, _ = opened(watch=Watch(pending="plan"))
+    session.plan({"x": (1,)})
+    session.close_level("x", 1)
+    assert session.forecast().pending == 0
+    assert session.suggest(2).suggestions
+
+
+def test_numbers_that_are_not_finite_are_unknown_in_results_from_before() -> None:
+    session, store = opened()
+    measures = {"height": 1.0, "other": float("nan"), "series": (1.0, float("inf"))}
+    assert session.import_results([({"x": 2, "y": 0, "mode": "plain"}, measures)]) == 1
+    outcome = Experiment.replay(store.load(session.id)).run(1).outcome
+    assert outcome is not None
+    assert outcome.measures["other"] is None

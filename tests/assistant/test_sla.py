@@ -153,3 +153,42 @@ def test_a_deadline_ends_a_sweep() -> None:
     reason = Follower(initial=4, batch=2).steer(session, SerialExecutor(Bowl()))
     assert "deadline" in reason
     assert 0 < len(session.experiment.runs) < 24
+
+
+def test_only_what_waits_is_queued() -> None:
+    session, _ = session_with(runs=20, pending="queued")
+    batch = session.suggest(10)
+    assert session.forecast().pending == 0
+    session.submit(batch, keep=[0])
+    assert (session.forecast().pending or 0) <= 1
+
+
+def test_an_advice_lapses_when_the_budget_changes_or_a_later_batch_comes() -> None:
+    session, store = session_with(runs=4)
+    session.suggest(1)
+    assert session.experiment.open_advice is not None
+    session.change_budget(Sla(1000))
+    assert session.experiment.open_advice is None
+    with pytest.raises(ExperimentError, match="no open advice"):
+        session.answer_advice("accepted")
+    assert Experiment.replay(store.load(session.id)).open_advice is None
+
+
+def test_accepting_never_offers_what_has_run() -> None:
+    session, _ = session_with(runs=6)
+    session.suggest(1)
+    advice = session.experiment.open_advice
+    assert advice is not None
+    first = advice.suggestions[0].configuration
+    session.include(session.experiment.space.values(first))
+    batch = session.answer_advice("accepted")
+    assert batch is None or first not in {s.configuration for s in batch.suggestions}
+
+
+def test_with_every_run_inside_the_regions_the_warning_asks_for_more() -> None:
+    session, _ = session_with(runs=4)
+    session.change_strategy(exploitation=1.0)
+    session.suggest(1)
+    advice = session.experiment.open_advice
+    assert advice is not None
+    assert "more runs" in advice.text

@@ -131,3 +131,19 @@ def test_a_warning_is_said_and_answered(cli: Cli, table: Path) -> None:
     code, _, err = cli(*sweep, "--advice", "obey")
     assert code == 2
     assert "advice" in err
+
+
+def test_suggest_says_the_warning(cli: Cli, tmp_path: Path) -> None:
+    rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x in range(12) for y in range(12))
+    (tmp_path / "bowl.csv").write_text(f"x,y,objective\n{rows}")
+    assert cli("sweep", "--table", "bowl.csv", "--runs", "32", "--seed", "3")[0] == 0
+    _, out, _ = cli("suggest", "--json")
+    assert "too few" in json.loads(out)["warning"]
+
+
+def test_a_deadline_may_be_the_only_limit(cli: Cli, table: Path) -> None:
+    code, out, _ = cli("sweep", "--table", str(table), "--deadline", "1h", "--json")
+    assert code == 0
+    assert json.loads(out)["runs"]["submitted"] == 12
+    opened = json.loads(cli("journal", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
+    assert opened["sla"]["max_runs"] is None
