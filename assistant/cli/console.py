@@ -6,8 +6,6 @@ Sentences about what goes wrong, and progress, go to standard error.
 import json
 import os
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,14 +37,6 @@ def store_path(given: Path | None) -> Path:
         return given
     told = os.environ.get("COPPERLINE_STORE")
     return Path(told) if told else Path("copperline-out") / "experiments.db"
-
-
-def version() -> str:
-    """Return the installed version, or ``unknown`` in a bare checkout."""
-    try:
-        return installed_version("copperline")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -20,7 +20,6 @@ from assistant.cli.console import (
     print_json,
     store_path,
 )
-from assistant.cli.opening import open_sweep
 from assistant.cli.options import past_results
 from assistant.cli.summary import print_summary, summary
 from assistant.codec import encode_event
@@ -30,6 +29,7 @@ from assistant.report import collect, write_report
 from assistant.report.words import level, moment, quantity
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
+from assistant.starting import open_sweep
 from assistant.store import MemoryStore, SqliteStore
 
 MAX_SHOWN = 160
@@ -108,7 +108,7 @@ def _afterwards(session: Session) -> Session:
 
 def _fresh(path: Path) -> Session:
     built = build_sweep(check_settings(read_settings(path), str(path)))
-    session = open_sweep(built, MemoryStore(), "")
+    session = open_sweep(built, MemoryStore(), path.stem, "")
     session.import_results(past_results(built))
     return session
 

@@ -5,8 +5,9 @@ import sys
 import typer
 
 from assistant.cli import commands
-from assistant.cli.console import ERR, EXIT_BAD_INPUT, EXIT_INTERRUPTED, version
+from assistant.cli.console import ERR, EXIT_BAD_INPUT, EXIT_INTERRUPTED
 from assistant.errors import AssistantError
+from assistant.starting import version
 from sim.errors import SimError
 from strategies.errors import StrategyError
 

@@ -1,7 +1,5 @@
 """Options of the command line laid over the tables of a sweep file."""
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -163,18 +161,6 @@ def results_of(session: Session, built: Sweep) -> list[Result]:
             "measures are others"
         )
     return results
-
-
-def recipe(tables: Mapping[str, Any], own: tuple[dict[str, Level], ...]) -> str:
-    """Return what is needed to build the sweep again from anywhere: paths made absolute."""
-    kept = {**tables, "run": list(own)}
-    application = dict(kept.get("application", {}))
-    for key in ("log", "table", "cwd", "folder"):
-        if isinstance(application.get(key), str):
-            application[key] = str(Path(application[key]).absolute())
-    kept["application"] = application
-    kept["results"] = [str(Path(path).absolute()) for path in kept.get("results", [])]
-    return json.dumps(kept, allow_nan=False)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

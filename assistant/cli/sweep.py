@@ -20,8 +20,7 @@ from assistant.cli.console import (
 )
 from assistant.cli.experiments import stored_session
 from assistant.cli.live import SweepView
-from assistant.cli.opening import open_sweep
-from assistant.cli.options import merge_options, own_runs, past_results, recipe, results_of
+from assistant.cli.options import merge_options, own_runs, past_results, results_of
 from assistant.cli.summary import print_summary, summary
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
@@ -29,6 +28,7 @@ from assistant.executors import make_executor
 from assistant.report import check_target, collect, write_report
 from assistant.report.words import moment
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
+from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
 from strategies import Level
 
@@ -174,8 +174,9 @@ def _steer(
     before = [] if start_from is None else results_of(stored_session(start_from, store), built)
     if report is not None:
         check_target(report)
-    open_sweep(built, MemoryStore(), recipe(tables, own))  # refuse before a store is made
-    session = open_sweep(built, SqliteStore(path), recipe(tables, own))
+    name, made_from = _name(built), recipe(tables, own)
+    open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
+    session = open_sweep(built, SqliteStore(path), name, made_from)
     session.import_results(before)
     return _follow(session, built, own, path, report, as_json)
 
@@ -297,3 +298,9 @@ def _compiling() -> bool:
     from sim.api import compile_needed
 
     return compile_needed()
+
+
+def _name(built: Sweep) -> str:
+    chosen = built.settings.application
+    source = getattr(chosen, "log", None) or getattr(chosen, "table", None)
+    return Path(source).name.split(".")[0] if source else "built-in workload"

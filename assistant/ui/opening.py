@@ -1,18 +1,16 @@
 """Opening an experiment from what was filled in: every field checked before anything is stored."""
 
-import json
-import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from assistant import Application, Session, Sla, Store, open_session
+from assistant import Application, Session, Store
 from assistant.errors import SettingsError
 from assistant.results import Result, read_results
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
+from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
 from assistant.ui.intents import FieldError, sentence
 from strategies import Level
@@ -72,7 +70,7 @@ def open_from(form: Form, store: Path) -> Opened:
             built.space.check(built.space.from_values(values))
     except Exception as error:
         raise FieldError(_PLACES[form.source], sentence(error)) from error
-    made_from = _recipe(tables, own)
+    made_from = recipe(tables, own)
     try:
         _opened(built, _name(form), MemoryStore(), past, own, made_from)  # a rehearsal
     except Exception as error:
@@ -90,26 +88,7 @@ def _opened(
     made_from: str,
 ) -> Session:
     """Open, and take in the plan, past results, today's and the analyst's own configurations."""
-    settings = built.settings
-    deadline_s = None if settings.deadline is None else time.time() + settings.deadline
-    session = open_session(
-        built.application,
-        store=store,
-        name=settings.name or name,
-        space=built.space,
-        objective=built.objective,
-        sla=Sla(max_runs=settings.max_runs, deadline_s=deadline_s),
-        strategy=settings.strategy.name,
-        options=settings.strategy.options,
-        exploitation=settings.exploitation,
-        watch=built.watch,
-        workers=settings.workers,
-        seed=settings.seed,
-        version=_version(),
-        recipe=made_from,
-    )
-    if settings.plan:
-        session.plan(settings.plan)
+    session = open_sweep(built, store, name, made_from)
     session.import_results(past)
     session.submit_baseline()
     for values in own:
@@ -188,21 +167,3 @@ def _name(form: Form) -> str:
     if form.source == "example":
         return "built-in example"
     return Path(form.path).name.split(".")[0] if form.path.strip() else "sweep"
-
-
-def _version() -> str:
-    try:
-        return version("copperline")
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _recipe(tables: Mapping[str, Any], own: list[dict[str, Level]]) -> str:
-    """Return what is needed to build it again from anywhere: paths made absolute."""
-    application = dict(tables.get("application", {}))
-    for key in ("log", "table", "cwd", "folder"):
-        if isinstance(application.get(key), str):
-            application[key] = str(Path(application[key]).absolute())
-    results = [str(Path(path).absolute()) for path in tables.get("results", [])]
-    kept = {**tables, "run": own, "application": application, "results": results}
-    return json.dumps(kept, allow_nan=False)

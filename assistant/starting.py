@@ -1,0 +1,70 @@
+"""A sweep started from built settings, the same for the command line and the browser."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+from assistant.opening import open_session
+from assistant.ports import Store
+from assistant.session import Session
+from assistant.settings import Sweep
+from assistant.sla import Sla
+from strategies import Level
+
+
+def open_sweep(built: Sweep, store: Store, name: str, made_from: str) -> Session:
+    """Open an experiment as the settings say.
+
+    Args:
+        built: the settings, made real.
+        store: keeps the journal; a deadline counts from now.
+        name: for people, where the settings give none.
+        made_from: its `recipe`, for resuming; empty if it shall not be resumed.
+
+    Raises:
+        AssistantError, StrategyError: what cannot be; nothing is stored then.
+    """
+    settings = built.settings
+    deadline_s = None if settings.deadline is None else time.time() + settings.deadline
+    session = open_session(
+        built.application,
+        store=store,
+        name=settings.name or name,
+        space=built.space,
+        objective=built.objective,
+        sla=Sla(max_runs=settings.max_runs, deadline_s=deadline_s),
+        strategy=settings.strategy.name,
+        options=settings.strategy.options,
+        exploitation=settings.exploitation,
+        watch=built.watch,
+        workers=settings.workers,
+        seed=settings.seed,
+        version=version(),
+        recipe=made_from,
+    )
+    if settings.plan:
+        session.plan(settings.plan)
+    return session
+
+
+def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str:
+    """Return what is needed to build the sweep again from anywhere: paths made absolute."""
+    application = dict(tables.get("application", {}))
+    for key in ("log", "table", "cwd", "folder"):
+        if isinstance(application.get(key), str):
+            application[key] = str(Path(application[key]).absolute())
+    results = [str(Path(path).absolute()) for path in tables.get("results", [])]
+    kept = {**tables, "run": list(own), "application": application, "results": results}
+    return json.dumps(kept, allow_nan=False)
+
+
+def version() -> str:
+    """Return the installed version, or ``unknown`` in a bare checkout."""
+    try:
+        return installed_version("copperline")
+    except PackageNotFoundError:
+        return "unknown"
