@@ -14,11 +14,17 @@ from strategies import Level
 
 def page(runner: Runner, experiment: Experiment) -> Intent | None:
     """Draw the page. Returns what the person wants."""
-    intent = bar(runner, experiment)
-    intent = _warning(runner, experiment) or intent
-    intent = batch.section(runner, experiment) or intent
+    # A box for each part: what comes and goes in one must not move the others, or the browser
+    # builds the tabs anew beside the old ones and the open tab is lost.
+    with st.container():
+        intent = bar(runner, experiment)
+    with st.container():
+        intent = _warning(runner, experiment) or intent
+    with st.container():
+        intent = batch.section(runner, experiment) or intent
     names = ["Every run", "A run of your own", *controls.SECTIONS]
-    tabs = st.tabs(names)
+    with st.container():
+        tabs = st.tabs(names)
     with tabs[0]:
         intent = _runs(runner, experiment) or intent
     with tabs[1]:
