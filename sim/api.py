@@ -1,16 +1,21 @@
 """The one door: load, generate or describe a workload, check and simulate a scenario, measure it.
 
 Shells and applications need no deeper module. Importing this one is cheap; SimPy and Numba are
-imported when something is simulated or a backfilling rule is looked up.
+imported when a simulation needs them.
 """
 
 from dataclasses import replace
 from os import PathLike
 
-from sim.engine import ENGINES, engine_named
+from sim.engine import ENGINES
+from sim.engine import run as run_engine
+from sim.engine.preparation import Compilation, Readiness, compilation
+from sim.engine.preparation import begin as begin_to_compile
+from sim.engine.preparation import wait as wait_for_compiler
 from sim.errors import (
     ClusterError,
     DurationError,
+    EngineError,
     ScenarioError,
     SimError,
     TraceError,
@@ -24,6 +29,7 @@ from sim.model.metrics import Distribution, GroupMetrics, Metrics, max_wait_s, s
 from sim.model.result import JobState, SimulationResult, StepSeries
 from sim.model.scenario import Overrun, Scenario, TooWide
 from sim.model.workload import ReadingNote, Workload
+from sim.policies.backfill import BACKFILLS, backfill_named
 from sim.policies.order import ORDERS, order_named
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf import read_swf, write_swf
@@ -34,13 +40,16 @@ __all__ = [
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
+    "Compilation",
     "Distribution",
     "DurationError",
+    "EngineError",
     "GroupMetrics",
     "JobState",
     "Metrics",
     "Overrun",
     "Partition",
+    "Readiness",
     "ReadingNote",
     "ReadingRules",
     "Scenario",
@@ -54,10 +63,11 @@ __all__ = [
     "Workload",
     "WorkloadDescription",
     "WorkloadError",
+    "begin_to_compile",
     "check_backfill",
     "check_order",
     "check_scenario",
-    "compile_needed",
+    "compilation",
     "default_workload",
     "describe",
     "format_duration",
@@ -70,28 +80,29 @@ __all__ = [
     "rules_from_texts",
     "simulate",
     "summarise",
-    "warm_up",
+    "wait_for_compiler",
     "write_swf",
 ]
 
 
 def simulate(
-    scenario: Scenario, *, engine: str = "process", monitor: bool = False
+    scenario: Scenario, *, engine: str = "auto", monitor: bool = False
 ) -> SimulationResult:
     """Simulate a scenario to the end of its last job.
 
     Args:
         scenario: workload, cluster and policies.
-        engine: name of an engine in `sim.engine.ENGINES`.
+        engine: name of an engine in `sim.engine.ENGINES`. All give the same result, bit by bit.
         monitor: also record queue lengths and processors in use over time.
 
     Raises:
         UnknownNameError: no such engine, order or backfilling rule.
+        EngineError: the engine cannot do what is asked, or nothing can be compiled here.
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
-    chosen = engine_named(engine)
-    order_named(scenario.order)
-    return chosen.run(scenario, monitor)
+    check_order(scenario.order)
+    check_backfill(scenario.backfill)
+    return run_engine(scenario, engine, monitor=monitor)
 
 
 def load_workload(
@@ -144,39 +155,18 @@ def check_order(name: str) -> None:
 
 
 def check_backfill(name: str) -> None:
-    """Refuse a backfilling rule that nobody registered. Imports Numba.
+    """Refuse a backfilling rule that nobody registered.
 
     Raises:
         UnknownNameError: with the names that are known.
     """
-    from sim.policies.backfill import backfill_named
-
     backfill_named(name)
 
 
 def known_names() -> dict[str, tuple[str, ...]]:
     """Return the names that a scenario and `simulate` accept: order, backfill, engine."""
-    from sim.policies.backfill import BACKFILLS
-
     return {
         "order": tuple(order.name for order in ORDERS),
         "backfill": tuple(backfill.name for backfill in BACKFILLS),
         "engine": tuple(engine.name for engine in ENGINES),
     }
-
-
-def compile_needed() -> bool:
-    """Tell whether the next simulation may have to compile the scheduling kernel first.
-
-    That takes seconds, once per machine and version.
-    """
-    from sim.policies.backfill import compile_needed as needed
-
-    return needed()
-
-
-def warm_up() -> None:
-    """Compile or load the kernel of every backfilling rule, by simulating two tiny jobs."""
-    tiny = Workload.from_arrays(submit_s=[0, 0], runtime_s=[1, 1], procs=[1, 1])
-    for backfill in known_names()["backfill"]:
-        simulate(Scenario(tiny, ClusterSpec.single(1), backfill=backfill))

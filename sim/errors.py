@@ -5,6 +5,7 @@
     SimError
     ├── UnknownNameError      a policy, engine or rule that is not registered
     ├── DurationError         a text that is not a duration
+    ├── EngineError           an engine that cannot do what is asked of it
     ├── WorkloadError         columns that cannot be a workload
     │   └── TraceError        a log that cannot be read: file, line, field, value, expected
     └── ScenarioError         a workload and a cluster that do not go together
@@ -40,6 +41,10 @@ class UnknownNameError(SimError):
         near = difflib.get_close_matches(str(self.name), self.known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
         return f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}."
+
+
+class EngineError(SimError):
+    """An engine cannot do what is asked of it."""
 
 
 class DurationError(SimError):

@@ -283,7 +283,10 @@ def _introduce(session: Session) -> None:
         + f"; {_limits(session)}"
     )
     if opened.application == "scheduling" and _compiling():
-        say("  compiling the scheduling kernel, once per machine and version (a few seconds)")
+        say(
+            "  compiling the simulator in the background, once per machine and version; "
+            "until then runs take longer and give the same"
+        )
 
 
 def _limits(session: Session) -> str:
@@ -295,9 +298,10 @@ def _limits(session: Session) -> str:
 
 
 def _compiling() -> bool:
-    from sim.api import compile_needed
+    from sim.api import Readiness, begin_to_compile, compilation
 
-    return compile_needed()
+    begin_to_compile()
+    return compilation().readiness is Readiness.PREPARING
 
 
 def _name(built: Sweep) -> str:

@@ -22,7 +22,6 @@ from sim.api import (
     SimulationResult,
     Workload,
     check_scenario,
-    compile_needed,
     load_workload,
     parse_duration,
     rules_from_texts,
@@ -108,6 +107,9 @@ def simulate(
     too_wide: Annotated[str, typer.Option(help="Jobs that fit nowhere: refuse, reject, clip.")] = (
         "refuse"
     ),
+    engine: Annotated[
+        str, typer.Option(help="auto, compiled, interpreted or process; all give the same.")
+    ] = "auto",
     first: First = None,
     reading: Reading = None,
     per_job: Annotated[
@@ -126,9 +128,9 @@ def simulate(
         too_wide=too_wide,  # type: ignore[arg-type]
     )
     check_scenario(scenario)  # refuse what cannot be before anything slow begins
-    if compile_needed() and not as_json:
-        say("compiling the scheduling kernel, once per machine and version (a few seconds)")
-    result = run_simulation(scenario)
+    result = run_simulation(scenario, engine=engine)
+    if result.note is not None and not as_json:
+        say(f"note: {result.note}")
     metrics = summarise(scenario, result)
     if per_job is not None:
         _write_jobs(per_job, scenario, result)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sim.errors import UnknownNameError
+from sim.errors import EngineError, UnknownNameError
 from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
 
@@ -16,11 +16,33 @@ class Engine:
         name: how `simulate` calls it.
         summary: one line for people.
         run: (scenario, monitor) to result.
+        watches: it can record queue lengths and processors in use over time.
     """
 
     name: str
     summary: str
     run: Callable[[Scenario, bool], SimulationResult]
+    watches: bool = False
+
+
+def _auto(scenario: Scenario, monitor: bool) -> SimulationResult:
+    if monitor:
+        return _process(scenario, monitor)
+    from sim.engine.compiled import run_fastest
+
+    return run_fastest(scenario)
+
+
+def _compiled(scenario: Scenario, _monitor: bool) -> SimulationResult:
+    from sim.engine.compiled import run_compiled
+
+    return run_compiled(scenario)
+
+
+def _interpreted(scenario: Scenario, _monitor: bool) -> SimulationResult:
+    from sim.engine.compiled import run_interpreted
+
+    return run_interpreted(scenario)
 
 
 def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
@@ -30,7 +52,21 @@ def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
 
 
 ENGINES: tuple[Engine, ...] = (
-    Engine("process", "SimPy processes: broker, scheduler, monitor; the reference", _process),
+    Engine(
+        "auto",
+        "compiled if it is ready, else interpreted while it is compiled in the background; "
+        "process if a monitor is asked for",
+        _auto,
+        watches=True,
+    ),
+    Engine("compiled", "the event loop in machine code; waits for the compiler", _compiled),
+    Engine("interpreted", "the same loop run by Python; needs no compiler", _interpreted),
+    Engine(
+        "process",
+        "SimPy processes: broker, scheduler, monitor; the reference",
+        _process,
+        watches=True,
+    ),
 )
 
 
@@ -44,3 +80,17 @@ def engine_named(name: str) -> Engine:
         if engine.name == name:
             return engine
     raise UnknownNameError("engine", name, (engine.name for engine in ENGINES))
+
+
+def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
+    """Run a scenario on a named engine.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        EngineError: it cannot do what is asked.
+    """
+    chosen = engine_named(engine)
+    if monitor and not chosen.watches:
+        able = ", ".join(f"'{other.name}'" for other in ENGINES if other.watches)
+        raise EngineError(f"the engine '{engine}' has no monitor; ask one that has: {able}.")
+    return chosen.run(scenario, monitor)

@@ -6,27 +6,29 @@ something happened. That one has a priority behind all others of its time, so an
 A job without run time ends at the instant of its start and wakes the scheduler once more.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from heapq import heappush
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from simpy.events import Event, EventPriority
 
-from sim.kernel.pool import Pool, arrive, empty_pool, release
+from sim.engine import preparation, setup
+from sim.kernel.pool import Pool, arrive, may_start, release
+from sim.kernel.records import field, first_of, interpretable
 from sim.model.admission import NOWHERE, Admission, admit
-from sim.model.result import JobState, SimulationResult, StepSeries
+from sim.model.result import SimulationResult, StepSeries
 from sim.model.scenario import Scenario
 from sim.policies.backfill import backfill_named
-from sim.policies.order import order_named, ranks
 
 HAPPENS = EventPriority(1)
 DECIDES = EventPriority(2)
 WATCHES = EventPriority(3)
 
 Steps = Generator[Event, Any, None]
+
+Kernel = Literal["auto", "compiled", "interpreted"]
 
 
 class Calendar(simpy.Environment):
@@ -49,14 +51,50 @@ class Calendar(simpy.Environment):
         self.schedule(event, priority)
 
 
+class Text(NamedTuple):
+    """The kernel functions that the scheduler calls, all compiled or all interpreted."""
+
+    arrive: Callable[[Pool, int, int], None]
+    release: Callable[[Pool, int, int], None]
+    may_start: Callable[[Pool, int], bool]
+    decide: Callable[[Pool, int, float], int]
+    is_compiled: bool
+
+
+def text_for(scenario: Scenario, kernel: Kernel) -> Text:
+    """Return the kernel functions for a scenario.
+
+    Args:
+        scenario: names the backfilling rule.
+        kernel: ``auto`` takes compiled ones if they are ready, and lets them be compiled if not.
+
+    Raises:
+        EngineError: compiled ones are asked for and there is no compiler.
+        UnknownNameError: no such backfilling rule.
+    """
+    backfill = backfill_named(scenario.backfill)
+    if kernel == "auto":
+        preparation.begin()
+    elif kernel == "compiled":
+        preparation.wait()
+    if kernel == "interpreted" or not preparation.is_ready():
+        return Text(arrive, release, may_start, backfill.decide, is_compiled=False)
+    from sim.engine.programs import decision, transitions
+
+    return Text(*transitions(), decision(backfill), is_compiled=True)
+
+
 class Scheduler:
     """Owns the pool; wakes once at the end of every instant at which something happened."""
 
-    def __init__(self, calendar: Calendar, scenario: Scenario, admission: Admission) -> None:
+    def __init__(
+        self, calendar: Calendar, scenario: Scenario, admission: Admission, text: Text
+    ) -> None:
         n_jobs = scenario.workload.n_jobs
         self.calendar = calendar
-        self.decide = backfill_named(scenario.backfill).decide
-        self.pool = make_pool(scenario, admission)
+        self.text = text
+        pool = setup.make_pool(scenario, admission)
+        self.pool = pool if text.is_compiled else interpretable(pool)
         self.partition: list[int] = admission.partition.tolist()
         self.runtime_s: list[float] = admission.runtime_s.tolist()
         self.start_s = [float("nan")] * n_jobs
@@ -67,7 +105,7 @@ class Scheduler:
 
     def arrive(self, job: int) -> None:
         """Take a submitted job into its queue."""
-        arrive(self.pool, self.partition[job], job)
+        self.text.arrive(self.pool, self.partition[job], job)
         self._touch(self.partition[job])
 
     def run(self) -> Steps:
@@ -82,9 +120,11 @@ class Scheduler:
                 self.monitor.wake()
 
     def _decide(self, k: int) -> None:
+        if not self.text.may_start(self.pool, k):
+            return
         now_s = self.calendar.now
-        n_started = self.decide(self.pool, k, now_s)
-        for job in self.pool.started[:n_started].tolist():
+        n_started = self.text.decide(self.pool, k, now_s)
+        for job in first_of(self.pool.started, n_started):
             runtime_s = self.runtime_s[job]
             self.start_s[job] = now_s
             self.end_s[job] = now_s + runtime_s
@@ -92,7 +132,7 @@ class Scheduler:
 
     def _ended(self, ending: Event) -> None:
         job: Any = ending.value
-        release(self.pool, self.partition[job], job)
+        self.text.release(self.pool, self.partition[job], job)
         self._touch(self.partition[job])
 
     def _touch(self, k: int) -> None:
@@ -126,8 +166,9 @@ class Monitor:
                 for column in (self._times_s, self._queued, self._free):
                     column.pop()
             self._times_s.append(self.calendar.now)
-            self._queued.append(self.pool.n_queued.tolist())
-            self._free.append(self.pool.free.tolist())
+            heads, tails = field(self.pool.partitions, "head"), field(self.pool.partitions, "tail")
+            self._queued.append([tail - head for head, tail in zip(heads, tails, strict=True)])
+            self._free.append(field(self.pool.partitions, "free"))
 
     def series(self) -> tuple[StepSeries, ...]:
         """Return what was seen, one series per partition."""
@@ -151,39 +192,22 @@ def broker(
         scheduler.arrive(job)
 
 
-def make_pool(scenario: Scenario, admission: Admission) -> Pool:
-    """Return the pool of a scenario before its first event."""
-    workload, cluster = scenario.workload, scenario.cluster
-    rank = ranks(
-        order_named(scenario.order),
-        workload.submit_s,
-        admission.requested_s,
-        admission.procs,
-        workload.job_id,
-    )
-    return empty_pool(
-        procs=admission.procs,
-        estimate_s=admission.estimate_s,
-        rank=rank,
-        partition=admission.partition,
-        partition_procs=np.array([p.procs for p in cluster.partitions], dtype=np.int64),
-    )
-
-
-def run(scenario: Scenario, *, monitor: bool = False) -> SimulationResult:
+def run(scenario: Scenario, *, monitor: bool = False, kernel: Kernel = "auto") -> SimulationResult:
     """Simulate a scenario.
 
     Args:
         scenario: what to simulate.
         monitor: also record queue lengths and processors in use.
+        kernel: which form of the kernel functions to call; the result is the same.
 
     Raises:
+        EngineError: compiled kernel functions are asked for and there is no compiler.
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
         UnknownNameError: no such order or backfilling rule.
     """
     admission = admit(scenario)
     calendar = Calendar()
-    scheduler = Scheduler(calendar, scenario, admission)
+    scheduler = Scheduler(calendar, scenario, admission, text_for(scenario, kernel))
     watcher = Monitor(calendar, scenario, scheduler.pool) if monitor else None
     jobs: list[int] = np.flatnonzero(admission.partition != NOWHERE).tolist()
     calendar.process(broker(calendar, scenario.workload.submit_s.tolist(), jobs, scheduler))
@@ -192,19 +216,11 @@ def run(scenario: Scenario, *, monitor: bool = False) -> SimulationResult:
         scheduler.monitor = watcher
         calendar.process(watcher.run())
     calendar.run()
-    return SimulationResult(
-        start_s=np.array(scheduler.start_s, dtype=np.float64),
-        end_s=np.array(scheduler.end_s, dtype=np.float64),
-        partition=admission.partition,
-        state=_states(admission),
-        scenario_digest=scenario.digest,
+    return setup.finished(
+        scenario,
+        admission,
+        np.array(scheduler.start_s, dtype=np.float64),
+        np.array(scheduler.end_s, dtype=np.float64),
         engine="process",
         series=None if watcher is None else watcher.series(),
     )
-
-
-def _states(admission: Admission) -> NDArray[np.int8]:
-    state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
-    state[admission.killed] = JobState.KILLED
-    state[admission.partition == NOWHERE] = JobState.REJECTED
-    return state

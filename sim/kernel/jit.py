@@ -1,34 +1,40 @@
-"""The only importer of Numba: one decorator, and a disk cache that never goes stale.
+"""The only importer of Numba: compiled twins of kernel functions, and a disk cache never stale.
 
 Numba's own cache looks at the file of a function and not at the files of what it calls. So the
-folder of the cache is named after a digest of all kernel and policy sources, the versions of
-Python, Numba and the processor, and the name is fixed before the first function is decorated.
+folder of the cache is named after a digest of all kernel, policy and engine sources and of the
+versions of Python, Numba and the processor. It lies under the user's cache folder; where that
+cannot be written, in a temporary folder that this process removes.
 
-With ``NUMBA_DISABLE_JIT=1`` the decorator returns the plain function. Where the cache folder
-cannot be written the functions are compiled in every process; nothing else changes.
+Importing this module is cheap; Numba comes with the first compiled function.
 """
 
+import atexit
 import hashlib
 import os
 import platform
+import shutil
 import tempfile
+import threading
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any
 
-import numba
-from llvmlite import binding as llvm  # type: ignore[import-untyped]
-from numba.core import config as numba_config
+from sim.errors import EngineError
+from sim.kernel.text import called_by
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-_config: Any = numba_config
-_kernels: list[Any] = []
+_lock = threading.RLock()
+_twins: dict[FunctionType, Any] = {}
 
 
 def cache_root(environment: dict[str, str] | None = None) -> Path:
-    """Return the user's cache folder: $COPPERLINE_CACHE_DIR, or `copperline` under the XDG one."""
+    """Return the user's cache folder: $COPPERLINE_CACHE_DIR, or `copperline` under the XDG one.
+
+    Raises:
+        RuntimeError: there is no home folder.
+    """
     told = dict(os.environ) if environment is None else environment
     if told.get("COPPERLINE_CACHE_DIR"):
         return Path(told["COPPERLINE_CACHE_DIR"])
@@ -42,13 +48,68 @@ def sources_digest(package: Path | None = None) -> str:
     Args:
         package: the folder of `sim`; None is this one.
     """
-    root = Path(__file__).resolve().parent.parent if package is None else package
     sha = hashlib.sha256()
-    for told in (platform.python_version(), numba.__version__, llvm.get_host_cpu_name()):
+    for told in (platform.python_version(), numba_version() or "no numba", _processor()):
         sha.update(told.encode() + b"\0")
-    for path in sorted([*root.glob("kernel/*.py"), *root.glob("policies/*.py")]):
+    for path in kernel_sources(package):
         sha.update(path.name.encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()[:16]
+
+
+def kernel_sources(package: Path | None = None) -> list[Path]:
+    """Return every file that may hold kernel text."""
+    root = Path(__file__).resolve().parent.parent if package is None else package
+    return sorted(
+        path for room in ("kernel", "policies", "engine") for path in root.glob(f"{room}/*.py")
+    )
+
+
+@cache
+def numba_version() -> str | None:
+    """Return the version of Numba, without importing it; None if it is not installed."""
+    try:
+        return version("numba")
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def _processor() -> str:
+    """Return what tells processors apart that cannot share machine code."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    told = {
+        line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))
+    }
+    return platform.machine() + "".join(sorted(told))
+
+
+def unavailable() -> str | None:
+    """Return why nothing can be compiled here, as the end of a sentence; None if it can."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "NUMBA_DISABLE_JIT is set; unset it to compile"
+    if numba_version() is None:
+        return "Numba is not installed; install it with: pip install numba"
+    return None
+
+
+@cache
+def cache_folder() -> Path:
+    """Return where this process keeps machine code; see the head of this module."""
+    name = f"kernel-{sources_digest()}"
+    try:
+        folder = cache_root() / name
+        if _writable(folder):
+            return folder
+    except RuntimeError:  # no home folder
+        pass
+    temporary = tempfile.mkdtemp(prefix="copperline-")
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    folder = Path(temporary) / name
+    folder.mkdir()
+    return folder
 
 
 def _writable(folder: Path) -> bool:
@@ -60,61 +121,72 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-ENABLED: bool = not _config.DISABLE_JIT
-"""False when NUMBA_DISABLE_JIT asks for interpreted kernels."""
+def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) -> Any:
+    """Return the compiled twin of a kernel function for arguments such as the examples.
 
+    It comes from the disk cache, or is compiled now and kept there. It runs without Python's
+    lock, so threads run it side by side.
 
-def _choose_cache_folder() -> Path | None:
-    if not ENABLED:
-        return None
-    try:
-        folder = cache_root() / f"kernel-{sources_digest()}"
-    except (OSError, RuntimeError):  # no home folder, or sources inside an archive
-        return None
-    return folder if _writable(folder) else None
+    Args:
+        function: a kernel function.
+        examples: one argument for each parameter. A `Compiled` decision stands for any decision of
+            the same signature, so that one loop serves all policies (a policy given as an
+            ordinary argument would be compiled into the loop, and no process could use the
+            machine code of another).
+        returns: an example of what comes back if the function is to be given as an argument.
 
-
-CACHE_FOLDER: Path | None = _choose_cache_folder()
-"""Where compiled kernels are kept; None when they are not kept."""
-
-
-def jit(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a kernel function on its first call, and keep the machine code on disk."""
-    if not ENABLED:
-        return function
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(CACHE_FOLDER or before)
-    try:
-        compiled = numba.njit(cache=CACHE_FOLDER is not None)(function)
-    finally:
-        _config.CACHE_DIR = before
-    _kernels.append(compiled)
-    kernel: Callable[_P, _R] = compiled
-    return kernel
-
-
-def interpreted(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return the plain Python text of a kernel function (what it calls may still be compiled)."""
-    plain: Callable[_P, _R] = getattr(function, "py_func", function)
-    return plain
-
-
-def compile_needed() -> bool:
-    """Tell whether a kernel function is neither in memory nor in the disk cache.
-
-    What has been decorated so far is looked at one by one; before the policies are imported, an
-    empty disk cache is the sign.
+    Raises:
+        EngineError: there is no compiler.
     """
-    if not ENABLED:
-        return False
-    if not _kernels:
-        return CACHE_FOLDER is None or not any(CACHE_FOLDER.glob("*/*.nbi"))
-    return any(not kernel.signatures and not _on_disk(kernel) for kernel in _kernels)
+    reason = unavailable()
+    if reason is not None:
+        raise EngineError(f"nothing can be compiled: {reason}.")
+    with _lock:
+        twin = _twin(function)  # type: ignore[arg-type]
+        types = tuple(map(_type_of, examples))
+        if types not in twin.signatures:
+            twin.disable_compile(False)
+            twin.compile(types if returns is None else _type_of(returns)(*types))
+            # From here a call takes what there is. Otherwise Numba would compile a loop of its own
+            # for each policy that it is called with, and could not find that one on disk again.
+            twin.disable_compile()
+        return twin
 
 
-def _on_disk(kernel: Any) -> bool:
-    if CACHE_FOLDER is None:
-        return False
-    function = kernel.py_func
-    stem = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}-"
-    return any(path.name.startswith(stem) for path in CACHE_FOLDER.glob("*/*.nbi"))
+def first_class(twin: Any) -> Any:
+    """Return the type under which a compiled function is given to another."""
+    import numba
+
+    return numba.types.FunctionType(twin.nopython_signatures[0])
+
+
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Tell whether this process holds machine code of a kernel function."""
+    return any(twin.signatures for made, twin in _twins.items() if made is function)
+
+
+def _type_of(example: Any) -> Any:
+    import numba
+
+    told: Any = numba
+    return example if isinstance(example, told.types.Type) else told.typeof(example)
+
+
+def _twin(function: FunctionType) -> Any:
+    """Return the dispatcher of a kernel function, whose callees are twins too."""
+    if function not in _twins:
+        import numba
+        from numba.core import config
+
+        told: Any = config
+        others = {name: _twin(other) for name, other in called_by(function).items()}
+        names = function.__globals__ | others
+        twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+        twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
+        before = told.CACHE_DIR
+        told.CACHE_DIR = str(cache_folder())
+        try:
+            _twins[function] = numba.njit(cache=True, nogil=True)(twin)
+        finally:
+            told.CACHE_DIR = before
+    return _twins[function]

@@ -48,6 +48,7 @@ class SimulationResult:
         scenario_digest: the scenario that gave this result.
         engine: name of the engine.
         series: one per partition if a monitor was asked for, else None.
+        note: how it was come by, where that is worth a word to people; does not count either.
     """
 
     start_s: NDArray[np.float64]
@@ -57,6 +58,7 @@ class SimulationResult:
     scenario_digest: str
     engine: str
     series: tuple[StepSeries, ...] | None = None
+    note: str | None = None
 
     def __post_init__(self) -> None:
         for column in self._columns():

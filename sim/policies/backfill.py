@@ -1,18 +1,23 @@
 """Backfilling: which waiting jobs may overtake the head of the queue.
 
-Each rule is one decision pass over one partition, at one instant, after all arrivals and
-completions of that instant have been applied. It starts jobs through the pool's transitions,
-lists them in ``pool.started`` and returns how many there are.
+Each rule is one decision over one partition that has waiting jobs, at one instant, after all
+arrivals and completions of that instant have been applied. It starts jobs through the pool's
+transitions, lists them in ``pool.started`` and returns how many there are.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim.errors import UnknownNameError
-from sim.kernel.jit import compile_needed, jit
-from sim.kernel.pool import Pool, compact, start
-
-__all__ = ["BACKFILLS", "Backfill", "backfill_named", "compile_needed"]
+from sim.kernel.pool import (
+    TAKEN,
+    Pool,
+    close_gaps,
+    reserve,
+    start,
+    start_from_head,
+)
+from sim.kernel.text import kernel
 
 
 @dataclass(frozen=True)
@@ -30,79 +35,70 @@ class Backfill:
     decide: Callable[[Pool, int, float], int]
 
 
-@jit
-def _start_from_head(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs in queue order until one does not fit; return how many started."""
-    first = pool.first[k]
-    n_started = 0
-    while n_started < pool.n_queued[k]:
-        slot = first + n_started
-        if pool.procs[pool.queue[slot]] > pool.free[k]:
-            break
-        start(pool, k, slot, now_s, n_started)
-        n_started += 1
-    return n_started
-
-
-@jit
-def _reserve(pool: Pool, k: int, head: int) -> tuple[float, int]:
-    """Return the earliest reservation of a job that does not fit now.
-
-    Returns:
-        The shadow time in seconds, when enough running jobs will have ended by their estimates,
-        and the extra processors, free at that time beyond what the job needs. All jobs that end
-        at the shadow time count.
-    """
-    slot = pool.first[k]
-    last = slot + pool.n_running[k]
-    free = pool.free[k]
-    shadow_s = 0.0
-    while slot < last and (
-        free < pool.procs[head] or pool.estimated_end_s[pool.running[slot]] == shadow_s
-    ):
-        shadow_s = pool.estimated_end_s[pool.running[slot]]
-        free += pool.procs[pool.running[slot]]
-        slot += 1
-    return shadow_s, free - pool.procs[head]
-
-
-@jit
+@kernel
 def no_backfill(pool: Pool, k: int, now_s: float) -> int:
     """Start jobs strictly in queue order."""
-    n_started = _start_from_head(pool, k, now_s)
-    if n_started > 0:
-        compact(pool, k)
-    return n_started
+    return start_from_head(pool, k, now_s)
 
 
-@jit
+@kernel
 def easy(pool: Pool, k: int, now_s: float) -> int:
     """Start jobs in queue order, then let others overtake if the head's reservation holds.
 
     A job of n processors may start if n <= free and (now + estimate <= shadow or n <= extra).
-    The reservation is computed anew at every pass, and jobs that will run past the shadow time
-    use up extra processors.
+    Jobs that will run past the shadow time use up extra processors.
+
+    The reservation is computed anew whenever it can have changed: when something ended, or the
+    head is another. If jobs only arrived since, then the shadow time is the same, the extra
+    processors are those left over, and who could not start before cannot now: there are no more
+    processors, and it is later. So only those who came are looked at.
     """
-    n_started = _start_from_head(pool, k, now_s)
-    slot = pool.first[k] + n_started
-    last = pool.first[k] + pool.n_queued[k]
-    if slot < last - 1 and pool.free[k] > 0:
-        shadow_s, extra = _reserve(pool, k, pool.queue[slot])
-        for candidate in range(slot + 1, last):
-            if pool.free[k] == 0:
-                break
-            job = pool.queue[candidate]
-            if pool.procs[job] > pool.free[k]:
-                continue
-            in_time = now_s + pool.estimate_s[job] <= shadow_s
-            if in_time or pool.procs[job] <= extra:
-                start(pool, k, candidate, now_s, n_started)
-                n_started += 1
-                if not in_time:
-                    extra -= pool.procs[job]
-    if n_started > 0:
-        compact(pool, k)
-    return n_started
+    here = pool.partitions[k]
+    n_started = start_from_head(pool, k, now_s)
+    if here.head >= here.tail - 1:
+        return n_started
+    if n_started > 0 or here.look_from <= here.head:
+        head_procs = pool.jobs[pool.queue[here.head]].procs
+        reserve(pool, k, head_procs)
+        here.narrowest = head_procs
+        here.look_from = here.head + 1
+    return n_started + _overtake(pool, k, now_s, n_started)
+
+
+@kernel
+def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
+    """Start every job from `look_from` on that delays no reservation. Return how many."""
+    here = pool.partitions[k]
+    free, extra, shadow_s = here.free, here.extra, here.shadow_s
+    narrowest = here.narrowest
+    n_started = n_before
+    low, high = here.tail, -1
+    slot = here.look_from
+    tail = here.tail
+    while slot < tail and free > 0:
+        one = pool.jobs[pool.queue[slot]]
+        procs = one.procs
+        in_time = now_s + one.estimate_s <= shadow_s
+        most = free if in_time else min(free, extra)
+        if procs <= most:
+            start(pool, k, pool.queue[slot], now_s, n_started)
+            n_started += 1
+            free -= procs
+            if not in_time:
+                extra -= procs
+            pool.queue[slot] = TAKEN
+            low = min(low, slot)
+            high = slot
+        else:
+            narrowest = min(narrowest, procs)
+        slot += 1
+    here.extra = extra
+    # Who was not looked at, for want of processors, may be the narrowest of all.
+    here.narrowest = narrowest if slot == tail else 1
+    if high >= 0:
+        close_gaps(pool, k, low, high)
+    here.look_from = here.tail
+    return n_started - n_before
 
 
 BACKFILLS: tuple[Backfill, ...] = (

@@ -59,10 +59,14 @@ def ranks(
     submit_s: NDArray[np.float64],
     requested_s: NDArray[np.float64],
     procs: NDArray[np.int64],
-    job_id: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the place of every job in a static order: int64 [n], a permutation of 0..n-1."""
-    sequence = np.lexsort((job_id, submit_s, order.score(submit_s, requested_s, procs)))
-    rank = np.empty(len(sequence), dtype=np.int64)
-    rank[sequence] = np.arange(len(sequence))
+    """Return the place of every job in a static order: int64 [n], a permutation of 0..n-1.
+
+    The rows must be in the order of a workload, by submit time and then by job id: a stable sort
+    then leaves ties in that order.
+    """
+    score = order.score(submit_s, requested_s, procs)
+    rank = np.arange(len(score), dtype=np.int64)
+    if score is not submit_s:
+        rank[np.argsort(score, kind="stable")] = np.arange(len(score))
     return rank

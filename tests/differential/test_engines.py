@@ -20,6 +20,7 @@ from tests.differential import naive
 from tests.draw.workloads import scenarios
 
 POLICIES = [(o, b) for o in ("fcfs", "sjf") for b in ("none", "easy")]
+ENGINES = ("compiled", "interpreted", "process")
 LOGS = {
     "alea-hpc2n-subset": ReadingRules(),
     "theta_2022": ReadingRules(),
@@ -32,12 +33,13 @@ LOGS = {
 
 def assert_same_starts(scenario: Scenario) -> None:
     expected = np.array(naive.starts(scenario))
-    found = simulate(scenario).start_s
-    differ = np.flatnonzero(expected != found)
-    assert len(differ) == 0, (
-        f"{len(differ)} starts differ; first row {differ[0]}: naive {expected[differ[0]]!r}, "
-        f"engine {found[differ[0]]!r}"
-    )
+    for engine in ENGINES:
+        found = simulate(scenario, engine=engine).start_s
+        differ = np.flatnonzero(expected != found)
+        assert len(differ) == 0, (
+            f"{len(differ)} starts differ; first row {differ[0]}: naive {expected[differ[0]]!r}, "
+            f"{engine} {found[differ[0]]!r}"
+        )
 
 
 @given(scenarios())

@@ -1,93 +1,172 @@
-"""The compiled kernels' cache: named after its sources, and never necessary."""
+"""Compiled twins of kernel functions: a cache named after the sources, filled in the background."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import sim
-from sim.kernel.jit import cache_root, interpreted, sources_digest
-from sim.kernel.pool import arrive
+from sim.errors import EngineError
+from sim.kernel import jit
+from sim.kernel.text import bound, called_by, is_kernel, kernel
 
 PACKAGE = Path(sim.__file__).parent
-SIMULATE = (
-    "from sim.api import compile_needed, warm_up; from sim.kernel.jit import CACHE_FOLDER;"
-    "before = compile_needed(); warm_up(); print(before, compile_needed(), CACHE_FOLDER)"
-)
+SIMULATE = """
+import json
+from sim import ClusterSpec, Scenario, default_workload, simulate
+from sim.api import compilation, wait_for_compiler
+scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
+first = simulate(scenario)
+wait_for_compiler()
+second = simulate(scenario)
+told = compilation()
+print(json.dumps([first.engine, second.engine, first == second, str(told.folder), first.note,
+                  told.readiness]))
+"""
 
 
-def test_the_digest_follows_every_kernel_and_policy_source(tmp_path: Path) -> None:
+def test_the_digest_follows_every_kernel_policy_and_engine_source(tmp_path: Path) -> None:
     copy = tmp_path / "sim"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    assert sources_digest(copy) == sources_digest()
-    for name in ("kernel/pool.py", "policies/backfill.py"):
-        before = sources_digest(copy)
+    assert jit.sources_digest(copy) == jit.sources_digest()
+    for name in ("kernel/pool.py", "kernel/calendar.py", "policies/backfill.py", "engine/loop.py"):
+        before = jit.sources_digest(copy)
         path = copy / name
         path.write_text(path.read_text() + "# edited\n")
-        assert sources_digest(copy) != before
+        assert jit.sources_digest(copy) != before
 
 
 def test_where_the_cache_lies() -> None:
-    assert cache_root({"COPPERLINE_CACHE_DIR": "/a/b", "XDG_CACHE_HOME": "/c"}) == Path("/a/b")
-    assert cache_root({"XDG_CACHE_HOME": "/c"}) == Path("/c/copperline")
-    assert cache_root({}) == Path.home() / ".cache" / "copperline"
+    told = {"COPPERLINE_CACHE_DIR": "/a/b", "XDG_CACHE_HOME": "/c"}
+    assert jit.cache_root(told) == Path("/a/b")
+    assert jit.cache_root({"XDG_CACHE_HOME": "/c"}) == Path("/c/copperline")
+    assert jit.cache_root({}) == Path.home() / ".cache" / "copperline"
 
 
-def in_new_process(cache: Path, repository: Path) -> list[str]:
+def run_python(code: str, repository: Path, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", SIMULATE],
+        [sys.executable, "-c", code],
         cwd=repository,
-        env={**os.environ, "COPPERLINE_CACHE_DIR": str(cache), "NUMBA_DISABLE_JIT": "0"},
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0", **environment},
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.split()
+    return done.stdout.strip()
 
 
-def test_the_second_process_compiles_nothing(tmp_path: Path, repository: Path) -> None:
-    first = in_new_process(tmp_path / "cache", repository)
-    second = in_new_process(tmp_path / "cache", repository)
-    assert first[:2] == ["True", "False"]
-    assert second[:2] == ["False", "False"]
-    assert Path(second[2]).parent == tmp_path / "cache"
+def in_new_process(cache: Path, repository: Path) -> list[str | bool | None]:
+    printed = run_python(SIMULATE, repository, COPPERLINE_CACHE_DIR=str(cache))
+    told: list[str | bool | None] = json.loads(printed)
+    return told
 
 
-def test_without_a_writable_folder_it_compiles_and_works(tmp_path: Path, repository: Path) -> None:
+def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
+    tmp_path: Path, repository: Path
+) -> None:
+    cache = tmp_path / "cache"
+    first, second, same, folder, note, readiness = in_new_process(cache, repository)
+    assert (first, second, same, readiness) == ("interpreted", "compiled", True, "ready")
+    assert isinstance(note, str)
+    assert "being compiled" in note
+    assert Path(str(folder)).parent == cache
+    assert list(Path(str(folder)).glob("compiling-*.json")) == []
+    machine_code = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nbc")}
+    assert machine_code
+    first, second, same, _, note, _ = in_new_process(cache, repository)
+    assert (first, second, same, note) == ("compiled", "compiled", True, None)
+    assert {p: p.stat().st_mtime_ns for p in cache.rglob("*.nbc")} == machine_code
+
+
+def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, repository: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the folder should be")
-    assert in_new_process(blocked, repository) == ["True", "False", "None"]
+    first, second, same, folder, _, _ = in_new_process(blocked, repository)
+    assert (first, second, same) == ("interpreted", "compiled", True)
+    assert not Path(str(folder)).exists(), "the process removes it at its end"
 
 
-def test_a_kernel_can_be_interpreted() -> None:
-    assert interpreted(arrive).__name__ == "arrive"
+def test_a_preparation_that_died_is_done_again(tmp_path: Path, repository: Path) -> None:
+    code = "from sim.engine import preparation as p; print(p._busy_file())"
+    printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(tmp_path))
+    nobody = subprocess.Popen([sys.executable, "-c", ""])
+    nobody.wait()
+    Path(printed).write_text(json.dumps({"process": nobody.pid, "since_unix_s": 4e9}))
+    assert in_new_process(tmp_path, repository)[1] == "compiled"
 
 
-def test_asking_before_the_policies_are_imported(tmp_path: Path, repository: Path) -> None:
-    def answer() -> str:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "from sim.kernel.jit import compile_needed; print(compile_needed())",
-            ],
-            cwd=repository,
-            env={**os.environ, "COPPERLINE_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
+def test_a_compiler_that_fails_is_told_and_blocks_nobody(tmp_path: Path, repository: Path) -> None:
+    code = """
+from pathlib import Path
+from sim import ClusterSpec, Scenario, default_workload, simulate
+from sim.api import EngineError, compilation, wait_for_compiler
+from sim.engine import preparation
+preparation.__file__ = str(Path("nowhere/at/all.py").absolute())
+Path("sim").mkdir(); Path("sim/__init__.py").write_text("raise SystemExit('no compiler today')")
+try:
+    wait_for_compiler()
+except EngineError as error:
+    print(error)
+print(simulate(Scenario(default_workload(3, 20), ClusterSpec.single(128))).engine)
+print(compilation().readiness)
+"""
+    told = {"COPPERLINE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(repository)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0", **told},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sentence, engine, readiness = done.stdout.splitlines()
+    log = Path(sentence.split(" is in ")[1].rstrip("."))
+    assert sentence.startswith("the compiled engine cannot be had: the compiler stopped")
+    assert "no compiler today" in log.read_text()
+    assert (engine, readiness) == ("interpreted", "failed")
 
-    assert answer() == "True"
-    in_new_process(tmp_path, repository)
-    assert answer() == "False"
+
+def test_without_a_compiler_the_other_engines_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jit, "numba_version", lambda: None)
+    scenario = sim.Scenario(sim.default_workload(3, 50), sim.ClusterSpec.single(128))
+    assert sim.simulate(scenario).engine == "interpreted"
+    assert "unavailable" in str(sim.simulate(scenario).note)
+    assert sim.simulate(scenario, engine="process") == sim.simulate(scenario)
+    with pytest.raises(EngineError, match="Numba is not installed; install it with"):
+        sim.simulate(scenario, engine="compiled")
 
 
 def test_importing_the_door_imports_neither_engine_nor_compiler(repository: Path) -> None:
     code = "import sys, sim.api; print(sorted({'numba', 'simpy', 'pandas'} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert run_python(code, repository) == "[]"
+
+
+@kernel
+def _double(value: int) -> int:
+    return 2 * value
+
+
+@kernel
+def _triple(value: int) -> int:
+    return 3 * value
+
+
+@kernel
+def _plus_one(value: int) -> int:
+    return _double(value) + 1
+
+
+def test_a_text_can_be_bound_to_other_functions() -> None:
+    other = bound(_plus_one, "triple", _double=_triple)
+    assert is_kernel(other)
+    assert set(called_by(_plus_one)) == {"_double"}  # type: ignore[arg-type]
+    assert (_plus_one(5), other(5)) == (11, 16)
+    assert (jit.compiled(_plus_one, 1)(5), jit.compiled(other, 1)(5)) == (11, 16)
+    with pytest.raises(TypeError, match="calls no kernel function"):
+        bound(_plus_one, "odd", halve=_triple)

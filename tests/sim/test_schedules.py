@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
-from sim.api import compile_needed, known_names, warm_up
+from sim.api import known_names
 from sim.errors import UnknownNameError
 from sim.model.admission import admit
 from sim.model.result import JobState, SimulationResult
@@ -211,7 +211,7 @@ def test_a_result_survives_pickling_and_is_read_only() -> None:
 IN_A_NEW_PROCESS = """
 import hashlib
 from sim import ClusterSpec, Partition, Scenario, default_workload, simulate
-from sim.kernel.jit import ENABLED
+from sim.kernel.jit import unavailable
 workload = default_workload(5, 400)
 cluster = ClusterSpec((Partition('short', 16, 7200.0), Partition('all', workload.widest_procs)))
 sha = hashlib.sha256()
@@ -219,7 +219,7 @@ for order in ('fcfs', 'sjf'):
     for backfill in ('none', 'easy'):
         result = simulate(Scenario(workload, cluster, order, backfill))
         sha.update(result.start_s.tobytes())
-print(ENABLED, sha.hexdigest())
+print(unavailable() is None, sha.hexdigest())
 """
 
 
@@ -240,11 +240,6 @@ def test_interpreted_kernels_equal_compiled_ones(repository: Path) -> None:
     assert seen["True"] == seen["False"]
 
 
-def test_warm_up_leaves_nothing_to_compile() -> None:
-    warm_up()
-    assert not compile_needed()
-
-
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     workload = default_workload(n_jobs=5)
     cluster = ClusterSpec.single(128)
@@ -253,8 +248,8 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     assert str(caught.value) == "no order 'fcfc'; did you mean 'fcfs'? Known: fcfs, sjf."
     with pytest.raises(UnknownNameError, match=r"no backfill 'eazy'; did you mean 'easy'\? Known"):
         simulate(Scenario(workload, cluster, backfill="eazy"))
-    with pytest.raises(UnknownNameError, match=r"no engine 'compiled'. Known: process."):
-        simulate(Scenario(workload, cluster), engine="compiled")
+    with pytest.raises(UnknownNameError, match=r"no engine 'compile'; did you mean 'compiled'\?"):
+        simulate(Scenario(workload, cluster), engine="compile")
     with pytest.raises(UnknownNameError, match="no overrun rule 'extend'"):
         Scenario(workload, cluster, overrun="extend")  # type: ignore[arg-type]
     assert known_names()["order"] == ("fcfs", "sjf")

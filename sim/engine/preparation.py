@@ -1,0 +1,209 @@
+"""Compiling ahead, in a process of its own, so that nobody waits for the compiler.
+
+The machine code lies in the disk cache (`sim.kernel.jit`), and a small file beside it says that
+it is complete. Where that file is missing, `begin` starts ``python -m sim.engine.preparation``;
+another file, with the number of that process, keeps a second one from doing the same. The process
+outlives the one that started it, since its work serves every later one, and ends by itself.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sim.errors import EngineError
+from sim.kernel import jit
+
+LONGEST_S = 600.0
+"""After so many seconds a preparation is taken for dead."""
+
+_LOOK_EVERY_S = 0.05
+
+
+class Readiness(StrEnum):
+    """How far the compiled programs are."""
+
+    READY = "ready"
+    PREPARING = "being compiled"
+    ABSENT = "not compiled yet"
+    FAILED = "failed"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What is known of the compiled programs.
+
+    Attributes:
+        readiness: how far they are.
+        folder: where they are kept; None if nothing can be compiled.
+        size_bytes: of that folder.
+        took_s: seconds that compiling took; None if unknown.
+        reason: why they are unavailable or failed, as the end of a sentence; else None.
+    """
+
+    readiness: Readiness
+    folder: Path | None
+    size_bytes: int = 0
+    took_s: float | None = None
+    reason: str | None = None
+
+
+@cache
+def _stamp() -> str:
+    """Return what Numba's cache tells copies of the sources apart by: path, size and time."""
+    told = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in jit.kernel_sources()]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
+def _ready_file() -> Path:
+    return jit.cache_folder() / f"ready-{_stamp()}.json"
+
+
+def _busy_file() -> Path:
+    return jit.cache_folder() / f"compiling-{_stamp()}.json"
+
+
+_known_ready: set[Path] = set()
+_started: list["subprocess.Popen[bytes]"] = []
+
+
+def is_ready() -> bool:
+    """Tell whether the compiled programs can be loaded at once."""
+    if jit.unavailable() is not None:
+        return False
+    path = _ready_file()
+    if path not in _known_ready and path.exists():
+        _known_ready.add(path)
+    return path in _known_ready
+
+
+def begin() -> None:
+    """Let the programs be compiled in the background, unless they are or somebody does."""
+    if jit.unavailable() is None and _look() is Readiness.ABSENT:
+        _started.append(_spawn())
+
+
+def wait() -> None:
+    """Wait until the programs are compiled, starting that if need be.
+
+    Raises:
+        EngineError: they cannot be.
+    """
+    begin()
+    since = time.monotonic()
+    while not is_ready():
+        told = compilation()
+        if told.reason is not None:
+            raise EngineError(f"the compiled engine cannot be had: {told.reason}.")
+        if told.readiness is Readiness.ABSENT:
+            begin()
+        if time.monotonic() - since > LONGEST_S:
+            raise EngineError(f"compiling took more than {LONGEST_S:.0f} s; see {_log_file()}.")
+        time.sleep(_LOOK_EVERY_S)
+
+
+def compilation() -> Compilation:
+    """Return what is known of the compiled programs."""
+    reason = jit.unavailable()
+    if reason is not None:
+        return Compilation(Readiness.UNAVAILABLE, None, reason=reason)
+    folder = jit.cache_folder()
+    size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    readiness = _look()
+    took_s = _read(_ready_file()).get("took_s") if readiness is Readiness.READY else None
+    if readiness is Readiness.FAILED:
+        reason = f"the compiler stopped; what it said is in {_log_file()}"
+    return Compilation(readiness, folder, size_bytes, took_s, reason)
+
+
+def _look() -> Readiness:
+    if is_ready():
+        return Readiness.READY
+    busy = _read(_busy_file())
+    if busy and time.time() - busy["since_unix_s"] < LONGEST_S and _lives(busy["process"]):
+        return Readiness.PREPARING
+    if _started:
+        ended = _started[-1].poll()
+        if ended is None:
+            return Readiness.PREPARING
+        if is_ready():  # between the first look and the poll
+            return Readiness.READY
+        if ended != 0:
+            return Readiness.FAILED
+    return Readiness.ABSENT
+
+
+def _log_file() -> Path:
+    return jit.cache_folder() / "compiling.log"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(path.read_text())
+        return told
+    except (OSError, ValueError):
+        return {}
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _spawn() -> "subprocess.Popen[bytes]":
+    package = Path(__file__).resolve().parent.parent.parent
+    path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    told = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
+    with _log_file().open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "sim.engine.preparation"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env={**os.environ, **told},
+            start_new_session=True,
+        )
+
+
+def main() -> None:
+    """Compile everything, unless another process does, and say when it is complete."""
+    busy = _busy_file()
+    while True:
+        try:
+            with busy.open("x") as file:
+                json.dump({"process": os.getpid(), "since_unix_s": time.time()}, file)
+            break
+        except FileExistsError:
+            if is_ready() or _look() is Readiness.PREPARING:
+                return
+            busy.unlink(missing_ok=True)
+    try:
+        from sim.engine.programs import compile_all
+
+        before_s = time.perf_counter()
+        compile_all()
+        told = {"took_s": time.perf_counter() - before_s, "numba": jit.numba_version()}
+        part = _ready_file().with_suffix(".part")
+        part.write_text(json.dumps(told))
+        part.replace(_ready_file())
+    finally:
+        busy.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

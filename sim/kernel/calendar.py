@@ -1,0 +1,39 @@
+"""Future completions: a binary heap over two columns, the earliest on top.
+
+Which of two equal times comes first does not matter: an instant is a set.
+"""
+
+from sim.kernel.text import kernel
+
+
+@kernel
+def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int) -> None:
+    """Put a job's end into a heap of n; it holds n + 1 then."""
+    slot = n
+    while slot > 0:
+        above = (slot - 1) >> 1
+        if times_s[above] <= time_s:
+            break
+        times_s[slot] = times_s[above]
+        jobs[slot] = jobs[above]
+        slot = above
+    times_s[slot] = time_s
+    jobs[slot] = job
+
+
+@kernel
+def pop(times_s: list[float], jobs: list[int], n: int) -> None:
+    """Take the top off a heap of n; it holds n - 1 then."""
+    last = n - 1
+    time_s, job = times_s[last], jobs[last]
+    slot, below = 0, 1
+    while below < last:
+        if below + 1 < last and times_s[below + 1] < times_s[below]:
+            below += 1
+        if times_s[below] >= time_s:
+            break
+        times_s[slot] = times_s[below]
+        jobs[slot] = jobs[below]
+        slot, below = below, 2 * below + 1
+    times_s[slot] = time_s
+    jobs[slot] = job
