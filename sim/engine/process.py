@@ -8,7 +8,7 @@ A job without run time ends at the instant of its start and wakes the scheduler 
 
 from collections.abc import Callable, Generator
 from heapq import heappush
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -84,6 +84,16 @@ def text_for(scenario: Scenario, kernel: Kernel) -> Text:
     return Text(*transitions(), decision(backfill), is_compiled=True)
 
 
+class Witness(Protocol):
+    """Looks at the pool around every decision, and changes nothing."""
+
+    def before(self, pool: Pool, k: int, now_s: float) -> None:
+        """Look at partition k when all that arrived and ended at this instant has been applied."""
+
+    def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
+        """Look at partition k and at what has just been started there."""
+
+
 class Scheduler:
     """Owns the pool; wakes once at the end of every instant at which something happened."""
 
@@ -100,6 +110,7 @@ class Scheduler:
         self.start_s = [float("nan")] * n_jobs
         self.end_s = [float("nan")] * n_jobs
         self.monitor: Monitor | None = None
+        self.witness: Witness | None = None
         self._touched: set[int] = set()
         self._wake = Event(calendar)
 
@@ -108,97 +119,20 @@ class Scheduler:
         self.text.arrive(self.pool, self.partition[job], job)
         self._touch(self.partition[job])
 
-    def run(self) -> Steps:
-        """Decide at the end of every instant at which a partition was touched."""
-        while True:
-            yield self._wake
-            self._wake = Event(self.calendar)
-            touched, self._touched = sorted(self._touched), set()
-            for k in touched:
-                self._decide(k)
-            if self.monitor is not None:
-                self.monitor.wake()
-
-    def _decide(self, k: int) -> None:
-        if not self.text.may_start(self.pool, k):
-            return
-        now_s = self.calendar.now
-        n_started = self.text.decide(self.pool, k, now_s)
-        for job in first_of(self.pool.started, n_started):
-            runtime_s = self.runtime_s[job]
-            self.start_s[job] = now_s
-            self.end_s[job] = now_s + runtime_s
-            self.calendar.timeout(runtime_s, job).callbacks.append(self._ended)
-
-    def _ended(self, ending: Event) -> None:
-        job: Any = ending.value
-        self.text.release(self.pool, self.partition[job], job)
-        self._touch(self.partition[job])
-
-    def _touch(self, k: int) -> None:
-        if not self._touched:
-            self.calendar.at_end_of_instant(self._wake, DECIDES)
-        self._touched.add(k)
-
-
-class Monitor:
-    """Records queue lengths and processors in use after every decision."""
-
-    def __init__(self, calendar: Calendar, scenario: Scenario, pool: Pool) -> None:
-        self.calendar, self.pool = calendar, pool
-        self.partitions = scenario.cluster.partitions
-        self._times_s: list[float] = []
-        self._queued: list[list[int]] = []
-        self._free: list[list[int]] = []
-        self._wake = Event(calendar)
-
-    def wake(self) -> None:
-        """Look at the pool at the end of this instant, once however often it is asked."""
-        if not self._wake.triggered:
-            self.calendar.at_end_of_instant(self._wake, WATCHES)
-
-    def run(self) -> Steps:
-        """Record the state whenever woken; of several looks at one time the last counts."""
-        while True:
-            yield self._wake
-            self._wake = Event(self.calendar)
-            if self._times_s and self._times_s[-1] == self.calendar.now:
-                for column in (self._times_s, self._queued, self._free):
-                    column.pop()
-            self._times_s.append(self.calendar.now)
-            heads, tails = field(self.pool.partitions, "head"), field(self.pool.partitions, "tail")
-            self._queued.append([tail - head for head, tail in zip(heads, tails, strict=True)])
-            self._free.append(field(self.pool.partitions, "free"))
-
-    def series(self) -> tuple[StepSeries, ...]:
-        """Return what was seen, one series per partition."""
-        shape = (-1, len(self.partitions))
-        queued = np.array(self._queued, dtype=np.int64).reshape(shape)
-        free = np.array(self._free, dtype=np.int64).reshape(shape)
-        time_s = np.array(self._times_s, dtype=np.float64)
-        return tuple(
-            StepSeries(partition.name, time_s, queued[:, k], partition.procs - free[:, k])
-            for k, partition in enumerate(self.partitions)
-        )
-
-
-def broker(
-    calendar: Calendar, submit_s: list[float], jobs: list[int], scheduler: Scheduler
-) -> Steps:
-    """Submit jobs at their times."""
-    for job in jobs:
-        if submit_s[job] != calendar.now:
-            yield calendar.at(submit_s[job])
-        scheduler.arrive(job)
-
-
-def run(scenario: Scenario, *, monitor: bool = False, kernel: Kernel = "auto") -> SimulationResult:
+    def run(
+    scenario: Scenario,
+    *,
+    monitor: bool = False,
+    kernel: Kernel = "auto",
+    witness: Witness | None = None,
+) -> SimulationResult:
     """Simulate a scenario.
 
     Args:
         scenario: what to simulate.
         monitor: also record queue lengths and processors in use.
         kernel: which form of the kernel functions to call; the result is the same.
+        witness: looks on; give ``interpreted`` with it, so that it sees rows as objects.
 
     Raises:
         EngineError: compiled kernel functions are asked for and there is no compiler.
@@ -208,6 +142,7 @@ def run(scenario: Scenario, *, monitor: bool = False, kernel: Kernel = "auto") -
     admission = admit(scenario)
     calendar = Calendar()
     scheduler = Scheduler(calendar, scenario, admission, text_for(scenario, kernel))
+    scheduler.witness = witness
     watcher = Monitor(calendar, scenario, scheduler.pool) if monitor else None
     jobs: list[int] = np.flatnonzero(admission.partition != NOWHERE).tolist()
     calendar.process(broker(calendar, scenario.workload.submit_s.tolist(), jobs, scheduler))
