@@ -119,7 +119,95 @@ class Scheduler:
         self.text.arrive(self.pool, self.partition[job], job)
         self._touch(self.partition[job])
 
-    def run(
+    def run(self) -> Steps:
+        """Decide at the end of every instant at which a partition was touched."""
+        while True:
+            yield self._wake
+            self._wake = Event(self.calendar)
+            touched, self._touched = sorted(self._touched), set()
+            for k in touched:
+                self._decide(k)
+            if self.monitor is not None:
+                self.monitor.wake()
+
+    def _decide(self, k: int) -> None:
+        now_s = self.calendar.now
+        if self.witness is not None:
+            self.witness.before(self.pool, k, now_s)
+        may_start = self.text.may_start(self.pool, k)
+        n_started = self.text.decide(self.pool, k, now_s) if may_start else 0
+        started = first_of(self.pool.started, n_started)
+        if self.witness is not None:
+            self.witness.after(self.pool, k, now_s, started)
+        for job in started:
+            runtime_s = self.runtime_s[job]
+            self.start_s[job] = now_s
+            self.end_s[job] = now_s + runtime_s
+            self.calendar.timeout(runtime_s, job).callbacks.append(self._ended)
+
+    def _ended(self, ending: Event) -> None:
+        job: Any = ending.value
+        self.text.release(self.pool, self.partition[job], job)
+        self._touch(self.partition[job])
+
+    def _touch(self, k: int) -> None:
+        if not self._touched:
+            self.calendar.at_end_of_instant(self._wake, DECIDES)
+        self._touched.add(k)
+
+
+class Monitor:
+    """Records queue lengths and processors in use after every decision."""
+
+    def __init__(self, calendar: Calendar, scenario: Scenario, pool: Pool) -> None:
+        self.calendar, self.pool = calendar, pool
+        self.partitions = scenario.cluster.partitions
+        self._times_s: list[float] = []
+        self._queued: list[list[int]] = []
+        self._free: list[list[int]] = []
+        self._wake = Event(calendar)
+
+    def wake(self) -> None:
+        """Look at the pool at the end of this instant, once however often it is asked."""
+        if not self._wake.triggered:
+            self.calendar.at_end_of_instant(self._wake, WATCHES)
+
+    def run(self) -> Steps:
+        """Record the state whenever woken; of several looks at one time the last counts."""
+        while True:
+            yield self._wake
+            self._wake = Event(self.calendar)
+            if self._times_s and self._times_s[-1] == self.calendar.now:
+                for column in (self._times_s, self._queued, self._free):
+                    column.pop()
+            self._times_s.append(self.calendar.now)
+            heads, tails = field(self.pool.partitions, "head"), field(self.pool.partitions, "tail")
+            self._queued.append([tail - head for head, tail in zip(heads, tails, strict=True)])
+            self._free.append(field(self.pool.partitions, "free"))
+
+    def series(self) -> tuple[StepSeries, ...]:
+        """Return what was seen, one series per partition."""
+        shape = (-1, len(self.partitions))
+        queued = np.array(self._queued, dtype=np.int64).reshape(shape)
+        free = np.array(self._free, dtype=np.int64).reshape(shape)
+        time_s = np.array(self._times_s, dtype=np.float64)
+        return tuple(
+            StepSeries(partition.name, time_s, queued[:, k], partition.procs - free[:, k])
+            for k, partition in enumerate(self.partitions)
+        )
+
+
+def broker(
+    calendar: Calendar, submit_s: list[float], jobs: list[int], scheduler: Scheduler
+) -> Steps:
+    """Submit jobs at their times."""
+    for job in jobs:
+        if submit_s[job] != calendar.now:
+            yield calendar.at(submit_s[job])
+        scheduler.arrive(job)
+
+
+def run(
     scenario: Scenario,
     *,
     monitor: bool = False,
