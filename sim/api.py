@@ -9,6 +9,8 @@ from os import PathLike
 
 from sim.engine import ENGINES
 from sim.engine import run as run_engine
+from sim.engine.cache import CacheCounts, ResultCache
+from sim.engine.many import simulate_many
 from sim.engine.preparation import Compilation, Readiness, compilation
 from sim.engine.preparation import begin as begin_to_compile
 from sim.engine.preparation import wait as wait_for_compiler
@@ -25,7 +27,7 @@ from sim.errors import (
 from sim.model.admission import admit
 from sim.model.cluster import ClusterSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
-from sim.model.metrics import Distribution, GroupMetrics, Metrics, max_wait_s, summarise
+from sim.model.metrics import Distribution, GroupMetrics, Metrics, max_wait_s, measures, summarise
 from sim.model.result import JobState, SimulationResult, StepSeries
 from sim.model.scenario import Overrun, Scenario, TooWide
 from sim.model.workload import ReadingNote, Workload
@@ -37,6 +39,7 @@ from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 
 __all__ = [
+    "CacheCounts",
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
@@ -52,6 +55,7 @@ __all__ = [
     "Readiness",
     "ReadingNote",
     "ReadingRules",
+    "ResultCache",
     "Scenario",
     "ScenarioError",
     "SimError",
@@ -74,11 +78,13 @@ __all__ = [
     "known_names",
     "load_workload",
     "max_wait_s",
+    "measures",
     "offered_load",
     "parse_duration",
     "rule_choices",
     "rules_from_texts",
     "simulate",
+    "simulate_many",
     "summarise",
     "wait_for_compiler",
     "write_swf",

@@ -35,8 +35,8 @@ from sim.api import (
     max_wait_s,
     parse_duration,
     simulate,
-    summarise,
 )
+from sim.api import measures as measures_of
 from strategies import Exclusion, Level, Parameter, ParameterSpace
 
 SMALL_PROCS = "small_procs"
@@ -256,7 +256,7 @@ class Scheduling:
             result = simulate(scenario)
         except SimError as error:
             raise RunError(str(error)) from error
-        measures: dict[str, Measure] = dict(summarise(scenario, result).flat())
+        measures: dict[str, Measure] = dict(measures_of(scenario, result))
         measures["small_jobs_max_wait_s"] = max_wait_s(
             scenario, result, requested_below_s=self.small_job_below_s
         )

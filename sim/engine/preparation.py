@@ -72,8 +72,15 @@ def _busy_file() -> Path:
     return jit.cache_folder() / f"compiling-{_stamp()}.json"
 
 
+class _Detached(subprocess.Popen[bytes]):
+    """A process that may outlive this one, on purpose: nobody is warned that it still runs."""
+
+    def __del__(self) -> None:
+        pass
+
+
 _known_ready: set[Path] = set()
-_started: list["subprocess.Popen[bytes]"] = []
+_started: list[_Detached] = []
 
 
 def is_ready() -> bool:
@@ -164,12 +171,12 @@ def _lives(process: int) -> bool:
     return True
 
 
-def _spawn() -> "subprocess.Popen[bytes]":
+def _spawn() -> _Detached:
     package = Path(__file__).resolve().parent.parent.parent
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     told = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
     with _log_file().open("wb") as log:
-        return subprocess.Popen(
+        return _Detached(
             [sys.executable, "-m", "sim.engine.preparation"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,0 +1,123 @@
+"""Results kept by scenario digest: in memory, and on disk when asked.
+
+A digest names everything that decides the outcome, so a kept result never goes stale while the
+simulator stays the same; on disk the folder is named after the simulator's own sources as well.
+"""
+
+import threading
+import zipfile
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import numpy as np
+
+from sim.kernel.jit import sources_digest
+from sim.model.result import SimulationResult
+
+_COLUMNS = ("start_s", "end_s", "partition", "state")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCounts:
+    """What a cache was asked for.
+
+    Attributes:
+        n_hits: results found, in memory or on disk.
+        n_misses: results that were not there.
+        n_damaged: files that could not be read; they count as misses and are written anew.
+    """
+
+    n_hits: int = 0
+    n_misses: int = 0
+    n_damaged: int = 0
+
+
+class ResultCache:
+    """Keeps results of simulations by scenario digest. Threads may share it.
+
+    Args:
+        most_bytes: memory for kept results; the least recently used go first. 0 keeps none there.
+        folder: keep every result in this folder too, without a limit; None keeps none on disk.
+    """
+
+    def __init__(self, most_bytes: int = 256 * 2**20, folder: str | Path | None = None) -> None:
+        self._most_bytes = most_bytes
+        self._folder = None if folder is None else Path(folder) / f"results-{sources_digest()}"
+        self._kept: OrderedDict[str, SimulationResult] = OrderedDict()
+        self._n_bytes = 0
+        self._lock = threading.Lock()
+        self.counts = CacheCounts()
+
+    def get(self, digest: str) -> SimulationResult | None:
+        """Return the kept result of a scenario digest, or None."""
+        with self._lock:
+            found = self._kept.get(digest)
+            if found is not None:
+                self._kept.move_to_end(digest)
+                self.counts = replace(self.counts, n_hits=self.counts.n_hits + 1)
+                return found
+        read, is_damaged = self._read(digest)
+        with self._lock:
+            if read is None:
+                self.counts = replace(
+                    self.counts,
+                    n_misses=self.counts.n_misses + 1,
+                    n_damaged=self.counts.n_damaged + is_damaged,
+                )
+            else:
+                self.counts = replace(self.counts, n_hits=self.counts.n_hits + 1)
+                self._keep(digest, read)
+        return read
+
+    def put(self, result: SimulationResult) -> None:
+        """Keep a result under the digest of its scenario. A monitor's series is not kept.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        bare = replace(result, series=None, note=None)
+        with self._lock:
+            self._keep(result.scenario_digest, bare)
+        self._write(bare)
+
+    def _keep(self, digest: str, result: SimulationResult) -> None:
+        if digest in self._kept or _size(result) > self._most_bytes:
+            return
+        self._kept[digest] = result
+        self._n_bytes += _size(result)
+        while self._n_bytes > self._most_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self._n_bytes -= _size(oldest)
+
+    def _path(self, digest: str) -> Path | None:
+        return None if self._folder is None else self._folder / digest[:2] / f"{digest}.npz"
+
+    def _read(self, digest: str) -> tuple[SimulationResult | None, bool]:
+        path = self._path(digest)
+        if path is None or not path.exists():
+            return None, False
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                columns = {name: stored[name] for name in _COLUMNS}
+                engine = str(stored["engine"])
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None, True
+        for column in columns.values():
+            column.setflags(write=False)
+        return SimulationResult(**columns, scenario_digest=digest, engine=engine), False
+
+    def _write(self, result: SimulationResult) -> None:
+        path = self._path(result.scenario_digest)
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = {name: getattr(result, name) for name in _COLUMNS}
+        with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+            np.savez(part, engine=np.array(result.engine), **columns)
+        Path(part.name).replace(path)
+
+
+def _size(result: SimulationResult) -> int:
+    return sum(int(getattr(result, name).nbytes) for name in _COLUMNS)
