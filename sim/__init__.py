@@ -8,7 +8,7 @@
 
 from sim.api import default_workload, load_workload, simulate
 from sim.errors import SimError
-from sim.model.cluster import ClusterSpec, Partition
+from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.metrics import Metrics, summarise
 from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
@@ -16,6 +16,7 @@ from sim.model.workload import Workload
 
 __all__ = [
     "ClusterSpec",
+    "MachineSpec",
     "Metrics",
     "Partition",
     "Scenario",

@@ -10,6 +10,7 @@ from os import PathLike
 from sim.engine import ENGINES
 from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
+from sim.engine.explain import Explanation, explain
 from sim.engine.many import simulate_many
 from sim.engine.preparation import Compilation, Readiness, compilation
 from sim.engine.preparation import begin as begin_to_compile
@@ -25,20 +26,22 @@ from sim.errors import (
     WorkloadError,
 )
 from sim.model.admission import admit
-from sim.model.cluster import ClusterSpec, Partition
+from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
 from sim.model.metrics import Distribution, GroupMetrics, Metrics, max_wait_s, measures, summarise
-from sim.model.result import JobState, SimulationResult, StepSeries
-from sim.model.scenario import Overrun, Scenario, TooWide
+from sim.model.result import JobState, Placement, SimulationResult, StepSeries
+from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named
 from sim.policies.order import ORDERS, order_named
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
-from sim.traces.swf import read_swf, write_swf
+from sim.traces.swf import read_swf
+from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 
 __all__ = [
+    "Allocation",
     "CacheCounts",
     "ClusterError",
     "ClusterSpec",
@@ -47,11 +50,14 @@ __all__ = [
     "Distribution",
     "DurationError",
     "EngineError",
+    "Explanation",
     "GroupMetrics",
     "JobState",
+    "MachineSpec",
     "Metrics",
     "Overrun",
     "Partition",
+    "Placement",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -74,6 +80,7 @@ __all__ = [
     "compilation",
     "default_workload",
     "describe",
+    "explain",
     "format_duration",
     "known_names",
     "load_workload",
@@ -147,7 +154,7 @@ def check_scenario(scenario: Scenario) -> None:
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
     check_order(scenario.order)
-    check_backfill(scenario.backfill)
+    backfill_named(scenario.backfill).decision(scenario.allocation)
     admit(scenario)
 
 

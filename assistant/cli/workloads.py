@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from assistant.cli.console import OUT, Json, print_json, say
+from assistant.cli.explain import print_explanation
 from assistant.errors import SettingsError
 from assistant.report.words import number, quantity
 from sim.api import (
@@ -22,6 +23,7 @@ from sim.api import (
     SimulationResult,
     Workload,
     check_scenario,
+    explain,
     load_workload,
     parse_duration,
     rules_from_texts,
@@ -115,9 +117,20 @@ def simulate(
     per_job: Annotated[
         Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
     ] = None,
+    explain_job: Annotated[
+        int | None,
+        typer.Option(
+            "--explain",
+            metavar="JOB",
+            help="Instead of measuring, say why the job of this number started when it did.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
+    if explain_job is not None:
+        _only_to_explain(engine, per_job)
     workload = _load(log, first, reading)
     scenario = Scenario(
         workload,
@@ -128,6 +141,14 @@ def simulate(
         too_wide=too_wide,  # type: ignore[arg-type]
     )
     check_scenario(scenario)  # refuse what cannot be before anything slow begins
+    if explain_job is not None:
+        explained = explain(scenario, explain_job)
+        if as_json:
+            told = {"scenario": scenario.digest, "engine": "process"}
+            print_json({**told, "explanation": asdict(explained)})
+        else:
+            print_explanation(explained, workload)
+        return 0
     result = run_simulation(scenario, engine=engine)
     if result.note is not None and not as_json:
         say(f"note: {result.note}")
@@ -139,6 +160,17 @@ def simulate(
     else:
         _print_metrics(scenario, metrics)
     return 0
+
+
+def _only_to_explain(engine: str, per_job: Path | None) -> None:
+    """Refuse options that an explanation would pass over."""
+    if per_job is not None:
+        raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
+    if engine not in ("auto", "process"):
+        raise SettingsError(
+            f"--explain looks on while the engine 'process' runs; leave out --engine {engine}, "
+            "as all engines give the same schedule"
+        )
 
 
 def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> ClusterSpec:

@@ -14,9 +14,10 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 
 from sim.kernel.jit import sources_digest
-from sim.model.result import SimulationResult
+from sim.model.result import Placement, SimulationResult
 
 _COLUMNS = ("start_s", "end_s", "partition", "state")
+_PLACEMENT = ("placement_first", "placement_machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +102,25 @@ class ResultCache:
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 columns = {name: stored[name] for name in _COLUMNS}
+                parts = [stored[name] for name in _PLACEMENT if name in stored]
                 engine = str(stored["engine"])
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None, True
-        for column in columns.values():
-            column.setflags(write=False)
-        return SimulationResult(**columns, scenario_digest=digest, engine=engine), False
+        placement = Placement(*parts) if parts else None
+        return SimulationResult(
+            **columns, scenario_digest=digest, engine=engine, placement=placement
+        ), False
 
     def _write(self, result: SimulationResult) -> None:
         path = self._path(result.scenario_digest)
         if path is None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = {name: getattr(result, name) for name in _COLUMNS}
+        columns = result.columns()
         with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
             np.savez(part, engine=np.array(result.engine), **columns)
         Path(part.name).replace(path)
 
 
 def _size(result: SimulationResult) -> int:
-    return sum(int(getattr(result, name).nbytes) for name in _COLUMNS)
+    return sum(column.nbytes for column in result.columns().values())

@@ -7,11 +7,12 @@ compiled in the background, and as soon as they are there it gives over to them.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.engine import preparation, setup
-from sim.engine.loop import Course, new_course, run
+from sim.engine.loop import Course, new_course, run, run_nodes
 from sim.engine.programs import loop
+from sim.kernel.node import Nodes
+from sim.kernel.pool import Pool
 from sim.kernel.records import interpretable
 from sim.model.admission import Admission, admit
 from sim.model.result import SimulationResult
@@ -33,18 +34,17 @@ def run_compiled(scenario: Scenario) -> SimulationResult:
     if not preparation.is_ready():
         preparation.wait()
     admission = admit(scenario)
-    program, decide = loop(backfill_named(scenario.backfill))
-    pool = setup.make_pool(scenario, admission)
-    course = _course(scenario, admission)
-    while not program(pool, pool, decide, course, SLICE):
+    program, decide = loop(backfill_named(scenario.backfill), scenario.allocation)
+    state = setup.make_state(scenario, admission)
+    pool, course = setup.pool_of(state), _course(scenario, admission)
+    while not program(state, pool, decide, course, SLICE):
         pass
-    return setup.finished(scenario, admission, *_times(course), engine="compiled")
+    return _finished(scenario, admission, state, course, "compiled")
 
 
 def run_interpreted(scenario: Scenario) -> SimulationResult:
     """Simulate in Python, without compiler and without SimPy."""
-    course = _interpret(scenario, _never)
-    return setup.finished(scenario, admit(scenario), *_times(course), engine="interpreted")
+    return _finished(scenario, *_interpret(scenario, _never), "interpreted")
 
 
 def run_fastest(scenario: Scenario) -> SimulationResult:
@@ -55,26 +55,28 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
     """
     if not preparation.is_ready():
         preparation.begin()
-        course = _interpret(scenario, preparation.is_ready)
+        reached = _interpret(scenario, preparation.is_ready)
         if not preparation.is_ready():
             note = (
                 "simulated without compiled code, which gives the same more slowly; "
                 f"compiled code is {preparation.compilation().readiness}"
             )
-            times = _times(course)
-            return setup.finished(scenario, admit(scenario), *times, "interpreted", note=note)
+            return _finished(scenario, *reached, "interpreted", note=note)
     return run_compiled(scenario)
 
 
-def _interpret(scenario: Scenario, is_in_vain: Callable[[], bool]) -> Course:
-    """Return the course at its end, or where it was when a look said that it is in vain."""
+def _interpret(
+    scenario: Scenario, is_in_vain: Callable[[], bool]
+) -> tuple[Admission, Pool | Nodes, Course]:
+    """Return state and course at the end, or where they were when a look said it is in vain."""
     admission = admit(scenario)
-    decide = backfill_named(scenario.backfill).decide
-    pool = interpretable(setup.make_pool(scenario, admission))
-    course = interpretable(_course(scenario, admission))
-    while not run(pool, pool, decide, course, INTERPRETED_SLICE) and not is_in_vain():
+    decide = backfill_named(scenario.backfill).decision(scenario.allocation)
+    state = interpretable(setup.make_state(scenario, admission))
+    pool, course = setup.pool_of(state), interpretable(_course(scenario, admission))
+    go_on = run_nodes if scenario.allocation == "whole_nodes" else run
+    while not go_on(state, pool, decide, course, INTERPRETED_SLICE) and not is_in_vain():
         pass
-    return course
+    return admission, state, course
 
 
 def _never() -> bool:
@@ -90,5 +92,21 @@ def _course(scenario: Scenario, admission: Admission) -> Course:
     )
 
 
-def _times(course: Course) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.asarray(course.start_s), np.asarray(course.end_s)
+def _finished(
+    scenario: Scenario,
+    admission: Admission,
+    state: Pool | Nodes,
+    course: Course,
+    engine: str,
+    note: str | None = None,
+) -> SimulationResult:
+    start_s, end_s = np.asarray(course.start_s), np.asarray(course.end_s)
+    return setup.finished(
+        scenario,
+        admission,
+        start_s,
+        end_s,
+        engine,
+        note=note,
+        placement=setup.placement_of(state),
+    )

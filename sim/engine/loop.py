@@ -1,7 +1,7 @@
 """The event loop of the compiled engine, as kernel text.
 
 One text for every state: `release` is bound to the transition of the state (`sim.kernel.text`),
-all else is the pool's, which every state contains.
+all else is the pool's, which every state contains. `run` is for a pool, `run_nodes` for machines.
 """
 
 from typing import Any, NamedTuple
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.kernel.calendar import pop, push
+from sim.kernel.node import release_machines
 from sim.kernel.pool import Pool, arrive, may_start, release
-from sim.kernel.text import kernel
+from sim.kernel.text import bound, kernel
 
 NEXT, N_RUNNING = 0, 1
 """Where `Course.cursor` holds the next job to arrive and the number of running jobs."""
@@ -113,3 +114,6 @@ def run(state: Any, pool: Pool, decide: Any, course: Course, n_instants: int) ->
     course.cursor[NEXT] = coming
     course.cursor[N_RUNNING] = n_running
     return coming >= n_jobs and n_running == 0
+
+
+run_nodes = bound(run, "nodes", release=release_machines)

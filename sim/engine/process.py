@@ -15,6 +15,7 @@ import simpy
 from simpy.events import Event, EventPriority
 
 from sim.engine import preparation, setup
+from sim.kernel.node import Nodes, release_machines
 from sim.kernel.pool import Pool, arrive, may_start, release
 from sim.kernel.records import field, first_of, interpretable
 from sim.model.admission import NOWHERE, Admission, admit
@@ -52,12 +53,15 @@ class Calendar(simpy.Environment):
 
 
 class Text(NamedTuple):
-    """The kernel functions that the scheduler calls, all compiled or all interpreted."""
+    """The kernel functions that the scheduler calls, all compiled or all interpreted.
+
+    Arrivals and looks concern the pool in the state; ends and decisions the state itself.
+    """
 
     arrive: Callable[[Pool, int, int], None]
-    release: Callable[[Pool, int, int], None]
+    release: Callable[[Any, int, int], None]
     may_start: Callable[[Pool, int], bool]
-    decide: Callable[[Pool, int, float], int]
+    decide: Callable[[Any, int, float], int]
     is_compiled: bool
 
 
@@ -65,27 +69,33 @@ def text_for(scenario: Scenario, kernel: Kernel) -> Text:
     """Return the kernel functions for a scenario.
 
     Args:
-        scenario: names the backfilling rule.
+        scenario: names the backfilling rule and what is allocated.
         kernel: ``auto`` takes compiled ones if they are ready, and lets them be compiled if not.
 
     Raises:
         EngineError: compiled ones are asked for and there is no compiler.
+        ScenarioError: the rule cannot decide over what is allocated.
         UnknownNameError: no such backfilling rule.
     """
-    backfill = backfill_named(scenario.backfill)
+    backfill, allocation = backfill_named(scenario.backfill), scenario.allocation
     if kernel == "auto":
         preparation.begin()
     elif kernel == "compiled":
         preparation.wait()
     if kernel == "interpreted" or not preparation.is_ready():
-        return Text(arrive, release, may_start, backfill.decide, is_compiled=False)
+        let_go = release_machines if allocation == "whole_nodes" else release
+        decide = backfill.decision(allocation)
+        return Text(arrive, let_go, may_start, decide, is_compiled=False)
     from sim.engine.programs import decision, transitions
 
-    return Text(*transitions(), decision(backfill), is_compiled=True)
+    return Text(*transitions(allocation), decision(backfill, allocation), is_compiled=True)
 
 
 class Witness(Protocol):
-    """Looks at the pool around every decision, and changes nothing."""
+    """Looks at the pool around every decision, and changes nothing.
+
+    Where whole nodes are allocated it is the pool in them; see `sim.kernel.node.Nodes`.
+    """
 
     def before(self, pool: Pool, k: int, now_s: float) -> None:
         """Look at partition k when all that arrived and ended at this instant has been applied."""
@@ -95,7 +105,7 @@ class Witness(Protocol):
 
 
 class Scheduler:
-    """Owns the pool; wakes once at the end of every instant at which something happened."""
+    """Owns the state; wakes once at the end of every instant at which something happened."""
 
     def __init__(
         self, calendar: Calendar, scenario: Scenario, admission: Admission, text: Text
@@ -103,8 +113,9 @@ class Scheduler:
         n_jobs = scenario.workload.n_jobs
         self.calendar = calendar
         self.text = text
-        pool = setup.make_pool(scenario, admission)
-        self.pool = pool if text.is_compiled else interpretable(pool)
+        state = setup.make_state(scenario, admission)
+        self.state: Pool | Nodes = state if text.is_compiled else interpretable(state)
+        self.pool = setup.pool_of(self.state)
         self.partition: list[int] = admission.partition.tolist()
         self.runtime_s: list[float] = admission.runtime_s.tolist()
         self.start_s = [float("nan")] * n_jobs
@@ -135,7 +146,7 @@ class Scheduler:
         if self.witness is not None:
             self.witness.before(self.pool, k, now_s)
         may_start = self.text.may_start(self.pool, k)
-        n_started = self.text.decide(self.pool, k, now_s) if may_start else 0
+        n_started = self.text.decide(self.state, k, now_s) if may_start else 0
         started = first_of(self.pool.started, n_started)
         if self.witness is not None:
             self.witness.after(self.pool, k, now_s, started)
@@ -147,7 +158,7 @@ class Scheduler:
 
     def _ended(self, ending: Event) -> None:
         job: Any = ending.value
-        self.text.release(self.pool, self.partition[job], job)
+        self.text.release(self.state, self.partition[job], job)
         self._touch(self.partition[job])
 
     def _touch(self, k: int) -> None:
@@ -157,7 +168,10 @@ class Scheduler:
 
 
 class Monitor:
-    """Records queue lengths and processors in use after every decision."""
+    """Records queue lengths and processors in use after every decision.
+
+    All processors of a machine are in use while a job holds it.
+    """
 
     def __init__(self, calendar: Calendar, scenario: Scenario, pool: Pool) -> None:
         self.calendar, self.pool = calendar, pool
@@ -246,4 +260,5 @@ def run(
         np.array(scheduler.end_s, dtype=np.float64),
         engine="process",
         series=None if watcher is None else watcher.series(),
+        placement=setup.placement_of(scheduler.state),
     )

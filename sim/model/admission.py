@@ -9,7 +9,7 @@ from sim.errors import ScenarioError
 from sim.model.cluster import ClusterSpec, Partition
 from sim.model.columns import frozen
 from sim.model.scenario import Scenario
-from sim.model.workload import Workload
+from sim.model.workload import UNKNOWN, Workload
 from sim.units import format_duration
 
 NOWHERE = -1
@@ -26,6 +26,8 @@ class Admission:
         estimate_s: float64, seconds that the scheduler reckons with, never below `runtime_s`.
         requested_s: float64, the request after clipping.
         killed: bool, the run is cut at its request.
+        demand: int64 [n_jobs, len(RESOURCES) - 1], what each of its processors needs of every
+            resource but processors, as far as it was told; None unless whole nodes are allocated.
     """
 
     partition: NDArray[np.int64]
@@ -34,6 +36,7 @@ class Admission:
     estimate_s: NDArray[np.float64]
     requested_s: NDArray[np.float64]
     killed: NDArray[np.bool_]
+    demand: NDArray[np.int64] | None = None
 
 
 def route(workload: Workload, cluster: ClusterSpec) -> NDArray[np.int64]:
@@ -48,6 +51,9 @@ def route(workload: Workload, cluster: ClusterSpec) -> NDArray[np.int64]:
 def admit(scenario: Scenario) -> Admission:
     """Apply routing, `too_wide` and `overrun` to the workload.
 
+    With whole nodes a partition admits a job only if those of its machines that have memory
+    enough for the job have the processors for it. Memory that was not told counts as none.
+
     Raises:
         ScenarioError: a job fits nowhere and `too_wide` does not say what to do with it.
     """
@@ -59,11 +65,12 @@ def admit(scenario: Scenario) -> Admission:
         stretch = np.maximum(procs, width) / width
         procs = np.minimum(procs, width)
         runtime_s, requested_s = runtime_s * stretch, requested_s * stretch
-    partition = _route(procs, requested_s, cluster)
+    demand = demands(workload) if scenario.allocation == "whole_nodes" else None
+    partition = _route(procs, requested_s, cluster, demand)
     if scenario.too_wide != "reject" and (partition == NOWHERE).any():
         row = int(np.flatnonzero(partition == NOWHERE)[0])
         n_others = int((partition == NOWHERE).sum()) - 1
-        raise ScenarioError(_why_nowhere(scenario, row, requested_s, n_others))
+        raise ScenarioError(_why_nowhere(scenario, row, procs, requested_s, n_others))
     killed = np.zeros(workload.n_jobs, dtype=np.bool_)
     estimate_s = np.maximum(requested_s, runtime_s)
     if scenario.overrun == "kill":
@@ -77,11 +84,33 @@ def admit(scenario: Scenario) -> Admission:
         estimate_s=frozen(estimate_s),
         requested_s=frozen(requested_s),
         killed=killed,
+        demand=demand,
     )
 
 
+def demands(workload: Workload) -> NDArray[np.int64]:
+    """Return what each processor of a job needs of every resource but processors.
+
+    Returns:
+        int64 [n_jobs, len(RESOURCES) - 1], in the order of `RESOURCES`; what is unknown is 0.
+    """
+    known = np.maximum(workload.mem_bytes_per_proc, 0).reshape(-1, 1)
+    known.setflags(write=False)
+    return known
+
+
+def n_unknown_demands(scenario: Scenario) -> int:
+    """Return how many jobs do not tell the memory they need, if machines tell theirs."""
+    if all(m.mem_bytes is None for part in scenario.cluster.partitions for m in part.machines):
+        return 0
+    return int((scenario.workload.mem_bytes_per_proc == UNKNOWN).sum())
+
+
 def _route(
-    procs: NDArray[np.int64], requested_s: NDArray[np.float64], cluster: ClusterSpec
+    procs: NDArray[np.int64],
+    requested_s: NDArray[np.float64],
+    cluster: ClusterSpec,
+    demand: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     chosen = np.full(len(procs), NOWHERE, dtype=np.int64)
     for index in reversed(range(len(cluster.partitions))):
@@ -89,12 +118,34 @@ def _route(
         admitted = procs <= partition.widest_procs
         if partition.max_requested_s is not None:
             admitted &= requested_s <= partition.max_requested_s
+        if demand is not None and demand.any():
+            admitted &= procs <= _suitable_procs(procs, demand, partition)
         chosen[admitted] = index
     return chosen
 
 
+def _suitable_procs(
+    procs: NDArray[np.int64], demand: NDArray[np.int64], partition: Partition
+) -> NDArray[np.int64]:
+    """Return the processors of the machines of a partition that suit each job: int64 [n_jobs].
+
+    A job has one process per processor of a machine, but no more than it has processors; each of
+    them needs what the job demands.
+    """
+    found = np.zeros(len(procs), dtype=np.int64)
+    for machine in partition.machines:
+        n_processes = np.minimum(procs, machine.procs)
+        share = np.array(machine.capacity[1:], dtype=np.int64) // n_processes[:, None]
+        found[(demand <= share).all(axis=1)] += machine.procs * machine.count
+    return found
+
+
 def _why_nowhere(
-    scenario: Scenario, row: int, requested_s: NDArray[np.float64], n_others: int
+    scenario: Scenario,
+    row: int,
+    procs: NDArray[np.int64],
+    requested_s: NDArray[np.float64],
+    n_others: int,
 ) -> str:
     workload, cluster = scenario.workload, scenario.cluster
     job, width = int(workload.job_id[row]), int(workload.procs[row])
@@ -105,6 +156,14 @@ def _why_nowhere(
             f"job {job} of '{workload.name}' needs {width} processors and the widest partition, "
             f"'{widest.name}', gives a job {widest.widest_procs}{others}; make that partition "
             "wider, or choose too_wide='reject' or too_wide='clip'."
+        )
+    one = slice(row, row + 1)
+    if _route(procs[one], requested_s[one], cluster)[0] != NOWHERE:
+        return (
+            f"job {job} of '{workload.name}' needs {int(procs[row])} processors with "
+            f"{int(workload.mem_bytes_per_proc[row])} bytes of memory each, and no partition that "
+            f"admits it has machines with so much{others}; give them more memory, or choose "
+            "too_wide='reject'."
         )
     asked = format_duration(float(requested_s[row]))
     wide_enough = [

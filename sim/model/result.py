@@ -1,6 +1,5 @@
 """The outcome of a simulation: when and where each job ran."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -24,7 +23,7 @@ class StepSeries:
         partition: name of the partition.
         time_s: float64 [n_steps], strictly increasing.
         n_queued: int64 [n_steps], jobs that wait.
-        used_procs: int64 [n_steps], processors in use.
+        used_procs: int64 [n_steps], processors in use; all of a machine that a job holds whole.
     """
 
     partition: str
@@ -34,10 +33,33 @@ class StepSeries:
 
 
 @dataclass(frozen=True, eq=False)
+class Placement:
+    """Which machines each job ran on; read-only.
+
+    Attributes:
+        first: int64 [n_jobs + 1], where the machines of each job begin; the last is the end.
+        machine: int64 [...], indices into the `machine_names` of the cluster, those of a job in
+            the order in which it took them. A rejected job has none.
+    """
+
+    first: NDArray[np.int64]
+    machine: NDArray[np.int64]
+
+    @property
+    def n_machines(self) -> NDArray[np.int64]:
+        """Machines of each job: int64 [n_jobs]."""
+        return np.diff(self.first)
+
+    def of(self, row: int) -> NDArray[np.int64]:
+        """Return the machines of one job."""
+        return self.machine[self.first[row] : self.first[row + 1]]
+
+
+@dataclass(frozen=True, eq=False)
 class SimulationResult:
     """Columns of shape [n_jobs], in the order of the workload, read-only.
 
-    Two results are equal when these columns and the scenario's digest are equal bit by bit. The
+    Two results are equal when these columns, the placement and the digest are equal bit by bit. The
     engine and the monitor's series do not count: engines must agree.
 
     Attributes:
@@ -49,6 +71,7 @@ class SimulationResult:
         engine: name of the engine.
         series: one per partition if a monitor was asked for, else None.
         note: how it was come by, where that is worth a word to people; does not count either.
+        placement: the machines of each job if whole nodes were allocated, else None.
     """
 
     start_s: NDArray[np.float64]
@@ -59,27 +82,38 @@ class SimulationResult:
     engine: str
     series: tuple[StepSeries, ...] | None = None
     note: str | None = None
+    placement: Placement | None = None
 
     def __post_init__(self) -> None:
-        for column in self._columns():
+        for column in self.columns().values():
             column.setflags(write=False)
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self.__post_init__()
 
+    def columns(self) -> dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]]:
+        """Return everything that counts for equality beside the scenario's digest, by name."""
+        told: dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]] = {
+            "start_s": self.start_s,
+            "end_s": self.end_s,
+            "partition": self.partition,
+            "state": self.state,
+        }
+        if self.placement is not None:
+            told["placement_first"] = self.placement.first
+            told["placement_machine"] = self.placement.machine
+        return told
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SimulationResult):
             return NotImplemented
-        return self.scenario_digest == other.scenario_digest and all(
-            mine.tobytes() == theirs.tobytes()
-            for mine, theirs in zip(self._columns(), other._columns(), strict=True)
+        mine, theirs = self.columns(), other.columns()
+        return (
+            self.scenario_digest == other.scenario_digest
+            and mine.keys() == theirs.keys()
+            and all(mine[name].tobytes() == theirs[name].tobytes() for name in mine)
         )
 
     def __hash__(self) -> int:
         return hash((self.scenario_digest, self.start_s.tobytes()))
-
-    def _columns(
-        self,
-    ) -> Iterator[NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]]:
-        yield from (self.start_s, self.end_s, self.partition, self.state)

@@ -12,6 +12,7 @@ from sim.model.workload import Workload
 
 Overrun = Literal["raise", "kill"]
 TooWide = Literal["refuse", "reject", "clip"]
+Allocation = Literal["processors", "whole_nodes"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,13 @@ class Scenario:
             ``reject``: the job never runs and counts as rejected. ``clip``: a job that is too
             wide takes all processors that the widest partition gives to one job, and its run
             time and request grow so that processor-seconds are kept (a moldable job with linear
-            speed-up, the simplest of Downey's 1997 model).
+            speed-up, the simplest of Downey's 1997 model). A job that no set of machines can
+            hold for want of memory is not too wide, and clipping it raises.
         seed: reserved for policies that draw; part of the digest.
+        allocation: what a job is given. ``processors``: as many as it needs of its partition,
+            wherever they are. ``whole_nodes``: whole machines, the first idle ones that have
+            memory enough for it, until their processors reach what it needs; what they have
+            beyond that is idle with it. Every partition must have machines then.
 
     The names of order and backfill are checked when the scenario is simulated.
     """
@@ -43,6 +49,7 @@ class Scenario:
     overrun: Overrun = "raise"
     too_wide: TooWide = "refuse"
     seed: int = 0
+    allocation: Allocation = "processors"
 
     def __post_init__(self) -> None:
         if self.overrun not in get_args(Overrun):
@@ -53,6 +60,18 @@ class Scenario:
             )
         if type(self.seed) is not int or self.seed < 0:
             raise ScenarioError(f"seed is {self.seed!r}; allowed are whole numbers from 0.")
+        if self.allocation not in get_args(Allocation):
+            raise UnknownNameError("allocation", self.allocation, get_args(Allocation))
+        if self.allocation == "whole_nodes":
+            self._check_machines()
+
+    def _check_machines(self) -> None:
+        bare = [part.name for part in self.cluster.partitions if not part.machines]
+        if bare:
+            raise ScenarioError(
+                f"allocation is 'whole_nodes' and partition '{bare[0]}' has no machines; make it "
+                "with Partition.of_machines, or cut the cluster with in_machines_of."
+            )
 
     @cached_property
     def digest(self) -> str:
@@ -65,5 +84,6 @@ class Scenario:
             "overrun": self.overrun,
             "too_wide": self.too_wide,
             "seed": self.seed,
+            "allocation": self.allocation,
         }
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -55,6 +55,8 @@ class Workload:
         job_id: int64, unique.
         procs: int64, processors, at least 1.
         user: int64, -1 where unknown; `group`, `queue`, `partition`, `status` likewise.
+        mem_bytes_per_proc: int64, requested memory in bytes per processor; -1 where unknown. It
+            counts for the digest only if it is known of some job.
         name: for people.
         max_procs: processors of the machine the log comes from; None where unknown.
         start_unix_s: Unix time of the first submission; None where unknown.
@@ -73,6 +75,7 @@ class Workload:
     queue: IntColumn
     partition: IntColumn
     status: IntColumn
+    mem_bytes_per_proc: IntColumn
     name: str = "workload"
     max_procs: int | None = None
     start_unix_s: float | None = None
@@ -94,6 +97,7 @@ class Workload:
         queue: ArrayLike | None = None,
         partition: ArrayLike | None = None,
         status: ArrayLike | None = None,
+        mem_bytes_per_proc: ArrayLike | None = None,
         name: str = "workload",
         max_procs: int | None = None,
         start_unix_s: float | None = None,
@@ -116,6 +120,7 @@ class Workload:
             queue: see user.
             partition: see user.
             status: see user.
+            mem_bytes_per_proc: whole numbers, at least -1; None means unknown everywhere.
             name: for people.
             max_procs: machine size, a whole number from 1 to 2**53, or None.
             start_unix_s: Unix time of the first submission, or None.
@@ -156,6 +161,7 @@ class Workload:
             queue=_labels("queue", queue, order),
             partition=_labels("partition", partition, order),
             status=_labels("status", status, order),
+            mem_bytes_per_proc=_labels("mem_bytes_per_proc", mem_bytes_per_proc, order),
             name=name,
             max_procs=machine,
             start_unix_s=start_unix_s,
@@ -183,6 +189,8 @@ class Workload:
         """SHA-256 of the columns as hexadecimal text; the same on every machine."""
         sha = hashlib.sha256()
         for key, column in self._columns().items():
+            if key == "mem_bytes_per_proc" and (column == UNKNOWN).all():
+                continue
             sha.update(key.encode())
             if column.dtype == np.float64:
                 canonical = np.where(np.isnan(column), np.nan, column + 0.0)

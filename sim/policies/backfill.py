@@ -2,13 +2,16 @@
 
 Each rule is one decision over one partition that has waiting jobs, at one instant, after all
 arrivals and completions of that instant have been applied. It starts jobs through the pool's
-transitions, lists them in ``pool.started`` and returns how many there are.
+transitions, lists them in ``pool.started`` and returns how many there are. The same rules over
+named machines are in `sim.policies.backfill_nodes`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from sim.errors import UnknownNameError
+from sim.errors import ScenarioError, UnknownNameError
+from sim.kernel.node import Nodes
 from sim.kernel.pool import (
     TAKEN,
     Pool,
@@ -18,6 +21,8 @@ from sim.kernel.pool import (
     start_from_head,
 )
 from sim.kernel.text import kernel
+from sim.model.scenario import Allocation
+from sim.policies.backfill_nodes import easy_on_nodes, no_backfill_on_nodes
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,29 @@ class Backfill:
         name: how a scenario calls it.
         summary: one line for people.
         decide: (pool, partition, now_s) to the number of jobs started.
+        decide_nodes: the same over named machines; None if the rule cannot.
     """
 
     name: str
     summary: str
     decide: Callable[[Pool, int, float], int]
+    decide_nodes: Callable[[Nodes, int, float], int] | None = None
+
+    def decision(self, allocation: Allocation) -> Callable[[Any, int, float], int]:
+        """Return the decision over the state that an allocation needs.
+
+        Raises:
+            ScenarioError: the rule cannot decide over it.
+        """
+        if allocation == "processors":
+            return self.decide
+        if self.decide_nodes is None:
+            able = ", ".join(f"'{rule.name}'" for rule in BACKFILLS if rule.decide_nodes)
+            raise ScenarioError(
+                f"backfill '{self.name}' cannot allocate whole nodes; choose one that can ({able}) "
+                "or allocation='processors'."
+            )
+        return self.decide_nodes
 
 
 @kernel
@@ -102,12 +125,13 @@ def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
 
 
 BACKFILLS: tuple[Backfill, ...] = (
-    Backfill("none", "no job overtakes another", no_backfill),
+    Backfill("none", "no job overtakes another", no_backfill, no_backfill_on_nodes),
     Backfill(
         "easy",
         "a job overtakes if the first in the queue starts no later by the estimates "
         "(Lifka 1995; Mu'alem & Feitelson 2001)",
         easy,
+        easy_on_nodes,
     ),
 )
 

@@ -1,6 +1,5 @@
-"""The Standard Workload Format: a log becomes a workload, by named rules, and back."""
+"""The Standard Workload Format: a log becomes a workload, by named rules."""
 
-import gzip
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -12,10 +11,10 @@ from sim.errors import TraceError
 from sim.model.columns import MOST_COUNT
 from sim.model.workload import ReadingNote, Workload
 from sim.traces.rules import ReadingRules
-from sim.traces.swf_text import SwfText, read_text
+from sim.traces.swf_text import BYTES_PER_KB, SwfText, read_text
 
 JOB, SUBMIT, WAIT, RUNTIME, ALLOCATED, CPU_TIME = 0, 1, 2, 3, 4, 5
-REQUESTED_PROCS, REQUESTED_TIME = 7, 8
+REQUESTED_PROCS, REQUESTED_TIME, REQUESTED_MEMORY = 7, 8, 9
 STATUS, USER, GROUP, QUEUE, PARTITION = 10, 11, 12, 14, 15
 
 PARTIAL = (2.0, 3.0, 4.0)
@@ -29,6 +28,9 @@ LONG_REQUEST_S = 366 * 86400.0
 
 UNIX_TIME_S = 315532800.0
 """1 January 1980. Submit times from here on are Unix times; no log is ten years long."""
+
+LARGE_MEMORY_BYTES = 2**40
+"""If half of the jobs request more per processor, a note says that the log may count bytes."""
 
 Rows = NDArray[np.bool_]
 
@@ -65,6 +67,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
     missing = requested_s <= 0
     requested_s[missing] = table[missing, RUNTIME]
     notes += _notes_about_jobs(table, requested_s, missing, rules)
+    mem_bytes = _mem_bytes(swf, kept, notes)
     first_submit_s = float(table[:, SUBMIT].min())
     epoch_s = _epoch_s(swf, first_submit_s, notes)
     return Workload.from_arrays(
@@ -79,6 +82,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         queue=table[:, QUEUE],
         partition=table[:, PARTITION],
         status=table[:, STATUS],
+        mem_bytes_per_proc=mem_bytes,
         name=_name(swf.path),
         max_procs=max_procs,
         start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
@@ -86,54 +90,6 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         requested_is_runtime=bool(missing.any()),
         unsorted="sort",
     )
-
-
-def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
-    """Write a workload as SWF 2.2, compressed if the name ends in ``.gz``.
-
-    Unknown values are -1. If every request is the run time (clairvoyant), requests are written
-    as unknown, so that reading flags them again. Columns survive the round trip when run times of
-    0 are read with ``never_ran='keep_zero'``; notes do not travel.
-    """
-    target = Path(path)
-    data = ("\n".join(_swf_lines(workload)) + "\n").encode()
-    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
-
-
-def _swf_lines(workload: Workload) -> Iterator[str]:
-    yield "; Version: 2.2"
-    yield f"; Note: {' '.join(workload.name.split())}"
-    yield f"; MaxJobs: {workload.n_jobs}"
-    yield f"; MaxRecords: {workload.n_jobs}"
-    if workload.start_unix_s is not None:
-        yield f"; UnixStartTime: {_short(workload.start_unix_s)}"
-    if workload.max_procs is not None:
-        yield f"; MaxProcs: {workload.max_procs}"
-    clairvoyant = workload.requested_is_runtime and bool(
-        (workload.requested_s == workload.runtime_s).all()
-    )
-    columns = (
-        workload.job_id,
-        workload.submit_s,
-        np.where(np.isnan(workload.logged_wait_s), -1.0, workload.logged_wait_s),
-        workload.runtime_s,
-        workload.procs,
-        np.where(clairvoyant, -1.0, workload.requested_s),
-        workload.status,
-        workload.user,
-        workload.group,
-        workload.queue,
-        workload.partition,
-    )
-    for row in zip(*(column.tolist() for column in columns), strict=True):
-        job, submit, wait, runtime, procs, asked, status, user, group, queue, part = row
-        times = f"{_short(submit)} {_short(wait)} {_short(runtime)}"
-        who = f"{status} {user} {group} -1 {queue} {part} -1 -1"
-        yield f"{job} {times} {procs} -1 -1 {procs} {_short(asked)} -1 {who}"
-
-
-def _short(seconds: float) -> str:
-    return str(int(seconds)) if seconds == int(seconds) else repr(seconds)
 
 
 def _name(path: Path) -> str:
@@ -231,6 +187,24 @@ def _procs(swf: SwfText, rules: ReadingRules) -> NDArray[np.float64]:
     if rules.procs == "requested_else_allocated":
         return np.where(requested > 0, requested, allocated)
     return np.where(allocated > 0, allocated, requested)
+
+
+def _mem_bytes(swf: SwfText, kept: Rows, notes: list[ReadingNote]) -> NDArray[np.float64]:
+    """Return the requested memory of the kept rows in bytes per processor; -1 where unknown."""
+    too_much = kept & (swf.table[:, REQUESTED_MEMORY] > MOST_COUNT // BYTES_PER_KB)
+    if too_much.any():
+        expected = "allowed are kilobytes per processor up to 2**43, and -1 for unknown."
+        raise swf.error(_first(too_much), REQUESTED_MEMORY, expected)
+    kilobytes = swf.table[kept, REQUESTED_MEMORY]
+    known = kilobytes >= 0
+    mem_bytes = np.where(known, np.rint(kilobytes * BYTES_PER_KB), -1.0)
+    if known.any() and np.median(mem_bytes[known]) > LARGE_MEMORY_BYTES:
+        sentence = (
+            f"{known.sum()} jobs request memory, half of them more than 1 TB per processor: field "
+            "10 was read as kilobytes, and this log may count bytes."
+        )
+        notes.append(ReadingNote("requested_memory", int(known.sum()), sentence))
+    return mem_bytes
 
 
 def _request_column(rules: ReadingRules) -> int:

@@ -40,6 +40,9 @@ FIELDS: tuple[str, ...] = (
 WHOLE: tuple[int, ...] = (0, 4, 7, 10, 11, 12, 14, 15)
 """Columns that must be whole numbers, because they become int64."""
 
+BYTES_PER_KB = 1024
+"""Memory is in kilobytes per processor in SWF, and in bytes in a workload."""
+
 MOST = float(2**53)
 _HEADER = re.compile(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:(.*)")
 

@@ -1,8 +1,11 @@
 """Draw small workloads and clusters in which ties are likely."""
 
+from dataclasses import replace
+
+import numpy as np
 from hypothesis import strategies as st
 
-from sim import ClusterSpec, Partition, Scenario, Workload
+from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload
 
 WHOLE = st.integers(0, 12).map(float)
 FRACTIONS = st.sampled_from([0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 0.7, 1.1, 1.3, 2.5, 3.9, 5.9, 23.8])
@@ -44,4 +47,71 @@ def scenarios(draw: st.DrawFn, *, most_jobs: int = 25) -> Scenario:
         order=draw(st.sampled_from(["fcfs", "sjf"])),
         backfill=draw(st.sampled_from(["none", "easy"])),
         overrun=draw(st.sampled_from(["raise", "kill"])),
+    )
+
+
+@st.composite
+def machines(draw: st.DrawFn, *, name: str) -> Partition:
+    """Draw a partition of 1 to 4 kinds of machines, some alike, some without known memory."""
+    memory = st.sampled_from([None, 1, 4, 8, 12])
+    kinds = draw(
+        st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3), memory), min_size=1, max_size=4)
+    )
+    specs = [
+        MachineSpec(f"{name}-{kind}-", procs, count, mem_bytes)
+        for kind, (procs, count, mem_bytes) in enumerate(kinds)
+    ]
+    limit_s = draw(st.one_of(st.none(), st.none(), st.floats(0.1, 12.0)))
+    most = draw(st.one_of(st.none(), st.none(), st.integers(1, 8)))
+    return Partition.of_machines(name, specs, limit_s, most)
+
+
+@st.composite
+def node_scenarios(draw: st.DrawFn, *, most_jobs: int = 25) -> Scenario:
+    """Draw whole-node scenarios on unlike machines, with memory; what fits nowhere is rejected."""
+    jobs = draw(workloads(widest=10, most_jobs=most_jobs))
+    parts = [draw(machines(name="a"))] + ([draw(machines(name="b"))] if draw(st.booleans()) else [])
+    if draw(st.booleans()):
+        column = st.sampled_from([-1, 0, 1, 2, 3, 4, 9])
+        memory = draw(st.lists(column, min_size=jobs.n_jobs, max_size=jobs.n_jobs))
+        jobs = replace(jobs, mem_bytes_per_proc=np.array(memory, dtype=np.int64))
+    return Scenario(
+        jobs,
+        ClusterSpec.of(parts),
+        order=draw(st.sampled_from(["fcfs", "sjf"])),
+        backfill=draw(st.sampled_from(["none", "easy", "easy"])),
+        overrun=draw(st.sampled_from(["raise", "kill"])),
+        too_wide="reject",
+        allocation="whole_nodes",
+    )
+
+
+def crowded_nodes(seed: int, *, n_jobs: int = 40) -> Scenario:
+    """Return a whole-node scenario in which queues form on unlike machines, and times coincide."""
+    rng = np.random.default_rng(seed)
+    specs = [
+        MachineSpec(
+            f"k{kind}-",
+            int(rng.choice([1, 2, 4, 8])),
+            int(rng.integers(1, 4)),
+            [None, 4, 8, 16][rng.integers(4)],
+        )
+        for kind in range(rng.integers(2, 6))
+    ]
+    runtime_s = rng.integers(1, 20, n_jobs).astype(float)
+    jobs = Workload.from_arrays(
+        submit_s=np.sort(rng.integers(0, 3 * n_jobs, n_jobs)),
+        runtime_s=runtime_s,
+        requested_s=runtime_s + rng.choice([0.0, 0.0, 1.0, 5.0, -1.0], n_jobs),
+        procs=rng.choice([1, 1, 1, 2, 4, 7, 10, 13], n_jobs),
+        mem_bytes_per_proc=rng.choice([-1, 0, 0, 1, 2, 3, 4, 8], n_jobs),
+    )
+    return Scenario(
+        jobs,
+        ClusterSpec.of([Partition.of_machines("main", specs)]),
+        order=str(rng.choice(["fcfs", "sjf"])),
+        backfill=str(rng.choice(["none", "easy", "easy", "easy"])),
+        overrun=str(rng.choice(["raise", "kill"])),  # type: ignore[arg-type]
+        too_wide="reject",
+        allocation="whole_nodes",
     )

@@ -12,7 +12,8 @@ from sim import Workload, load_workload
 from sim.api import ReadingRules
 from sim.errors import TraceError, UnknownNameError, WorkloadError
 from sim.traces.rules import rule_choices, rules_from_texts
-from sim.traces.swf import read_swf, write_swf
+from sim.traces.swf import read_swf
+from sim.traces.swf_write import write_swf
 from tests.draw.workloads import workloads
 
 HEADER = "; Version: 2.2\n;\tMaxProcs:  64\n;   UnixStartTime: 1000\n; Note: a\n; Note: b\n"

@@ -1,0 +1,239 @@
+"""The story of one job for people: what it waited for, how it started, who overtook it."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from assistant.cli.console import OUT
+from assistant.report.words import moment, number
+from sim.api import Explanation, Workload, format_duration
+
+MOST_LINES = 12
+"""Phases that are told one by one; more are summed by their reason."""
+
+TITLES = {
+    "is_head": "first in the queue: waited for running jobs to end",
+    "too_few_free": "too few processors were free",
+    "would_delay": "it would have delayed the reservation of the first in the queue",
+    "behind": "behind jobs ahead of it in the queue",
+}
+
+
+def print_explanation(explained: Explanation, workload: Workload) -> None:
+    """Print why a job started when it did."""
+    OUT.print(f"Job {explained.job.job_id} of {workload.name}", style="bold")
+    for line in _about(explained):
+        OUT.print(f"  {line}")
+    if explained.phases:
+        OUT.print("It waited")
+        OUT.print(_waited(explained))
+    for line in (*_started(explained), *_looking_back(explained), *_refused(explained)):
+        OUT.print(line)
+    known = "" if workload.start_unix_s is None else f", {moment(workload.start_unix_s)}"
+    OUT.print(f"Times count from the first submission{known}.", style="dim")
+
+
+def clock(at_s: float) -> str:
+    """Return a time since the first submission.
+
+    >>> clock(273600.0), clock(59.25)
+    ('3 d 04:00:00', '00:00:59.25')
+    """
+    whole, fraction = divmod(round(at_s * 1000), 1000)
+    days, rest_s = divmod(whole, 86_400)
+    text = f"{rest_s // 3600:02d}:{rest_s // 60 % 60:02d}:{rest_s % 60:02d}"
+    if fraction:
+        text += f".{fraction:03d}".rstrip("0")
+    return f"{days} d {text}" if days else text
+
+
+def _processors(n: int) -> str:
+    return f"{n:,} processor" + ("" if n == 1 else "s")
+
+
+def _jobs(named: list[tuple[int, str]], n: int) -> str:
+    """Return jobs with a word about each.
+
+    >>> _jobs([(7, "2 processors"), (9, "1 processor")], 4)
+    'jobs 7 (2 processors), 9 (1 processor) and 2 more'
+    """
+    told = [f"{job_id} ({about})" for job_id, about in named]
+    if n > len(told):
+        told.append(f"{n - len(told):,} more")
+    text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    return f"job {text}" if n == 1 else f"jobs {text}"
+
+
+def _about(explained: Explanation) -> Iterator[str]:
+    job = explained.job
+    width = _processors(job.procs)
+    if job.logged_procs != job.procs:
+        width = f"{width} (clipped from {job.logged_procs:,}, so it runs longer)"
+    ran = "would have run" if job.state == "rejected" else "ran"
+    ending = " and was killed then" if job.state == "killed" else ""
+    yield (
+        f"{width}, requested {format_duration(job.requested_s)}, "
+        f"{ran} {format_duration(job.runtime_s)}{ending}"
+    )
+    if job.estimate_s > job.requested_s and job.state != "rejected":
+        yield f"the scheduler reckoned with {format_duration(job.estimate_s)}, its run time"
+    if job.start_s is None or job.wait_s is None:
+        yield f"submitted at {clock(job.submit_s)}, never started"
+        return
+    later = f"started {format_duration(job.wait_s)} later, at {clock(job.start_s)}"
+    if job.wait_s == 0:
+        later = "started at once"
+    yield f"submitted at {clock(job.submit_s)}, {later}"
+    yield f"partition {job.partition}, order {explained.order}, backfill {explained.backfill}"
+
+
+def _waited(explained: Explanation) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column()
+    reasons = list(_reasons(explained))
+    if len(reasons) <= MOST_LINES:
+        for phase, why in zip(explained.phases, reasons, strict=True):
+            table.add_row(f"  {clock(phase.from_s)}", format_duration(phase.seconds), why)
+        return table
+    seconds = dict.fromkeys(TITLES, 0.0)
+    for phase in explained.phases:
+        seconds[phase.reason.kind] += phase.seconds
+    for kind, spent_s in sorted(seconds.items(), key=lambda each: -each[1]):
+        if spent_s:
+            table.add_row("  in all", format_duration(spent_s), TITLES[kind])
+    last = explained.phases[-1]
+    why = f"at last: {reasons[-1]}"
+    table.add_row(f"  {clock(last.from_s)}", format_duration(last.seconds), why)
+    return table
+
+
+def _reasons(explained: Explanation) -> Iterator[str]:
+    """Say of each phase why the job did not start."""
+    for phase in explained.phases:
+        reason = phase.reason
+        if reason.kind == "too_few_free":
+            yield (
+                f"for free processors: it needs {reason.needed_procs:,}, "
+                f"{_at_most(reason.most_free_procs)} free; {_ahead(reason.most_ahead)}"
+            )
+        elif reason.kind == "is_head":
+            text = (
+                f"as the first in the queue: it needs {_processors(reason.needed_procs)}, "
+                f"{_at_most(reason.most_free_procs)} free"
+            )
+            ended = reason.ended
+            named = [(job.job_id, _processors(job.procs)) for job in ended.named]
+            yield f"{text}, until {_jobs(named, ended.n)} had ended" if ended.n else text
+        elif reason.kind == "behind":
+            named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
+            yield (
+                f"behind {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}; of "
+                f"all processors {_at_most(reason.most_free_procs)} free, "
+                f"{_ahead(reason.most_ahead)}"
+            )
+        else:
+            named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
+            late = f"{format_duration(reason.least_late_s)} after"
+            text = (
+                f"not to delay {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}: by its "
+                f"estimate it would have ended at least {late} the reservation for "
+                f"{clock(reason.reserved_s)}; it needs {_processors(reason.needed_procs)}, "
+                f"{_at_most(reason.most_extra_procs)} left over then"
+            )
+            if reason.in_time_by_runtime_s is not None:
+                ran = format_duration(explained.job.runtime_s)
+                text += f"; with an estimate of the {ran} it ran it would have ended in time"
+            yield text
+
+
+def _at_most(n: int) -> str:
+    return "none was" if n == 0 else "at most 1 was" if n == 1 else f"at most {n:,} were"
+
+
+def _first(n: int) -> str:
+    return ", first in the queue" if n == 1 else ", first in the queue one after the other"
+
+
+def _ahead(n: int) -> str:
+    return f"up to {n:,} job{'s' if n > 1 else ''} waited ahead of it"
+
+
+def _started(explained: Explanation) -> Iterator[str]:
+    start = explained.start
+    if start is None:
+        return
+    when = ""
+    if start.ended.n:
+        named = [(job.job_id, _processors(job.procs)) for job in start.ended.named]
+        when = f" when {_jobs(named, start.ended.n)} ended"
+    elif start.arrived:
+        named = [(job.job_id, _processors(job.procs)) for job in start.arrived[:5]]
+        when = f" when {_jobs(named, len(start.arrived))} arrived and changed the reservation"
+    free = f"{_processors(start.free_procs)} {'was' if start.free_procs == 1 else 'were'} free"
+    if start.overtaking is None:
+        turn = "It started at once" if start.how == "at_once" else f"Its turn came{when}"
+        yield f"{turn}: {free} and nobody waited ahead of it."
+        return
+    waiting = start.overtaking.waiting
+    named = [
+        (job.job_id, f"{_processors(job.procs)}, waiting for {format_duration(job.waited_s)}")
+        for job in waiting[:5]
+    ]
+    ahead = _jobs(named, len(waiting))
+    yield f"It was backfilled{when}: {free}, and it started ahead of {ahead}."
+    reserved = start.overtaking.reservation
+    if reserved is None:
+        return
+    late_s = start.overtaking.estimated_end_s - reserved.reserved_s
+    head = (
+        f"Job {reserved.job_id}, the first of them, was reserved for {clock(reserved.reserved_s)}"
+    )
+    if start.overtaking.let_in_by == "ends_before_reservation":
+        before = f"{format_duration(-late_s)} before that" if late_s else "just then"
+        yield f"{head}; by its estimate this job would end {before}."
+    else:
+        yield (
+            f"{head}; by its estimate this job would end {format_duration(late_s)} after that, "
+            f"but it fits into the {_processors(reserved.extra_procs)} left over then."
+        )
+
+
+def _looking_back(explained: Explanation) -> Iterator[str]:
+    expected, start_s = explained.expectation, explained.job.start_s
+    if expected is not None and start_s is not None:
+        early_s = expected.expected_s - start_s
+        it_did = "it did"
+        if early_s > 0:
+            early = format_duration(early_s)
+            it_did = f"it started {early} before, as running jobs ended before their estimates"
+        elif early_s < 0:
+            it_did = f"it started {format_duration(-early_s)} later, as others came ahead of it"
+        yield (
+            f"When it first came to the head of the queue, at {clock(expected.seen_s)}, it was to "
+            f"start at {clock(expected.expected_s)} by the estimates; {it_did}."
+        )
+    others = explained.overtaken_by
+    if others.n:
+        named = [
+            (job.job_id, f"{_processors(job.procs)} for {format_duration(job.end_s - job.start_s)}")
+            for job in others.named
+        ]
+        yield (
+            f"While it waited, {_jobs(named, others.n)} started from behind it in the queue: "
+            f"{number(others.procs_h)} processor-hours."
+        )
+
+
+def _refused(explained: Explanation) -> Iterator[str]:
+    if not explained.refusals:
+        return
+    yield "No partition admits it, and jobs that fit nowhere are rejected:"
+    for refusal in explained.refusals:
+        why = []
+        if refusal.too_wide:
+            why.append(f"gives a job {_processors(refusal.widest_procs)} at most")
+        if refusal.too_long:
+            why.append(f"admits requests of {format_duration(refusal.max_requested_s)} at most")
+        yield f"  {refusal.partition} {' and '.join(why)}"

@@ -1,0 +1,150 @@
+"""An operator asks why a job started when it did."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assistant.cli.main import run
+
+Ask = Callable[..., tuple[int, str, str]]
+
+LOG = """; MaxProcs: 8
+; UnixStartTime: 1000000000
+101 0 -1 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1 -1
+102 10 -1 50 8 -1 -1 8 60 -1 1 1 1 -1 1 -1 -1 -1
+103 20 -1 30 2 -1 -1 2 40 -1 1 2 1 -1 1 -1 -1 -1
+104 30 -1 40 1 -1 -1 1 500 -1 1 2 1 -1 1 -1 -1 -1
+105 90000 -1 90000 6 -1 -1 6 172800 -1 1 2 1 -1 1 -1 -1 -1
+"""
+"""Job 101 holds 4 of 8 until 100; 102 needs all, reserved for 200 by the request; 103 ends by then;
+104 asks for longer, and no processor is extra."""
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    (tmp_path / "tiny.swf").write_text(LOG)
+
+    def call(job: int, *arguments: str) -> tuple[int, str, str]:
+        code = run(["simulate", "tiny.swf", "--explain", str(job), *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def test_the_head_of_the_queue(ask: Ask) -> None:
+    code, out, _ = ask(102)
+    assert code == 0
+    assert "Job 102 of tiny" in out
+    assert "8 processors, requested 1 min, ran 50 s" in out
+    assert "submitted at 00:00:10, started 1 min 30 s later, at 00:01:40" in out
+    assert "needs 8 processors, at most 4 were free, until job 101 (4 processors) had ended" in out
+    assert "Its turn came when job 101 (4 processors) ended: 8 processors were free" in out
+    assert "to start at 00:03:20 by the estimates; it started 1 min 40 s before" in out
+    assert "jobs 103 (2 processors for 30 s) started from behind it" not in out
+    assert "job 103 (2 processors for 30 s) started from behind it in the queue" in out
+    assert "first submission, 2001-09-09 01:46 UTC" in out
+    assert "slowdown" not in out
+
+
+def test_a_backfilled_job(ask: Ask) -> None:
+    _, out, _ = ask(103)
+    assert "started at once" in out
+    assert "It was backfilled: 4 processors were free, and it started ahead of job 102" in out
+    assert "(8 processors, waiting for 10 s)" in out
+    assert "reserved for 00:03:20; by its estimate this job would end 2 min 20 s before" in out
+
+
+def test_a_job_that_asked_for_too_long(ask: Ask) -> None:
+    _, out, _ = ask(104)
+    assert "not to delay job 102 (8 processors), first in the queue" in out
+    assert "ended at least 5 min 30 s after the reservation for 00:03:20" in out
+    assert "it needs 1 processor, none was left over then" in out
+    assert "with an estimate of the 40 s it ran it would have ended in time" in out
+
+
+def test_days_rejected_and_clipped_jobs_are_told(ask: Ask) -> None:
+    assert "submitted at 1 d 01:00:00, started at once" in ask(105)[1]
+    _, out, _ = ask(102, "--procs", "4", "--too-wide", "reject")
+    assert "never started" in out
+    assert "main gives a job 4 processors at most" in out
+    partitions = ("--partition", "wide:8:30s", "--partition", "main:4", "--too-wide", "reject")
+    _, out, _ = ask(102, *partitions)
+    assert "wide admits requests of 30 s at most" in out
+    _, out, _ = ask(102, "--procs", "4", "--too-wide", "clip")
+    assert (
+        "4 processors (clipped from 8, so it runs longer), requested 2 min, ran 1 min 40 s" in out
+    )
+    _, out, _ = ask(104, "--backfill", "none")
+    assert (
+        "behind jobs 102 (8 processors) and 103 (2 processors), first in the queue one after" in out
+    )
+    assert "at most 4 were free, up to 2 jobs waited ahead of it" in out
+
+
+def test_programs_get_the_same_as_json(ask: Ask) -> None:
+    code, out, _ = ask(104, "--json")
+    assert code == 0
+    explanation = json.loads(out)["explanation"]
+    assert explanation["job"]["wait_s"] == 120
+    assert sum(phase["seconds"] for phase in explanation["phases"]) == 120
+    kinds = [phase["reason"]["kind"] for phase in explanation["phases"]]
+    assert kinds == ["would_delay", "is_head"]
+    assert explanation["start"]["how"] == "in_turn"
+
+
+def test_a_wait_of_many_parts_is_summed(ask: Ask, tmp_path: Path) -> None:
+    """The reservation of job 2 is far away; short jobs of one processor come and go.
+
+    Job 3 would outlast the reservation; when a wide job arrives one of its 2 processors is taken.
+    """
+    rows = ["1 0 6 9000", "2 1 8 10", "3 2 2 20000"]
+    rows += [f"{10 + 5 * i} {10 + 5 * i} {(1, 8, 1, 8)[i % 4]} 7" for i in range(20)]
+    lines = [
+        f"{job} {at} -1 {long} {n} -1 -1 {n} {long} -1 1 1 1 -1 1 -1 -1 -1"
+        for job, at, n, long in (row.split() for row in rows)
+    ]
+    (tmp_path / "tiny.swf").write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    _, out, _ = ask(3)
+    assert "in all" in out
+    assert "too few processors were free" in out
+    assert "at last: as the first in the queue" in out
+    assert len(out.splitlines()) < 20
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "sentence"),
+    [
+        (7, (), "no job 7 among the 5 jobs of 'tiny', numbered from 101 to 105; the nearest: 101"),
+        (104, ("--first", "2"), "the nearest: 102. A job that a reading rule dropped"),
+        (104, ("--per-job", "jobs.csv"), "give --explain or --per-job, not both"),
+        (104, ("--engine", "compiled"), "leave out --engine compiled"),
+        (102, ("--procs", "4"), "needs 8 processors and the widest partition"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused_in_a_sentence(
+    ask: Ask, job: int, more: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = ask(job, *more)
+    assert code == 2
+    assert sentence in err
+    assert out == ""
+
+
+def test_the_guide_shows_what_is_printed(
+    repository: Path,
+    shared_data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(shared_data / "swf")
+    monkeypatch.setenv("COLUMNS", "110")
+    guide = (repository / "docs" / "guide.md").read_text()
+    command, _, shown = guide.partition("$ copperline simulate ")[2].partition("\n")
+    assert run(["simulate", *command.split()]) == 0
+    printed = "".join(f"{line.rstrip()}\n" for line in capsys.readouterr().out.splitlines())
+    assert printed == shown.partition("```")[0]
