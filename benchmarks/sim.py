@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.applications.scheduling import (
+    N_SPLITS,
     SMALL_MAX_PROCS,
     SMALL_MAX_REQUESTED,
     SMALL_PROCS,
@@ -37,7 +38,7 @@ from assistant.applications.scheduling import (
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.peers import accasim, plain_simpy
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, load_workload, simulate
-from sim.api import measures, rules_from_texts, simulate_many, wait_for_compiler
+from sim.api import TooWide, measures, rules_from_texts, simulate_many, wait_for_compiler
 from sim.engine import process
 
 LOGS = ("theta_2022", "UniLu-Gaia-2014-1", "LLNL-Atlas-2006-2.1-cln", "lublin_256")
@@ -81,7 +82,12 @@ def read(path: Path, first: int | None) -> Workload:
     try:
         return load_workload(path, first=first)
     except SimError:
-        repairs = rules_from_texts({"unsorted": "sort", "machine_size": "max_nodes"})
+        repairs = rules_from_texts(
+            {
+                "unsorted": "sort", "machine_size": "max_nodes", "extra_columns": "drop",
+                "negative": "unknown",
+            }
+        )  # fmt: skip
         return load_workload(path, rules=repairs, first=first)
 
 
@@ -148,7 +154,11 @@ def _accasim(
 def grid(workload: Workload, levels: int | None) -> dict[str, Any]:
     """Simulate and measure every configuration of the scheduling application."""
     cluster = cluster_of(workload)
+    too_wide: TooWide = "reject"
     scheduling = Scheduling(workload, procs=cluster.total_procs)
+    if len(scheduling.space.parameters[0].levels) < N_SPLITS:  # a job is as wide as the machine
+        too_wide = "clip"
+        scheduling = Scheduling(workload, procs=cluster.total_procs, too_wide=too_wide)
     taken = [parameter.levels[:levels] for parameter in scheduling.space.parameters]
 
     def scenarios() -> Iterator[Scenario]:
@@ -164,7 +174,7 @@ def grid(workload: Workload, levels: int | None) -> dict[str, Any]:
                 min(int(told[SMALL_MAX_PROCS]), small),
             )  # fmt: skip
             main = Partition("main", cluster.total_procs - small)
-            yield Scenario(workload, ClusterSpec((narrow, main)), too_wide="reject")
+            yield Scenario(workload, ClusterSpec((narrow, main)), too_wide=too_wide)
 
     found: dict[str, Any] = {"n_jobs": workload.n_jobs, "levels": [len(part) for part in taken]}
     waits: dict[int, list[float]] = {}
