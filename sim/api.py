@@ -12,7 +12,13 @@ from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, explain
 from sim.engine.many import simulate_many
-from sim.engine.preparation import Compilation, Readiness, compilation
+from sim.engine.preparation import (
+    Compilation,
+    Readiness,
+    compilation,
+    other_caches,
+    remove_other_caches,
+)
 from sim.engine.preparation import begin as begin_to_compile
 from sim.engine.preparation import wait as wait_for_compiler
 from sim.errors import (
@@ -87,7 +93,9 @@ __all__ = [
     "max_wait_s",
     "measures",
     "offered_load",
+    "other_caches",
     "parse_duration",
+    "remove_other_caches",
     "rule_choices",
     "rules_from_texts",
     "simulate",

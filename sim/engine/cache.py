@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,7 @@ class ResultCache:
         if path is None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = result.columns()
+        columns: dict[str, Any] = dict(result.columns())
         with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
             np.savez(part, engine=np.array(result.engine), **columns)
         Path(part.name).replace(path)

@@ -1,7 +1,7 @@
 """Compiling ahead, in a process of its own, so that nobody waits for the compiler.
 
 The machine code lies in the disk cache (`sim.kernel.jit`), and a small file beside it says that
-it is complete. Where that file is missing, `begin` starts ``python -m sim.engine.preparation``;
+it is complete. Where that file is missing, `begin` starts `main` in a process of its own;
 another file, with the number of that process, keeps a second one from doing the same. The process
 outlives the one that started it, since its work serves every later one, and ends by itself.
 """
@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -100,11 +101,13 @@ def begin() -> None:
 
 
 def wait() -> None:
-    """Wait until the programs are compiled, starting that if need be.
+    """Wait until the programs are compiled, starting that if need be, again if it failed.
 
     Raises:
         EngineError: they cannot be.
     """
+    if jit.unavailable() is None and _look() is Readiness.FAILED:
+        _started.clear()
     begin()
     since = time.monotonic()
     while not is_ready():
@@ -124,12 +127,43 @@ def compilation() -> Compilation:
     if reason is not None:
         return Compilation(Readiness.UNAVAILABLE, None, reason=reason)
     folder = jit.cache_folder()
-    size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size_bytes = _size_bytes(folder)
     readiness = _look()
     took_s = _read(_ready_file()).get("took_s") if readiness is Readiness.READY else None
     if readiness is Readiness.FAILED:
-        reason = f"the compiler stopped; what it said is in {_log_file()}"
+        reason = (
+            "the compiler stopped, or the sources were edited since this program started; what it "
+            f"said is in {_log_file()}"
+        )
     return Compilation(readiness, folder, size_bytes, took_s, reason)
+
+
+def other_caches() -> dict[Path, int]:
+    """Return the folders of machine code that other versions left, with their sizes in bytes."""
+    if jit.unavailable() is not None:
+        return {}
+    here = jit.cache_folder()
+    folders = (path for path in here.parent.glob("kernel-*") if path.is_dir() and path != here)
+    return {folder: _size_bytes(folder) for folder in folders}
+
+
+def remove_other_caches() -> int:
+    """Remove what other versions left. Returns how many bytes that were.
+
+    A version that is in use compiles its code again when it next needs it.
+    """
+    found = other_caches()
+    for folder in found:
+        shutil.rmtree(folder, ignore_errors=True)
+    return sum(found.values()) - sum(other_caches().values())
+
+
+def _size_bytes(folder: Path) -> int:
+    size = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # another process may be at it
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 def _look() -> Readiness:
@@ -142,10 +176,9 @@ def _look() -> Readiness:
         ended = _started[-1].poll()
         if ended is None:
             return Readiness.PREPARING
-        if is_ready():  # between the first look and the poll
-            return Readiness.READY
-        if ended != 0:
-            return Readiness.FAILED
+        # It may have come to its end between the two looks. If not, the compiler stopped, or the
+        # sources have been edited since this process read them and it compiled other ones.
+        return Readiness.READY if is_ready() else Readiness.FAILED
     return Readiness.ABSENT
 
 
@@ -177,7 +210,7 @@ def _spawn() -> _Detached:
     told = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
     with _log_file().open("wb") as log:
         return _Detached(
-            [sys.executable, "-m", "sim.engine.preparation"],
+            [sys.executable, "-c", "from sim.engine.preparation import main; main()"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -209,8 +242,3 @@ def main() -> None:
         part.replace(_ready_file())
     finally:
         busy.unlink(missing_ok=True)
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        main()

@@ -195,8 +195,7 @@ class Monitor:
                 for column in (self._times_s, self._queued, self._free):
                     column.pop()
             self._times_s.append(self.calendar.now)
-            heads, tails = field(self.pool.partitions, "head"), field(self.pool.partitions, "tail")
-            self._queued.append([tail - head for head, tail in zip(heads, tails, strict=True)])
+            self._queued.append(field(self.pool.partitions, "n_queued"))
             self._free.append(field(self.pool.partitions, "free"))
 
     def series(self) -> tuple[StepSeries, ...]:

@@ -19,7 +19,12 @@ from sim.kernel.records import rows
 from sim.kernel.text import kernel
 
 TAKEN = -1
-"""In a list of jobs: the job of this slot has been started, or has ended."""
+"""Among the running jobs: the job of this slot has ended. In a queue every negative number is."""
+
+BLOCK_BITS = 4
+"""A block has so many slots, as a power of two; see `Block`."""
+
+BLOCK = 1 << BLOCK_BITS
 
 NOBODY = 2**62
 """Narrower than this is every job; the narrowest of none."""
@@ -51,7 +56,8 @@ class Here:
         first: its first slot.
         free: processors that no job holds.
         head: slot of the first waiting job.
-        tail: slot behind the last waiting job; the queue is empty if it is `head`.
+        tail: slot behind the last one that was filled; the queue is empty if it is `head`.
+        n_queued: waiting jobs.
         narrowest: no waiting job has fewer processors.
         look_from: no waiting job before this slot can start until something ends. Up to `head`
             means that nothing is known.
@@ -62,13 +68,14 @@ class Here:
     """
 
     __slots__ = (
-        "extra", "first", "free", "head", "look_from", "n_listed", "n_sorted", "narrowest",
-        "shadow_s", "tail",
+        "extra", "first", "free", "head", "look_from", "n_listed", "n_queued", "n_sorted",
+        "narrowest", "shadow_s", "tail",
     )  # fmt: skip
     first: int
     free: int
     head: int
     tail: int
+    n_queued: int
     narrowest: int
     look_from: int
     n_listed: int
@@ -77,19 +84,37 @@ class Here:
     extra: int
 
 
+class Block:
+    """What is known of the waiting jobs in `BLOCK` neighbouring slots, to pass them by at once.
+
+    Attributes:
+        procs: none of them has fewer processors.
+        estimate_s: none of them has a shorter estimate.
+    """
+
+    __slots__ = ("estimate_s", "procs")
+    procs: int
+    estimate_s: float
+
+
 class Pool(NamedTuple):
     """Processors, queues and running jobs.
+
+    A slot of a queue holds a waiting job, or ``~job`` when that job has been started: so slots
+    stay in the order of ranks, and nothing moves when a job overtakes.
 
     Attributes:
         jobs: [n] rows of `Job`.
         partitions: [m] rows of `Here`.
-        queue: int64 [n] slots, waiting jobs by rank.
-        running: int64 [n] slots, running jobs and gaps.
+        blocks: rows of `Block`, one for `BLOCK` slots of the queue.
+        queue: int64 slots, waiting jobs by rank, and gaps.
+        running: int64 slots, running jobs and gaps.
         started: int64 [n], jobs started by the last decision, from slot 0.
     """
 
     jobs: Sequence[Job]
     partitions: Sequence[Here]
+    blocks: Sequence[Block]
     queue: list[int]
     running: list[int]
     started: list[int]
@@ -115,56 +140,87 @@ def empty_pool(
     jobs, partitions = rows(Job, n_jobs), rows(Here, n_partitions)
     jobs["procs"], jobs["estimate_s"], jobs["rank"] = procs, estimate_s, rank
     if n_partitions == 1:
-        first = np.zeros(1, dtype=np.int64)
+        n_blocks = np.array([-(-n_jobs // BLOCK)])
     else:
-        routed = np.bincount(partition[partition >= 0], minlength=n_partitions)
-        first = np.cumsum(routed) - routed
+        n_blocks = -(-np.bincount(partition[partition >= 0], minlength=n_partitions) // BLOCK)
+    last = np.cumsum(n_blocks)
     for name in ("first", "head", "tail", "look_from"):
-        partitions[name] = first
+        partitions[name] = BLOCK * (last - n_blocks)
     partitions["free"] = partition_procs
     partitions["narrowest"] = NOBODY
-    slots: list[Any] = [np.empty(n_jobs, dtype=np.int64) for _ in range(3)]
-    return Pool(jobs, partitions, *slots)  # type: ignore[arg-type]
+    blocks = rows(Block, int(last[-1]))
+    blocks["procs"], blocks["estimate_s"] = NOBODY, np.inf
+    queue: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
+    running: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
+    started: Any = np.empty(n_jobs, dtype=np.int64)
+    return Pool(jobs, partitions, blocks, queue, running, started)  # type: ignore[arg-type]
 
 
 @kernel
 def arrive(pool: Pool, k: int, job: int) -> None:
     """Put a job into the queue of partition k, at its rank."""
     here = pool.partitions[k]
-    queue = pool.queue
     slot = here.tail
-    rank = pool.jobs[job].rank
-    if slot > here.head and pool.jobs[queue[slot - 1]].rank > rank:
-        low = _slot_of(pool, k, rank)
-        if here.head > here.first and low - here.head < slot - low:
-            for each in range(here.head, low):
-                queue[each - 1] = queue[each]
-            if here.look_from < low:
-                here.look_from -= 1
-            here.head -= 1
-            slot = low - 1
-        else:
-            for each in range(slot, low, -1):
-                queue[each] = queue[each - 1]
-            here.tail += 1
-            slot = low
+    if here.head < slot and rank_at(pool, slot - 1) > pool.jobs[job].rank:
+        slot = _make_room(pool, k, pool.jobs[job].rank)
     else:
         here.tail += 1
-    queue[slot] = job
+    pool.queue[slot] = job
+    _note(pool, slot)
+    here.n_queued += 1
     here.look_from = min(here.look_from, slot)
     here.narrowest = min(here.narrowest, pool.jobs[job].procs)
 
 
 @kernel
-def _slot_of(pool: Pool, k: int, rank: int) -> int:
-    """Return the first slot of a waiting job whose rank is not smaller."""
-    low, high = pool.partitions[k].head, pool.partitions[k].tail
+def rank_at(pool: Pool, slot: int) -> int:
+    """Return the rank of the job that waits, or waited, in a slot of the queue."""
+    job = pool.queue[slot]
+    return pool.jobs[job if job >= 0 else ~job].rank
+
+
+@kernel
+def _note(pool: Pool, slot: int) -> None:
+    """Let the summary of a slot's block cover the job that waits in it."""
+    job = pool.queue[slot]
+    if job >= 0:
+        block = pool.blocks[slot >> BLOCK_BITS]
+        block.procs = min(block.procs, pool.jobs[job].procs)
+        block.estimate_s = min(block.estimate_s, pool.jobs[job].estimate_s)
+
+
+@kernel
+def _make_room(pool: Pool, k: int, rank: int) -> int:
+    """Free the slot for a rank by moving others to the nearest gap, on the shorter side."""
+    here = pool.partitions[k]
+    queue = pool.queue
+    low, high = here.head, here.tail
     while low < high:
         middle = (low + high) // 2
-        if pool.jobs[pool.queue[middle]].rank < rank:
+        if rank_at(pool, middle) < rank:
             low = middle + 1
         else:
             high = middle
+    if here.head > here.first and low - here.head < here.tail - low:
+        gap = low - 1
+        while gap >= here.head and queue[gap] >= 0:
+            gap -= 1
+        here.head = min(here.head, gap)
+        for slot in range(gap, low - 1):
+            queue[slot] = queue[slot + 1]
+            if (slot + 1) & (BLOCK - 1) == 0:
+                _note(pool, slot)
+        if gap < here.look_from:
+            here.look_from -= 1
+        return low - 1
+    gap = low
+    while gap < here.tail and queue[gap] >= 0:
+        gap += 1
+    here.tail = max(here.tail, gap + 1)
+    for slot in range(gap, low, -1):
+        queue[slot] = queue[slot - 1]
+        if slot & (BLOCK - 1) == 0:
+            _note(pool, slot)
     return low
 
 
@@ -188,8 +244,8 @@ def may_start(pool: Pool, k: int) -> bool:
 def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
     """Give processors of partition k to a waiting job, and list it as started.
 
-    The decision that calls this counts what it starts, and takes the job out of the queue:
-    `start_from_head` by moving the head, others by marking the slot and `close_gaps`.
+    The decision that calls this counts what it starts, and then takes the job out of the queue:
+    with `take_head` or `take`.
     """
     here = pool.partitions[k]
     one = pool.jobs[job]
@@ -202,6 +258,25 @@ def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
 
 
 @kernel
+def take(pool: Pool, k: int, slot: int) -> None:
+    """Leave a gap in a slot of the queue that is not its head."""
+    pool.queue[slot] = ~pool.queue[slot]
+    pool.partitions[k].n_queued -= 1
+
+
+@kernel
+def take_head(pool: Pool, k: int) -> None:
+    """Move the head of the queue to the next waiting job."""
+    here = pool.partitions[k]
+    here.head += 1
+    while here.head < here.tail and pool.queue[here.head] < 0:
+        here.head += 1
+    here.n_queued -= 1
+    if here.n_queued == 0:
+        here.narrowest = NOBODY
+
+
+@kernel
 def start_from_head(pool: Pool, k: int, now_s: float) -> int:
     """Start jobs in queue order until one does not fit. Return how many started."""
     here = pool.partitions[k]
@@ -211,39 +286,9 @@ def start_from_head(pool: Pool, k: int, now_s: float) -> int:
         if pool.jobs[job].procs > here.free:
             break
         start(pool, k, job, now_s, n_started)
-        here.head += 1
+        take_head(pool, k)
         n_started += 1
-    if here.head == here.tail:
-        here.narrowest = NOBODY
     return n_started
-
-
-@kernel
-def close_gaps(pool: Pool, k: int, low: int, high: int) -> None:
-    """Close the gaps that a decision left in the queue, from the shorter side.
-
-    Args:
-        pool: the state.
-        k: the partition.
-        low: the lowest slot that was taken.
-        high: the highest.
-    """
-    here = pool.partitions[k]
-    queue = pool.queue
-    if high - here.head < here.tail - low:
-        kept = high
-        for slot in range(high, here.head - 1, -1):
-            if queue[slot] != TAKEN:
-                queue[kept] = queue[slot]
-                kept -= 1
-        here.head = kept + 1
-    else:
-        kept = low
-        for slot in range(low, here.tail):
-            if queue[slot] != TAKEN:
-                queue[kept] = queue[slot]
-                kept += 1
-        here.tail = kept
 
 
 @kernel

@@ -6,20 +6,14 @@ transitions, lists them in ``pool.started`` and returns how many there are. The 
 named machines are in `sim.policies.backfill_nodes`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sim.errors import ScenarioError, UnknownNameError
 from sim.kernel.node import Nodes
-from sim.kernel.pool import (
-    TAKEN,
-    Pool,
-    close_gaps,
-    reserve,
-    start,
-    start_from_head,
-)
+from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, Pool, reserve, start, start_from_head, take
 from sim.kernel.text import kernel
 from sim.model.scenario import Allocation
 from sim.policies.backfill_nodes import easy_on_nodes, no_backfill_on_nodes
@@ -93,34 +87,40 @@ def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
     """Start every job from `look_from` on that delays no reservation. Return how many."""
     here = pool.partitions[k]
     free, extra, shadow_s = here.free, here.extra, here.shadow_s
-    narrowest = here.narrowest
-    n_started = n_before
-    low, high = here.tail, -1
-    slot = here.look_from
-    tail = here.tail
+    narrowest, n_started = here.narrowest, n_before
+    slot, tail = here.look_from, here.tail
     while slot < tail and free > 0:
-        one = pool.jobs[pool.queue[slot]]
-        procs = one.procs
-        in_time = now_s + one.estimate_s <= shadow_s
-        most = free if in_time else min(free, extra)
-        if procs <= most:
-            start(pool, k, pool.queue[slot], now_s, n_started)
-            n_started += 1
-            free -= procs
-            if not in_time:
-                extra -= procs
-            pool.queue[slot] = TAKEN
-            low = min(low, slot)
-            high = slot
-        else:
-            narrowest = min(narrowest, procs)
-        slot += 1
+        block = pool.blocks[slot >> BLOCK_BITS]
+        end = min(tail, (slot | (BLOCK - 1)) + 1)
+        if block.procs > free or (block.procs > extra and now_s + block.estimate_s > shadow_s):
+            narrowest = min(narrowest, block.procs)
+            slot = end
+            continue
+        least_procs, least_s = NOBODY, math.inf
+        is_whole = slot & (BLOCK - 1) == 0
+        while slot < end and free > 0:
+            job = pool.queue[slot]
+            if job >= 0:
+                one = pool.jobs[job]
+                in_time = now_s + one.estimate_s <= shadow_s
+                if one.procs <= (free if in_time else min(free, extra)):
+                    start(pool, k, job, now_s, n_started)
+                    take(pool, k, slot)
+                    n_started += 1
+                    free -= one.procs
+                    if not in_time:
+                        extra -= one.procs
+                else:
+                    least_procs = min(least_procs, one.procs)
+                    least_s = min(least_s, one.estimate_s)
+            slot += 1
+        narrowest = min(narrowest, least_procs)
+        if is_whole and slot == end:
+            block.procs, block.estimate_s = least_procs, least_s
     here.extra = extra
     # Who was not looked at, for want of processors, may be the narrowest of all.
-    here.narrowest = narrowest if slot == tail else 1
-    if high >= 0:
-        close_gaps(pool, k, low, high)
-    here.look_from = here.tail
+    here.narrowest = narrowest if slot >= tail else 1
+    here.look_from = tail
     return n_started - n_before
 
 

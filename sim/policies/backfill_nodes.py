@@ -3,8 +3,10 @@
 On machines of one processor each they decide exactly as those over counted processors do.
 """
 
+import math
+
 from sim.kernel.node import Nodes, drop_reservation, idle_procs, reserve_machines, start_on
-from sim.kernel.pool import NOBODY, TAKEN, close_gaps
+from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, take, take_head
 from sim.kernel.text import kernel
 
 
@@ -24,10 +26,8 @@ def no_backfill_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
         if n_started == 0:
             drop_reservation(nodes, k)
         start_on(nodes, k, job, now_s, n_started, False)
-        here.head += 1
+        take_head(nodes.pool, k)
         n_started += 1
-    if here.head == here.tail:
-        here.narrowest = NOBODY
     return n_started
 
 
@@ -66,28 +66,38 @@ def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
     shadow_s, narrowest = here.shadow_s, here.narrowest
     free, kept = here.free, stock.kept
     n_started, n_choosy = n_before, 0
-    low, high = here.tail, -1
     slot, tail = here.look_from, here.tail
     while slot < tail and free > 0:
-        job = pool.queue[slot]
-        one = pool.jobs[job]
-        in_time = now_s + one.estimate_s <= shadow_s
-        most = free if in_time else free - kept
-        if one.procs <= most and one.procs <= idle_procs(nodes, k, job, in_time):
-            start_on(nodes, k, job, now_s, n_started, in_time)
-            free, kept = here.free, stock.kept
-            n_started += 1
-            if in_time:
-                n_choosy += nodes.claims[job].is_choosy
-            pool.queue[slot] = TAKEN
-            low = min(low, slot)
-            high = slot
-        else:
-            narrowest = min(narrowest, one.procs)
-        slot += 1
+        block = pool.blocks[slot >> BLOCK_BITS]
+        end = min(tail, (slot | (BLOCK - 1)) + 1)
+        is_late = now_s + block.estimate_s > shadow_s
+        if block.procs > (free - kept if is_late else free):
+            narrowest = min(narrowest, block.procs)
+            slot = end
+            continue
+        least_procs, least_s = NOBODY, math.inf
+        is_whole = slot & (BLOCK - 1) == 0
+        while slot < end and free > 0:
+            job = pool.queue[slot]
+            if job >= 0:
+                one = pool.jobs[job]
+                in_time = now_s + one.estimate_s <= shadow_s
+                most = free if in_time else free - kept
+                if one.procs <= most and one.procs <= idle_procs(nodes, k, job, in_time):
+                    start_on(nodes, k, job, now_s, n_started, in_time)
+                    take(pool, k, slot)
+                    free, kept = here.free, stock.kept
+                    n_started += 1
+                    if in_time:
+                        n_choosy += nodes.claims[job].is_choosy
+                else:
+                    least_procs = min(least_procs, one.procs)
+                    least_s = min(least_s, one.estimate_s)
+            slot += 1
+        narrowest = min(narrowest, least_procs)
+        if is_whole and slot == end:
+            block.procs, block.estimate_s = least_procs, least_s
     # Who was not looked at, for want of machines, may be the narrowest of all.
-    here.narrowest = narrowest if slot == tail else 1
-    if high >= 0:
-        close_gaps(pool, k, low, high)
+    here.narrowest = narrowest if slot >= tail else 1
     here.look_from = here.tail if n_choosy == 0 else here.head
     return n_started - n_before

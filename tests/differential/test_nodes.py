@@ -181,7 +181,7 @@ class Promises:
     def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
         """Note the reservation of the head, unless nobody was waiting behind it."""
         here = pool.partitions[k]
-        if self.decides and here.tail - here.head > 1:
+        if self.decides and here.n_queued > 1:
             self.shadow_s.setdefault(pool.queue[here.head], here.shadow_s)
 
 

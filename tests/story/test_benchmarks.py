@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 BENCHMARKS = {
     "sweeps": ("--logs", "swf"),
-    "simulator": ("--logs", "swf"),
+    "sim": ("--logs", "swf"),
     "strategies": ("--tables", "tables"),
 }
 

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sim.kernel.pool import TAKEN, Job, Pool, reserve
+from sim.kernel.pool import TAKEN, Job, Pool, rank_at, reserve
 from sim.kernel.records import field
 
 EASY = "easy"
@@ -97,11 +97,12 @@ class Watch:
         taken = sum(pool.jobs[job].procs for job in started if pool.jobs[job].rank < mine.rank)
         free_procs = self._free_procs - taken
         place = bisect_left(
-            pool.queue, mine.rank, here.head, here.tail, key=lambda job: pool.jobs[job].rank
+            range(here.tail), mine.rank, here.head, key=lambda slot: rank_at(pool, slot)
         )
-        n_ahead = place - here.head
+        before = [job for job in pool.queue[here.head : place] if job >= 0]
+        n_ahead = len(before)
         starts = self.row in started
-        ahead = tuple(pool.queue[here.head : place if starts else min(place, here.head + 1)])
+        ahead = tuple(before if starts else before[:1])
         held = None
         if ahead and self.is_easy and mine.procs <= free_procs:
             held = reservation(pool, self.partition, pool.jobs[ahead[0]].procs)
@@ -123,5 +124,5 @@ def reservation(pool: Pool, k: int, procs: int) -> Held:
     running = [TAKEN if job == TAKEN else slot for slot, job in enumerate(listed)]
     jobs = [Job() if job == TAKEN else copy(pool.jobs[job]) for job in listed]
     here.first = 0
-    reserve(Pool(jobs, [here], [], running, []), 0, procs)
+    reserve(Pool(jobs, [here], [], [], running, []), 0, procs)
     return Held(here.shadow_s, here.extra)

@@ -1,0 +1,129 @@
+"""``copperline doctor``: what is installed, where things are kept, and whether they work."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assistant.cli.console import OUT, Json, StoreOption, print_json, say, store_path
+from assistant.starting import version
+from sim.api import (
+    Compilation,
+    Readiness,
+    compilation,
+    other_caches,
+    remove_other_caches,
+    wait_for_compiler,
+)
+
+PACKAGES = ("numba", "numpy", "scipy", "scikit-learn", "simpy", "streamlit")
+
+_WAYS_OUT = {
+    Readiness.ABSENT: "the first simulation starts it; copperline doctor --compile does it now",
+    Readiness.PREPARING: "simulations take the slower way meanwhile and give the same",
+    Readiness.FAILED: "simulations take the slower way and give the same; "
+    "copperline doctor --compile tries again",
+    Readiness.UNAVAILABLE: "simulations take the slower way and give the same",
+}
+
+
+def doctor(
+    compile_now: Annotated[
+        bool, typer.Option("--compile", help="Compile the simulator now, and wait for it.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove compiled code of other versions.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say what is installed, where compiled code and experiments are kept, and what is wrong.
+
+    The exit code is 0 if all is well or will be by itself, and 1 if the simulator cannot be
+    compiled here.
+    """
+    if compile_now:
+        if not as_json and compilation().readiness is not Readiness.READY:
+            say("compiling the simulator ...")
+        wait_for_compiler()
+    n_removed_bytes = remove_other_caches() if clean else 0
+    told = compilation()
+    others = other_caches()
+    kept = store_path(store)
+    is_well = told.readiness not in (Readiness.FAILED, Readiness.UNAVAILABLE)
+    if as_json:
+        print_json(
+            {
+                "copperline": version(),
+                "python": platform.python_version(),
+                "packages": _packages(),
+                "cores": os.cpu_count(),
+                "compiled_code": _described(told),
+                "other_versions": {str(path): size for path, size in others.items()},
+                "removed_bytes": n_removed_bytes,
+                "store": {"path": str(kept.absolute()), "size_bytes": _size(kept)},
+            }
+        )
+        return 0 if is_well else 1
+    _line("Copperline", f"{version()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    _line("Packages", ", ".join(f"{name} {told or '-'}" for name, told in _packages().items()))
+    _line("Compiled code", _sentence(told))
+    if told.folder is not None:
+        _line("", f"{told.folder}, {_mb(told.size_bytes)}")
+    if clean:
+        _line("Other versions", f"{_mb(n_removed_bytes)} of compiled code removed")
+    elif others:
+        size = _mb(sum(others.values()))
+        _line("Other versions", f"{size} of compiled code; copperline doctor --clean removes it")
+    size_bytes = _size(kept)
+    state = "not there yet" if size_bytes is None else _mb(size_bytes)
+    _line("Experiments", f"{kept.absolute()}, {state}")
+    return 0 if is_well else 1
+
+
+def _line(label: str, text: str) -> None:
+    OUT.print(f"{label:<15}{text}", soft_wrap=True)
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB"
+
+
+def _packages() -> dict[str, str | None]:
+    return {name: _installed(name) for name in PACKAGES}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return installed_version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def _sentence(told: Compilation) -> str:
+    parts = [str(told.readiness)]
+    if told.took_s is not None:
+        parts.append(f"took {told.took_s:.1f} s once")
+    if told.reason is not None:
+        parts.append(told.reason)
+    if told.readiness in _WAYS_OUT:
+        parts.append(_WAYS_OUT[told.readiness])
+    return "; ".join(parts)
+
+
+def _described(told: Compilation) -> dict[str, Any]:
+    return {
+        "readiness": str(told.readiness),
+        "folder": None if told.folder is None else str(told.folder),
+        "size_bytes": told.size_bytes,
+        "took_s": told.took_s,
+        "reason": told.reason,
+    }

@@ -1,0 +1,137 @@
+"""Seeded mutants: each breaks one line of the shared text or of an engine, and must be seen.
+
+A copy of the package is edited, and generated scenarios are run in a process of its own: the
+interpreted loop and the SimPy engine against the naive reference, which shares no text with them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sim
+
+MUTANTS = {
+    "the shadow time is excluded": (
+        "policies/backfill.py",
+        "in_time = now_s + one.estimate_s <= shadow_s",
+        "in_time = now_s + one.estimate_s < shadow_s",
+    ),
+    "a job in time uses up extra processors too": (
+        "policies/backfill.py",
+        "                    if not in_time:\n                        extra -=",
+        "                    if True:\n                        extra -=",
+    ),
+    "a late job does not use up extra processors": (
+        "policies/backfill.py",
+        "                    if not in_time:\n                        extra -=",
+        "                    if False:\n                        extra -=",
+    ),
+    "the reservation is not computed anew when something ends": (
+        "kernel/pool.py",
+        "    here.look_from = here.head\n",
+        "    here.look_from = here.head + 1\n",
+    ),
+    "only the first job that ends at the shadow time counts": (
+        "kernel/pool.py",
+        "if free >= procs and one.estimated_end_s != shadow_s:",
+        "if free >= procs:",
+    ),
+    "a block's summary forgets its shortest job": (
+        "policies/backfill.py",
+        "least_s = min(least_s, one.estimate_s)",
+        "least_s = max(0.0, one.estimate_s)",
+    ),
+    "the narrowest waiting job is forgotten when looking stops early": (
+        "policies/backfill.py",
+        "narrowest if slot >= tail else 1",
+        "narrowest",
+    ),
+    "later arrivals of equal rank go first": (
+        "kernel/pool.py",
+        "if rank_at(pool, middle) < rank:",
+        "if rank_at(pool, middle) > rank:",
+    ),
+    "the loop decides between two arrivals of one instant": (
+        "engine/loop.py",
+        "while coming < n_jobs and submit_s[coming] == now_s:",
+        "if coming < n_jobs and submit_s[coming] == now_s:",
+    ),
+    "the loop lets one completion of an instant wait": (
+        "engine/loop.py",
+        "while n_running > 0 and ends_s[0] == now_s:",
+        "if n_running > 0 and ends_s[0] == now_s:",
+    ),
+    "the heap loses its order": (
+        "kernel/calendar.py",
+        "if times_s[above] <= time_s:",
+        "if times_s[above] >= time_s:",
+    ),
+    "SimPy schedules arrivals by delay": (
+        "engine/process.py",
+        "yield calendar.at(submit_s[job])",
+        "yield calendar.timeout(submit_s[job] - calendar.now)",
+    ),
+}
+
+TRY = """
+import os
+from hypothesis import HealthCheck, given, seed, settings
+import numpy as np
+from sim import simulate
+from tests.differential import naive
+from tests.draw.workloads import scenarios
+
+@seed(1)
+@settings(max_examples=1500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(scenarios(most_jobs=40))
+def same(scenario):
+    expected = np.array(naive.starts(scenario))
+    for engine in ("interpreted", "process"):
+        if (simulate(scenario, engine=engine).start_s != expected).any():
+            os._exit(3)  # at once: there is nothing to shrink
+
+same()
+"""
+
+
+def outcome(folder: Path, repository: Path) -> int:
+    """Return the exit code: 0 where nothing was seen, 3 where starts differ."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRY],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(folder), str(repository)]),
+            "NUMBA_DISABLE_JIT": "1",
+        },
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode
+
+
+def copied(tmp_path: Path) -> Path:
+    source = Path(sim.__file__).parent
+    shutil.copytree(source, tmp_path / "sim", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_unbroken_text_passes(tmp_path: Path, repository: Path) -> None:
+    assert outcome(copied(tmp_path), repository) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mutant_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
+    file, old, new = MUTANTS[name]
+    path = copied(tmp_path) / "sim" / file
+    text = path.read_text()
+    assert text.count(old) == 1, "the text has changed: mend the mutant"
+    path.write_text(text.replace(old, new))
+    assert outcome(tmp_path, repository) == 3
