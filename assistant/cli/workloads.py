@@ -1,6 +1,7 @@
 """Commands that only need the simulator: ``simulate LOG`` and ``workload describe LOG``."""
 
 import csv
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -101,6 +102,23 @@ def simulate(
             help="A partition; repeat it. A job goes to the first that admits it.",
         ),
     ] = None,
+    whole_nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PROCS",
+            help="Machines have so many processors, and a job takes whole ones.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    node_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of a machine, such as 64G; jobs are held to what they requested.",
+            show_default=False,
+        ),
+    ] = None,
     order: Annotated[str, typer.Option(help="fcfs or sjf.")] = "fcfs",
     backfill: Annotated[str, typer.Option(help="none or easy.")] = "easy",
     overrun: Annotated[str, typer.Option(help="Jobs outliving their request: raise, kill.")] = (
@@ -132,9 +150,15 @@ def simulate(
     if explain_job is not None:
         _only_to_explain(engine, per_job)
     workload = _load(log, first, reading)
+    cluster = _cluster(workload, procs, partition or [])
+    if whole_nodes is not None:
+        cluster = cluster.in_machines_of(whole_nodes, _bytes(node_memory))
+    elif node_memory is not None:
+        raise SettingsError("--node-memory says how much a machine has; give --whole-nodes too")
     scenario = Scenario(
         workload,
-        _cluster(workload, procs, partition or []),
+        cluster,
+        allocation="processors" if whole_nodes is None else "whole_nodes",
         order=order,
         backfill=backfill,
         overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
@@ -185,6 +209,20 @@ def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> Cl
             f"name them with --procs (its widest job uses {workload.widest_procs})"
         )
     return ClusterSpec.single(size)
+
+
+def _bytes(text: str | None) -> int | None:
+    """Return a size such as 64G in bytes; the units are powers of 1,024."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE)
+    if found is None or int(found[1]) == 0:
+        raise SettingsError(
+            f"--node-memory '{text}' is not a size; allowed are whole numbers from 1 with K, M, G "
+            "or T (powers of 1,024), for example 64G"
+        )
+    exponent = 1 + "KMGT".index(found[2].upper())
+    return int(found[1]) * int(1024**exponent)
 
 
 def _partition(text: str) -> Partition:
@@ -245,12 +283,13 @@ def _print_metrics(scenario: Scenario, metrics: Metrics) -> None:
 def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
     workload = scenario.workload
     names = [*scenario.cluster.names, ""]
+    placement, machines = result.placement, np.array(scenario.cluster.machine_names, dtype=object)
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(
-                ["job_id", "submit_s", "start_s", "end_s", "wait_s", "procs", "partition", "state"]
-            )
+            header = ["job_id", "submit_s", "start_s", "end_s", "wait_s", "procs", "partition"]
+            header += ["state"] if placement is None else ["state", "machines"]
+            writer.writerow(header)
             for i in range(workload.n_jobs):
                 start_s = result.start_s[i]
                 ran = not np.isnan(start_s)
@@ -261,6 +300,7 @@ def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> Non
                     [
                         workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
                         names[result.partition[i]], JobState(int(result.state[i])).name.lower(),
+                        *([] if placement is None else [" ".join(machines[placement.of(i)])]),
                     ]
                 )  # fmt: skip
     except OSError as error:
