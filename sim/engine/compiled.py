@@ -5,6 +5,7 @@ compiled in the background, and as soon as they are there it gives over to them.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -31,8 +32,8 @@ def run_compiled(scenario: Scenario) -> SimulationResult:
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
         UnknownNameError: no such order or backfilling rule.
     """
-    if not preparation.is_ready():
-        preparation.wait()
+    if not preparation.is_ready(scenario.allocation):
+        preparation.wait(scenario.allocation)
     admission = admit(scenario)
     program, decide = loop(backfill_named(scenario.backfill), scenario.allocation)
     state = setup.make_state(scenario, admission)
@@ -53,10 +54,10 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
     As soon as the machine code is there it takes over, from the beginning: it needs less time for
     the whole than Python for the rest.
     """
-    if not preparation.is_ready():
+    if not preparation.is_ready(scenario.allocation):
         preparation.begin()
-        reached = _interpret(scenario, preparation.is_ready)
-        if not preparation.is_ready():
+        reached = _interpret(scenario, partial(preparation.is_ready, scenario.allocation))
+        if not preparation.is_ready(scenario.allocation):
             note = (
                 "simulated without compiled code, which gives the same more slowly; "
                 f"compiled code is {preparation.compilation().readiness}"

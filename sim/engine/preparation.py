@@ -22,8 +22,11 @@ from typing import Any
 
 from sim.errors import EngineError
 from sim.kernel import jit
+from sim.model.scenario import Allocation
 
-LONGEST_S = 600.0
+_ALLOCATIONS: tuple[Allocation, ...] = ("processors", "whole_nodes")
+
+LONGEST_S = 300.0
 """After so many seconds a preparation is taken for dead."""
 
 _LOOK_EVERY_S = 0.05
@@ -65,8 +68,8 @@ def _stamp() -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
-def _ready_file() -> Path:
-    return jit.cache_folder() / f"ready-{_stamp()}.json"
+def _ready_file(allocation: Allocation) -> Path:
+    return jit.cache_folder() / f"ready-{allocation}-{_stamp()}.json"
 
 
 def _busy_file() -> Path:
@@ -84,11 +87,11 @@ _known_ready: set[Path] = set()
 _started: list[_Detached] = []
 
 
-def is_ready() -> bool:
-    """Tell whether the compiled programs can be loaded at once."""
+def is_ready(allocation: Allocation = "processors") -> bool:
+    """Tell whether the compiled programs for an allocation can be loaded at once."""
     if jit.unavailable() is not None:
         return False
-    path = _ready_file()
+    path = _ready_file(allocation)
     if path not in _known_ready and path.exists():
         _known_ready.add(path)
     return path in _known_ready
@@ -100,8 +103,12 @@ def begin() -> None:
         _started.append(_spawn())
 
 
-def wait() -> None:
-    """Wait until the programs are compiled, starting that if need be, again if it failed.
+def wait(allocation: Allocation | None = None) -> None:
+    """Wait until the programs for an allocation are compiled, starting that if need be.
+
+    None waits for all of them.
+
+    What failed before is tried again.
 
     Raises:
         EngineError: they cannot be.
@@ -110,7 +117,8 @@ def wait() -> None:
         _started.clear()
     begin()
     since = time.monotonic()
-    while not is_ready():
+    wanted = _ALLOCATIONS if allocation is None else (allocation,)
+    while not all(map(is_ready, wanted)):
         told = compilation()
         if told.reason is not None:
             raise EngineError(f"the compiled engine cannot be had: {told.reason}.")
@@ -129,7 +137,9 @@ def compilation() -> Compilation:
     folder = jit.cache_folder()
     size_bytes = _size_bytes(folder)
     readiness = _look()
-    took_s = _read(_ready_file()).get("took_s") if readiness is Readiness.READY else None
+    took_s = None
+    if readiness is Readiness.READY:
+        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in _ALLOCATIONS)
     if readiness is Readiness.FAILED:
         reason = (
             "the compiler stopped, or the sources were edited since this program started; what it "
@@ -167,7 +177,7 @@ def _size_bytes(folder: Path) -> int:
 
 
 def _look() -> Readiness:
-    if is_ready():
+    if _all_ready():
         return Readiness.READY
     busy = _read(_busy_file())
     if busy and time.time() - busy["since_unix_s"] < LONGEST_S and _lives(busy["process"]):
@@ -178,8 +188,12 @@ def _look() -> Readiness:
             return Readiness.PREPARING
         # It may have come to its end between the two looks. If not, the compiler stopped, or the
         # sources have been edited since this process read them and it compiled other ones.
-        return Readiness.READY if is_ready() else Readiness.FAILED
+        return Readiness.READY if _all_ready() else Readiness.FAILED
     return Readiness.ABSENT
+
+
+def _all_ready() -> bool:
+    return all(map(is_ready, _ALLOCATIONS))
 
 
 def _log_file() -> Path:
@@ -228,17 +242,18 @@ def main() -> None:
                 json.dump({"process": os.getpid(), "since_unix_s": time.time()}, file)
             break
         except FileExistsError:
-            if is_ready() or _look() is Readiness.PREPARING:
+            if _all_ready() or _look() is Readiness.PREPARING:
                 return
             busy.unlink(missing_ok=True)
     try:
-        from sim.engine.programs import compile_all
+        from sim.engine.programs import compile_programs
 
-        before_s = time.perf_counter()
-        compile_all()
-        told = {"took_s": time.perf_counter() - before_s, "numba": jit.numba_version()}
-        part = _ready_file().with_suffix(".part")
-        part.write_text(json.dumps(told))
-        part.replace(_ready_file())
+        for allocation in _ALLOCATIONS:  # the first can be used while the second is compiled
+            before_s = time.perf_counter()
+            compile_programs(allocation)
+            told = {"took_s": time.perf_counter() - before_s, "numba": jit.numba_version()}
+            part = _ready_file(allocation).with_suffix(".part")
+            part.write_text(json.dumps(told))
+            part.replace(_ready_file(allocation))
     finally:
         busy.unlink(missing_ok=True)

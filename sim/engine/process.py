@@ -81,8 +81,8 @@ def text_for(scenario: Scenario, kernel: Kernel) -> Text:
     if kernel == "auto":
         preparation.begin()
     elif kernel == "compiled":
-        preparation.wait()
-    if kernel == "interpreted" or not preparation.is_ready():
+        preparation.wait(allocation)
+    if kernel == "interpreted" or not preparation.is_ready(allocation):
         let_go = release_machines if allocation == "whole_nodes" else release
         decide = backfill.decision(allocation)
         return Text(arrive, let_go, may_start, decide, is_compiled=False)

@@ -72,21 +72,21 @@ def transitions(allocation: Allocation = "processors") -> tuple[Any, Any, Any]:
     )
 
 
-def compile_all() -> None:
-    """Compile every program, or load it from the disk cache."""
-    _compile_shared()
+def compile_programs(allocation: Allocation) -> None:
+    """Compile every program for an allocation, or load it from the disk cache."""
+    _, pool, _ = _example(allocation)
+    jit.compiled(start, pool, 0, 0, 0.0, 0)
+    if allocation == "whole_nodes":
+        _compile_shared()
     for backfill in BACKFILLS:
-        loop(backfill)
-        if backfill.decide_nodes is not None:
-            loop(backfill, "whole_nodes")
-    transitions()
-    transitions("whole_nodes")
+        if allocation == "processors" or backfill.decide_nodes is not None:
+            loop(backfill, allocation)
+    transitions(allocation)
 
 
 def _compile_shared() -> None:
     """Compile what several programs call with constants; Numba would, anew for each constant."""
-    nodes, pool, _ = _example("whole_nodes")
-    jit.compiled(start, pool, 0, 0, 0.0, 0)
+    nodes, _, _ = _example("whole_nodes")
     jit.compiled(idle_procs, nodes, 0, 0, True)
     jit.compiled(hold_whole, nodes, 0, 0)
     jit.compiled(start_on, nodes, 0, 0, 0.0, 0, True)

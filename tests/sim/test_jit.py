@@ -82,6 +82,7 @@ def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
     assert {p: p.stat().st_mtime_ns for p in cache.rglob("*.nbc")} == machine_code
 
 
+@pytest.mark.slow
 def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, repository: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the folder should be")
@@ -90,6 +91,7 @@ def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, reposi
     assert not Path(str(folder)).exists(), "the process removes it at its end"
 
 
+@pytest.mark.slow
 def test_a_preparation_that_died_is_done_again(tmp_path: Path, repository: Path) -> None:
     code = "from sim.engine import preparation as p; print(p._busy_file())"
     printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(tmp_path))
