@@ -10,7 +10,7 @@ from os import PathLike
 from sim.engine import ENGINES
 from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
-from sim.engine.explain import Explanation, explain
+from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
 from sim.engine.many import simulate_many
 from sim.engine.preparation import (
     Compilation,
@@ -20,7 +20,6 @@ from sim.engine.preparation import (
     remove_other_caches,
 )
 from sim.engine.preparation import begin as begin_to_compile
-from sim.engine.preparation import wait as wait_for_compiler
 from sim.errors import (
     ClusterError,
     DurationError,
@@ -58,11 +57,14 @@ __all__ = [
     "EngineError",
     "Explanation",
     "GroupMetrics",
+    "Heads",
     "JobState",
+    "Jobs",
     "MachineSpec",
     "Metrics",
     "Overrun",
     "Partition",
+    "Phase",
     "Placement",
     "Readiness",
     "ReadingNote",
@@ -104,6 +106,17 @@ __all__ = [
     "wait_for_compiler",
     "write_swf",
 ]
+
+
+def wait_for_compiler() -> None:
+    """Compile the simulator now if need be, wait for it, and make sure that it can be loaded.
+
+    Raises:
+        EngineError: it cannot be had.
+    """
+    from sim.engine.loading import compile_now
+
+    compile_now()
 
 
 def simulate(

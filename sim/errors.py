@@ -6,6 +6,7 @@
     ├── UnknownNameError      a policy, engine or rule that is not registered
     ├── DurationError         a text that is not a duration
     ├── EngineError           an engine that cannot do what is asked of it
+    │   └── DamagedCodeError  compiled code on the disk that cannot be loaded
     ├── WorkloadError         columns that cannot be a workload
     │   └── TraceError        a log that cannot be read: file, line, field, value, expected
     └── ScenarioError         a workload and a cluster that do not go together
@@ -45,6 +46,10 @@ class UnknownNameError(SimError):
 
 class EngineError(SimError):
     """An engine cannot do what is asked of it."""
+
+
+class DamagedCodeError(EngineError):
+    """Compiled code on the disk cannot be loaded; `sim.engine` compiles it anew."""
 
 
 class DurationError(SimError):

@@ -22,6 +22,8 @@ from sim.api import (
 
 PACKAGES = ("numba", "numpy", "scipy", "scikit-learn", "simpy", "streamlit")
 
+_SLOWER = (Readiness.FAILED, Readiness.UNAVAILABLE)
+
 _WAYS_OUT = {
     Readiness.ABSENT: "the first simulation starts it; copperline doctor --compile does it now",
     Readiness.PREPARING: "simulations take the slower way meanwhile and give the same",
@@ -44,7 +46,7 @@ def doctor(
     """Say what is installed, where compiled code and experiments are kept, and what is wrong.
 
     The exit code is 0 if all is well or will be by itself, and 1 if the simulator cannot be
-    compiled here.
+    compiled here, or what is compiled cannot be kept.
     """
     if compile_now:
         if not as_json and compilation().readiness is not Readiness.READY:
@@ -54,7 +56,7 @@ def doctor(
     told = compilation()
     others = other_caches()
     kept = store_path(store)
-    is_well = told.readiness not in (Readiness.FAILED, Readiness.UNAVAILABLE)
+    is_well = told.reason is None
     if as_json:
         print_json(
             {
@@ -114,7 +116,7 @@ def _sentence(told: Compilation) -> str:
         parts.append(f"took {told.took_s:.1f} s once")
     if told.reason is not None:
         parts.append(told.reason)
-    if told.readiness in _WAYS_OUT:
+    if told.readiness in _WAYS_OUT and (told.reason is None or told.readiness in _SLOWER):
         parts.append(_WAYS_OUT[told.readiness])
     return "; ".join(parts)
 

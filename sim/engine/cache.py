@@ -1,20 +1,24 @@
 """Results kept by scenario digest: in memory, and on disk when asked.
 
-A digest names everything that decides the outcome, so a kept result never goes stale while the
-simulator stays the same; on disk the folder is named after the simulator's own sources as well.
+A digest names everything in a scenario that decides the outcome. On disk the folder is named after
+a digest of the sources that decide it too: model, kernel, policies and engines.
 """
 
+import contextlib
+import hashlib
 import threading
 import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
-from sim.kernel.jit import sources_digest
+from sim.errors import EngineError
 from sim.model.result import Placement, SimulationResult
 
 _COLUMNS = ("start_s", "end_s", "partition", "state")
@@ -42,11 +46,17 @@ class ResultCache:
     Args:
         most_bytes: memory for kept results; the least recently used go first. 0 keeps none there.
         folder: keep every result in this folder too, without a limit; None keeps none on disk.
+            Programs may share it.
+
+    Raises:
+        EngineError: the folder cannot be written, or fewer than 0 bytes.
     """
 
     def __init__(self, most_bytes: int = 256 * 2**20, folder: str | Path | None = None) -> None:
+        if most_bytes < 0:
+            raise EngineError(f"most_bytes is {most_bytes}; allowed are whole numbers from 0.")
         self._most_bytes = most_bytes
-        self._folder = None if folder is None else Path(folder) / f"results-{sources_digest()}"
+        self._folder = None if folder is None else _writable(Path(folder))
         self._kept: OrderedDict[str, SimulationResult] = OrderedDict()
         self._n_bytes = 0
         self._lock = threading.Lock()
@@ -77,7 +87,7 @@ class ResultCache:
         """Keep a result under the digest of its scenario. A monitor's series is not kept.
 
         Raises:
-            OSError: the folder cannot be written.
+            EngineError: the folder cannot be written (any more); memory keeps it all the same.
         """
         bare = replace(result, series=None, note=None)
         with self._lock:
@@ -116,11 +126,45 @@ class ResultCache:
         path = self._path(result.scenario_digest)
         if path is None:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         columns: dict[str, Any] = dict(result.columns())
-        with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
-            np.savez(part, engine=np.array(result.engine), **columns)
-        Path(part.name).replace(path)
+        part = path.with_name(f"{path.stem}-{uuid4().hex}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("xb") as file:
+                np.savez(file, engine=np.array(result.engine), **columns)
+            part.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise EngineError(
+                f"the result cannot be kept in '{path.parent}' ({error.strerror}); free some "
+                "space, or name another folder."
+            ) from error
+
+
+def _writable(folder: Path) -> Path:
+    """Return where results of this simulator are kept in a folder, which is made if need be."""
+    chosen = folder / f"results-{_sources_digest()}"
+    try:
+        chosen.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=chosen):
+            return chosen
+    except OSError as error:
+        raise EngineError(
+            f"results cannot be kept in '{folder}' ({error.strerror}); name a folder that can be "
+            "written, or None."
+        ) from error
+
+
+@cache
+def _sources_digest() -> str:
+    """Return a digest of the sources that decide a result; processors and compilers do not."""
+    root = Path(__file__).resolve().parent.parent
+    sha = hashlib.sha256()
+    for room in ("model", "kernel", "policies", "engine"):
+        for path in sorted(root.glob(f"{room}/*.py")):
+            sha.update(f"{room}/{path.name}".encode() + b"\0" + path.read_bytes())
+    return sha.hexdigest()[:16]
 
 
 def _size(result: SimulationResult) -> int:

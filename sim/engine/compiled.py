@@ -6,12 +6,15 @@ compiled in the background, and as soon as they are there it gives over to them.
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from sim.engine import preparation, setup
+from sim.engine.loading import loaded
 from sim.engine.loop import Course, new_course, run, run_nodes
 from sim.engine.programs import loop
+from sim.errors import DamagedCodeError
 from sim.kernel.node import Nodes
 from sim.kernel.pool import Pool
 from sim.kernel.records import interpretable
@@ -34,8 +37,12 @@ def run_compiled(scenario: Scenario) -> SimulationResult:
     """
     if not preparation.is_ready(scenario.allocation):
         preparation.wait(scenario.allocation)
+    fetch = partial(loop, backfill_named(scenario.backfill), scenario.allocation)
+    return _run(scenario, *loaded(fetch, scenario.allocation))
+
+
+def _run(scenario: Scenario, program: Callable[..., bool], decide: Any) -> SimulationResult:
     admission = admit(scenario)
-    program, decide = loop(backfill_named(scenario.backfill), scenario.allocation)
     state = setup.make_state(scenario, admission)
     pool, course = setup.pool_of(state), _course(scenario, admission)
     while not program(state, pool, decide, course, SLICE):
@@ -54,16 +61,24 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
     As soon as the machine code is there it takes over, from the beginning: it needs less time for
     the whole than Python for the rest.
     """
-    if not preparation.is_ready(scenario.allocation):
-        preparation.begin()
-        reached = _interpret(scenario, partial(preparation.is_ready, scenario.allocation))
-        if not preparation.is_ready(scenario.allocation):
-            note = (
-                "simulated without compiled code, which gives the same more slowly; "
-                f"compiled code is {preparation.compilation().readiness}"
-            )
-            return _finished(scenario, *reached, "interpreted", note=note)
-    return run_compiled(scenario)
+    is_ready = partial(preparation.is_ready, scenario.allocation)
+    if is_ready():
+        try:
+            found = loop(backfill_named(scenario.backfill), scenario.allocation)
+        except DamagedCodeError:
+            preparation.discard()
+        else:
+            return _run(scenario, *found)
+    preparation.begin()
+    reached = _interpret(scenario, is_ready)
+    if is_ready():
+        return run_compiled(scenario)
+    told = preparation.compilation()
+    note = (
+        "simulated without compiled code, which gives the same more slowly; compiled code is "
+        f"{told.readiness}" + (f": {told.reason}" if told.reason else "")
+    )
+    return _finished(scenario, *reached, "interpreted", note=note)
 
 
 def _interpret(

@@ -4,7 +4,6 @@ The workload is shared, not copied, and every simulation stands alone, so the re
 bit by bit whatever the number of threads. They come in the order of the scenarios.
 """
 
-import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -60,7 +59,8 @@ def simulate_many(
     Closing the iterator, or an interruption, ends it after what is under way.
 
     Args:
-        scenarios: taken one by one, not far ahead of what has been yielded.
+        scenarios: taken one by one, `AHEAD` per thread before the first result is yielded, so
+            none may depend on a result. What taking one raises is raised at its turn.
         each: (scenario, result) to what is wanted of it, for example `measures`; called in the
             thread that simulated, so that no result is kept that is not wanted. None yields the
             results themselves.
@@ -74,8 +74,8 @@ def simulate_many(
         SimError: whatever `simulate` raises for a scenario, at its turn.
     """
     n_threads = (os.cpu_count() or 1) if threads is None else threads
-    if n_threads < 1:
-        raise EngineError(f"threads is {threads}; allowed are whole numbers from 1.")
+    if type(n_threads) is not int or n_threads < 1:
+        raise EngineError(f"threads is {threads!r}; allowed are whole numbers from 1.")
     engine_named(engine)
     wanted = _itself if each is None else each
     return _in_order(iter(scenarios), wanted, engine, n_threads, cache, progress)
@@ -107,13 +107,24 @@ def _in_order(
         return
     executor = ThreadPoolExecutor(n_threads, thread_name_prefix="simulate")
     try:
-        first = itertools.islice(scenarios, n_threads * AHEAD)
-        waiting: deque[Future[_T]] = deque(executor.submit(work, one) for one in first)
+        waiting: deque[Future[_T]] = deque()
+
+        def take_one() -> None:
+            try:
+                waiting.append(executor.submit(work, next(scenarios)))
+            except StopIteration:
+                return
+            except Exception as error:
+                refused: Future[_T] = Future()
+                refused.set_exception(error)
+                waiting.append(refused)
+
+        for _ in range(n_threads * AHEAD):
+            take_one()
         while waiting:
             made = waiting.popleft().result()
             n_done += 1
-            for scenario in itertools.islice(scenarios, 1):
-                waiting.append(executor.submit(work, scenario))
+            take_one()
             if progress is not None:
                 progress(n_done)
             yield made

@@ -6,10 +6,12 @@ another file, with the number of that process, keeps a second one from doing the
 outlives the one that started it, since its work serves every later one, and ends by itself.
 """
 
+import atexit
 import contextlib
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,8 @@ from sim.kernel import jit
 from sim.model.scenario import Allocation
 
 _ALLOCATIONS: tuple[Allocation, ...] = ("processors", "whole_nodes")
+
+_MOST_TRIES = 3
 
 LONGEST_S = 300.0
 """After so many seconds a preparation is taken for dead."""
@@ -51,7 +55,8 @@ class Compilation:
         folder: where they are kept; None if nothing can be compiled.
         size_bytes: of that folder.
         took_s: seconds that compiling took; None if unknown.
-        reason: why they are unavailable or failed, as the end of a sentence; else None.
+        reason: why they are unavailable, failed or will not be kept, as the end of a sentence; else
+            None.
     """
 
     readiness: Readiness
@@ -76,7 +81,7 @@ def _busy_file() -> Path:
     return jit.cache_folder() / f"compiling-{_stamp()}.json"
 
 
-class _Detached(subprocess.Popen[bytes]):
+class _Compiler(subprocess.Popen[bytes]):
     """A process that may outlive this one, on purpose: nobody is warned that it still runs."""
 
     def __del__(self) -> None:
@@ -84,49 +89,87 @@ class _Detached(subprocess.Popen[bytes]):
 
 
 _known_ready: set[Path] = set()
-_started: list[_Detached] = []
+_started: list[_Compiler] = []
 
 
 def is_ready(allocation: Allocation = "processors") -> bool:
-    """Tell whether the compiled programs for an allocation can be loaded at once."""
+    """Tell whether the compiled programs for an allocation can be loaded at once.
+
+    They can if every file is there and as long as it was when it was written.
+    """
     if jit.unavailable() is not None:
         return False
     path = _ready_file(allocation)
-    if path not in _known_ready and path.exists():
+    if path not in _known_ready and _is_whole(path):
         _known_ready.add(path)
     return path in _known_ready
 
 
+def _is_whole(ready: Path) -> bool:
+    files = _read(ready).get("files")
+    if not files:
+        return False
+    return all(_size_of(ready.parent / name) == size for name, size in files.items())
+
+
 def begin() -> None:
-    """Let the programs be compiled in the background, unless they are or somebody does."""
-    if jit.unavailable() is None and _look() is Readiness.ABSENT:
+    """Let the programs be compiled in the background, unless they are or somebody does.
+
+    Where they would not be kept nothing is begun: a process that ends soon had nothing from it.
+    """
+    if jit.unavailable() is None and jit.not_kept_because() is None:
+        _begin()
+
+
+def _begin() -> None:
+    if _look() is Readiness.ABSENT:
         _started.append(_spawn())
 
 
 def wait(allocation: Allocation | None = None) -> None:
     """Wait until the programs for an allocation are compiled, starting that if need be.
 
-    None waits for all of them.
-
-    What failed before is tried again.
+    None waits for all of them. What failed before is tried again.
 
     Raises:
         EngineError: they cannot be.
     """
-    if jit.unavailable() is None and _look() is Readiness.FAILED:
+    reason = jit.unavailable()
+    if reason is not None:
+        raise EngineError(f"the compiled engine cannot be had: {reason}.")
+    if _look() is Readiness.FAILED:
         _started.clear()
-    begin()
-    since = time.monotonic()
     wanted = _ALLOCATIONS if allocation is None else (allocation,)
+    since = time.monotonic()
     while not all(map(is_ready, wanted)):
-        told = compilation()
-        if told.reason is not None:
-            raise EngineError(f"the compiled engine cannot be had: {told.reason}.")
-        if told.readiness is Readiness.ABSENT:
-            begin()
+        _begin()
+        if _look() is Readiness.FAILED:
+            raise EngineError(f"the compiled engine cannot be had: {_failure()}.")
         if time.monotonic() - since > LONGEST_S:
             raise EngineError(f"compiling took more than {LONGEST_S:.0f} s; see {_log_file()}.")
         time.sleep(_LOOK_EVERY_S)
+
+
+def discard() -> None:
+    """Throw away compiled code that cannot be loaded; what comes next compiles it anew."""
+    jit.forget()
+    _known_ready.clear()
+    _started.clear()
+    _empty()
+
+
+def _empty() -> None:
+    folder = jit.cache_folder()
+    for pattern in ("ready-*.json", "*/*.nbi", "*/*.nbc"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
+def _failure() -> str:
+    return (
+        "the compiler stopped, or the sources were edited since this program started; what it "
+        f"said is in {_log_file()}"
+    )
 
 
 def compilation() -> Compilation:
@@ -135,17 +178,15 @@ def compilation() -> Compilation:
     if reason is not None:
         return Compilation(Readiness.UNAVAILABLE, None, reason=reason)
     folder = jit.cache_folder()
-    size_bytes = _size_bytes(folder)
     readiness = _look()
     took_s = None
     if readiness is Readiness.READY:
         took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in _ALLOCATIONS)
-    if readiness is Readiness.FAILED:
-        reason = (
-            "the compiler stopped, or the sources were edited since this program started; what it "
-            f"said is in {_log_file()}"
-        )
-    return Compilation(readiness, folder, size_bytes, took_s, reason)
+    elif readiness is Readiness.FAILED:
+        reason = _failure()
+    else:
+        reason = jit.not_kept_because()
+    return Compilation(readiness, folder, _size_bytes(folder), took_s, reason)
 
 
 def other_caches() -> dict[Path, int]:
@@ -179,17 +220,19 @@ def _size_bytes(folder: Path) -> int:
 def _look() -> Readiness:
     if _all_ready():
         return Readiness.READY
-    busy = _read(_busy_file())
-    if busy and time.time() - busy["since_unix_s"] < LONGEST_S and _lives(busy["process"]):
+    ended = _started[-1].poll() if _started else None  # which also buries it
+    if _started and ended is None:
         return Readiness.PREPARING
-    if _started:
-        ended = _started[-1].poll()
-        if ended is None:
-            return Readiness.PREPARING
-        # It may have come to its end between the two looks. If not, the compiler stopped, or the
-        # sources have been edited since this process read them and it compiled other ones.
-        return Readiness.READY if _all_ready() else Readiness.FAILED
-    return Readiness.ABSENT
+    busy = _read(_busy_file())
+    if busy and time.time() - busy["since_unix_s"] < LONGEST_S and _lives(busy):
+        return Readiness.PREPARING
+    if ended is None:
+        return Readiness.ABSENT
+    if _all_ready():  # it came to its end between the two looks
+        return Readiness.READY
+    # Killed by somebody: once more. Otherwise the compiler stopped by itself, or the sources have
+    # been edited since this process read them and it compiled other ones.
+    return Readiness.ABSENT if ended < 0 and len(_started) < _MOST_TRIES else Readiness.FAILED
 
 
 def _all_ready() -> bool:
@@ -208,22 +251,36 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _lives(process: int) -> bool:
+def _size_of(path: Path) -> int | None:
     try:
-        os.kill(process, 0)
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def _lives(busy: dict[str, Any]) -> bool:
+    """Tell whether the process that claims to compile lives; that of another host is believed."""
+    if busy["host"] != platform.node():
+        return True
+    try:
+        os.kill(busy["process"], 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:  # one that has ended and that nobody has buried yet compiles nothing
+        told = Path(f"/proc/{busy['process']}/stat").read_text()
+    except OSError:
+        return True
+    return told.rpartition(")")[2].split()[0] != "Z"
 
 
-def _spawn() -> _Detached:
+def _spawn() -> _Compiler:
     package = Path(__file__).resolve().parent.parent.parent
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     told = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
     with _log_file().open("wb") as log:
-        return _Detached(
+        compiler = _Compiler(
             [sys.executable, "-c", "from sim.engine.preparation import main; main()"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -231,6 +288,9 @@ def _spawn() -> _Detached:
             env={**os.environ, **told},
             start_new_session=True,
         )
+    if jit.not_kept_because() is not None:  # its work goes with this process, so it goes too
+        atexit.register(compiler.kill)
+    return compiler
 
 
 def main() -> None:
@@ -239,21 +299,31 @@ def main() -> None:
     while True:
         try:
             with busy.open("x") as file:
-                json.dump({"process": os.getpid(), "since_unix_s": time.time()}, file)
+                claim = {"process": os.getpid(), "host": platform.node()}
+                json.dump({**claim, "since_unix_s": time.time()}, file)
             break
         except FileExistsError:
             if _all_ready() or _look() is Readiness.PREPARING:
                 return
             busy.unlink(missing_ok=True)
     try:
-        from sim.engine.programs import compile_programs
-
+        if any(_ready_file(one).exists() and not is_ready(one) for one in _ALLOCATIONS):
+            _empty()
         for allocation in _ALLOCATIONS:  # the first can be used while the second is compiled
-            before_s = time.perf_counter()
-            compile_programs(allocation)
-            told = {"took_s": time.perf_counter() - before_s, "numba": jit.numba_version()}
-            part = _ready_file(allocation).with_suffix(".part")
-            part.write_text(json.dumps(told))
-            part.replace(_ready_file(allocation))
+            _prepare(allocation)
     finally:
         busy.unlink(missing_ok=True)
+
+
+def _prepare(allocation: Allocation) -> None:
+    from sim.engine.programs import compile_programs
+
+    before_s = time.perf_counter()
+    compile_programs(allocation)
+    took_s = time.perf_counter() - before_s
+    ready = _ready_file(allocation)
+    code = ready.parent.glob("*/*.nbc")
+    files = {str(path.relative_to(ready.parent)): path.stat().st_size for path in code}
+    part = ready.with_suffix(".part")
+    part.write_text(json.dumps({"took_s": took_s, "numba": jit.numba_version(), "files": files}))
+    part.replace(ready)

@@ -86,9 +86,13 @@ def text_for(scenario: Scenario, kernel: Kernel) -> Text:
         let_go = release_machines if allocation == "whole_nodes" else release
         decide = backfill.decision(allocation)
         return Text(arrive, let_go, may_start, decide, is_compiled=False)
+    from sim.engine.loading import loaded
     from sim.engine.programs import decision, transitions
 
-    return Text(*transitions(allocation), decision(backfill, allocation), is_compiled=True)
+    def fetch() -> Text:
+        return Text(*transitions(allocation), decision(backfill, allocation), is_compiled=True)
+
+    return loaded(fetch, allocation)
 
 
 class Witness(Protocol):

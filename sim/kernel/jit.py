@@ -3,7 +3,8 @@
 Numba's own cache looks at the file of a function and not at the files of what it calls. So the
 folder of the cache is named after a digest of all kernel, policy and engine sources and of the
 versions of Python, Numba and the processor. It lies under the user's cache folder; where that
-cannot be written, in a temporary folder that this process removes.
+cannot be written, in a temporary folder, with a copy of what
+is there, that this process removes.
 
 Importing this module is cheap; Numba comes with the first compiled function.
 """
@@ -11,6 +12,7 @@ Importing this module is cheap; Numba comes with the first compiled function.
 import atexit
 import hashlib
 import os
+import pickle
 import platform
 import shutil
 import tempfile
@@ -22,8 +24,14 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from sim.errors import EngineError
+from sim.errors import DamagedCodeError, EngineError
 from sim.kernel.text import called_by
+
+_LOADING_ERRORS = (
+    pickle.PickleError, EOFError, OSError, AttributeError, ImportError, IndexError, KeyError,
+    UnicodeError, ValueError,
+)  # fmt: skip
+"""What Numba lets through when it reads files of its cache that are not whole."""
 
 _lock = threading.RLock()
 _twins: dict[FunctionType, Any] = {}
@@ -37,9 +45,9 @@ def cache_root(environment: dict[str, str] | None = None) -> Path:
     """
     told = dict(os.environ) if environment is None else environment
     if told.get("COPPERLINE_CACHE_DIR"):
-        return Path(told["COPPERLINE_CACHE_DIR"])
+        return Path(told["COPPERLINE_CACHE_DIR"]).expanduser()
     base = told.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "copperline"
+    return (Path(base).expanduser() if base else Path.home() / ".cache") / "copperline"
 
 
 def sources_digest(package: Path | None = None) -> str:
@@ -95,21 +103,33 @@ def unavailable() -> str | None:
     return None
 
 
-@cache
 def cache_folder() -> Path:
     """Return where this process keeps machine code; see the head of this module."""
+    return _cache()[0]
+
+
+def not_kept_because() -> str | None:
+    """Return why machine code goes with this process, as a sentence; None if it is kept."""
+    return _cache()[1]
+
+
+@cache
+def _cache() -> tuple[Path, str | None]:
     name = f"kernel-{sources_digest()}"
     try:
         folder = cache_root() / name
         if _writable(folder):
-            return folder
-    except RuntimeError:  # no home folder
-        pass
-    temporary = tempfile.mkdtemp(prefix="copperline-")
+            return folder, None
+        because = f"'{folder.parent}' cannot be written, so compiled code is not kept"
+    except RuntimeError:
+        folder, because = Path(os.devnull), "there is no home folder to keep compiled code in"
+    temporary = Path(tempfile.mkdtemp(prefix="copperline-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    folder = Path(temporary) / name
-    folder.mkdir()
-    return folder
+    if folder.is_dir():
+        shutil.copytree(folder, temporary / name)
+    else:
+        (temporary / name).mkdir()
+    return temporary / name, f"{because}; name another folder with COPPERLINE_CACHE_DIR"
 
 
 def _writable(folder: Path) -> bool:
@@ -137,6 +157,7 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
 
     Raises:
         EngineError: there is no compiler.
+        DamagedCodeError: the disk cache holds something that cannot be loaded.
     """
     reason = unavailable()
     if reason is not None:
@@ -146,7 +167,13 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
         types = tuple(map(_type_of, examples))
         if types not in twin.signatures:
             twin.disable_compile(False)
-            twin.compile(types if returns is None else _type_of(returns)(*types))
+            try:
+                twin.compile(types if returns is None else _type_of(returns)(*types))
+            except _LOADING_ERRORS as error:
+                raise DamagedCodeError(
+                    f"the compiled code in {cache_folder()} cannot be loaded "
+                    f"({type(error).__name__}); copperline doctor --compile compiles it anew."
+                ) from error
             # From here a call takes what there is. Otherwise Numba would compile a loop of its own
             # for each policy that it is called with, and could not find that one on disk again.
             twin.disable_compile()
@@ -160,9 +187,10 @@ def first_class(twin: Any) -> Any:
     return numba.types.FunctionType(twin.nopython_signatures[0])
 
 
-def is_compiled(function: Callable[..., Any]) -> bool:
-    """Tell whether this process holds machine code of a kernel function."""
-    return any(twin.signatures for made, twin in _twins.items() if made is function)
+def forget() -> None:
+    """Drop every compiled function of this process, so that the next one is loaded anew."""
+    with _lock:
+        _twins.clear()
 
 
 def _type_of(example: Any) -> Any:

@@ -39,23 +39,29 @@ def easy_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
     shadow time may start on any idle machines that suit it, and takes reserved ones first, which
     leaves the others to jobs that run longer: these may only take machines that are not reserved.
 
-    The reservation is computed anew at every decision, unless that would give the same: when jobs
-    only arrived since the last one, and none that is choosy overtook in time then. Jobs that run
-    past the shadow time leave reserved machines alone. One that is in time and not choosy takes
-    the first of them, and the head still needs the others; a choosy one may pass over some that
-    the head does not need any more. If the reservation is the same, then who could not start
-    before cannot now.
+    The reservation is computed anew whenever that could give another: when something ended, or
+    the head is another, and in the same decision when a choosy job overtook in time, until nobody
+    more can start. Jobs that run past the shadow time leave reserved machines alone. One that is
+    in time and not choosy takes the first of them, and the head still needs the others; a choosy
+    one may pass over some that the head does not need any more. If the reservation is the same,
+    then who could not start before cannot now.
     """
     here = nodes.pool.partitions[k]
     n_started = no_backfill_on_nodes(nodes, k, now_s)
     if here.head >= here.tail - 1:
         return n_started
-    if n_started > 0 or here.look_from <= here.head:
-        head = nodes.pool.queue[here.head]
-        reserve_machines(nodes, k, head)
-        here.narrowest = nodes.pool.jobs[head].procs
-        here.look_from = here.head + 1
-    return n_started + _overtake_on(nodes, k, now_s, n_started)
+    if n_started > 0:
+        here.look_from = here.head
+    is_over = False
+    while not is_over:
+        if here.look_from <= here.head:
+            head = nodes.pool.queue[here.head]
+            reserve_machines(nodes, k, head)
+            here.narrowest = nodes.pool.jobs[head].procs
+            here.look_from = here.head + 1
+        n_started += _overtake_on(nodes, k, now_s, n_started)
+        is_over = here.look_from > here.head
+    return n_started
 
 
 @kernel

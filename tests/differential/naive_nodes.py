@@ -84,15 +84,18 @@ def serve(
         start(queue[0], got)
     if backfill == "none" or not queue:
         return
-    shadow, kept = reservation(queue[0], machines, running)
-    for job in queue[1:]:
-        others = [machine for machine in idle() if machine not in kept]
-        if now + job.estimate <= shadow:
-            got = pick(job, [machine for machine in idle() if machine in kept] + others)
-        else:
-            got = pick(job, others)
-        if got is not None:
-            start(job, got)
+    n_waiting = -1
+    while len(queue) != n_waiting:  # until a look over all starts nobody
+        n_waiting = len(queue)
+        shadow, kept = reservation(queue[0], machines, running)
+        for job in queue[1:]:
+            others = [machine for machine in idle() if machine not in kept]
+            if now + job.estimate <= shadow:
+                got = pick(job, [machine for machine in idle() if machine in kept] + others)
+            else:
+                got = pick(job, others)
+            if got is not None:
+                start(job, got)
 
 
 def machines_of(scenario: Scenario) -> list[list[Machine]]:

@@ -77,6 +77,34 @@ MUTANTS = {
     ),
 }
 
+NODE_MUTANTS = {
+    "a choosy job that overtakes in time leaves the reservation as it was": (
+        "policies/backfill_nodes.py",
+        "here.look_from = here.tail if n_choosy == 0 else here.head",
+        "here.look_from = here.tail",
+    ),
+    "a job in time takes machines that nobody reserved first": (
+        "policies/backfill_nodes.py",
+        "start_on(nodes, k, job, now_s, n_started, in_time)",
+        "start_on(nodes, k, job, now_s, n_started, False)",
+    ),
+    "processors beyond the need are not given back": (
+        "kernel/node.py",
+        "nodes.pool.partitions[k].free += claim.waste",
+        "nodes.pool.partitions[k].free += 0",
+    ),
+    "memory is asked for as if all processors of a machine were used": (
+        "kernel/node.py",
+        "n_processes = min(nodes.kinds[kind].procs, nodes.pool.jobs[job].procs)",
+        "n_processes = nodes.kinds[kind].procs",
+    ),
+    "idle machines are reserved though enough come free": (
+        "kernel/node.py",
+        "_keep(nodes, k, job, pool.jobs[job].procs - given_up)",
+        "_keep(nodes, k, job, pool.jobs[job].procs)",
+    ),
+}
+
 TRY = """
 import os
 from hypothesis import HealthCheck, given, seed, settings
@@ -97,11 +125,27 @@ def same(scenario):
 same()
 """
 
+TRY_NODES = """
+import os
+import numpy as np
+from sim import simulate
+from tests.differential import naive_nodes
+from tests.draw.workloads import crowded_nodes
 
-def outcome(folder: Path, repository: Path) -> int:
+for seed in range(600):
+    scenario = crowded_nodes(seed)
+    starts = [job.start for job in naive_nodes.schedule(scenario)]
+    expected = np.array([np.nan if start is None else start for start in starts])
+    found = simulate(scenario, engine="interpreted").start_s
+    if not np.array_equal(found, expected, equal_nan=True):
+        os._exit(3)
+"""
+
+
+def outcome(folder: Path, repository: Path, tried: str = TRY) -> int:
     """Return the exit code: 0 where nothing was seen, 3 where starts differ."""
     done = subprocess.run(
-        [sys.executable, "-c", TRY],
+        [sys.executable, "-c", tried],
         cwd=folder,
         env={
             **os.environ,
@@ -123,7 +167,9 @@ def copied(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_unbroken_text_passes(tmp_path: Path, repository: Path) -> None:
-    assert outcome(copied(tmp_path), repository) == 0
+    folder = copied(tmp_path)
+    assert outcome(folder, repository) == 0
+    assert outcome(folder, repository, TRY_NODES) == 0
 
 
 @pytest.mark.slow
@@ -135,3 +181,14 @@ def test_the_mutant_is_seen(name: str, tmp_path: Path, repository: Path) -> None
     assert text.count(old) == 1, "the text has changed: mend the mutant"
     path.write_text(text.replace(old, new))
     assert outcome(tmp_path, repository) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NODE_MUTANTS)
+def test_the_mutant_of_named_machines_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
+    file, old, new = NODE_MUTANTS[name]
+    path = copied(tmp_path) / "sim" / file
+    text = path.read_text()
+    assert text.count(old) == 1, "the text has changed: mend the mutant"
+    path.write_text(text.replace(old, new))
+    assert outcome(tmp_path, repository, TRY_NODES) == 3

@@ -87,7 +87,11 @@ def node_scenarios(draw: st.DrawFn, *, most_jobs: int = 25) -> Scenario:
 
 
 def crowded_nodes(seed: int, *, n_jobs: int = 40) -> Scenario:
-    """Return a whole-node scenario in which queues form on unlike machines, and times coincide."""
+    """Return a whole-node scenario in which queues form on unlike machines, and times coincide.
+
+    Half of them have a second partition for short jobs, whose events fall between those of the
+    first: a decision must not leave anything to the next event of its own partition.
+    """
     rng = np.random.default_rng(seed)
     specs = [
         MachineSpec(
@@ -106,9 +110,13 @@ def crowded_nodes(seed: int, *, n_jobs: int = 40) -> Scenario:
         procs=rng.choice([1, 1, 1, 2, 4, 7, 10, 13], n_jobs),
         mem_bytes_per_proc=rng.choice([-1, 0, 0, 1, 2, 3, 4, 8], n_jobs),
     )
+    parts = [Partition.of_machines("main", specs)]
+    if seed % 2:
+        short = (MachineSpec("s", 4, 2), MachineSpec("t", 1, 2, 4))
+        parts.insert(0, Partition.of_machines("short", short, max_requested_s=5.0))
     return Scenario(
         jobs,
-        ClusterSpec.of([Partition.of_machines("main", specs)]),
+        ClusterSpec.of(parts),
         order=str(rng.choice(["fcfs", "sjf"])),
         backfill=str(rng.choice(["none", "easy", "easy", "easy"])),
         overrun=str(rng.choice(["raise", "kill"])),  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import sim
+from sim.engine import preparation
 from sim.errors import EngineError
 from sim.kernel import jit
 from sim.kernel.text import bound, called_by, is_kernel, kernel
@@ -86,9 +88,89 @@ def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
 def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, repository: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the folder should be")
-    first, second, same, folder, _, _ = in_new_process(blocked, repository)
+    first, second, same, folder, note, _ = in_new_process(blocked, repository)
     assert (first, second, same) == ("interpreted", "compiled", True)
+    assert "cannot be written, so compiled code is not kept; name another folder" in str(note)
     assert not Path(str(folder)).exists(), "the process removes it at its end"
+    code = SIMULATE.replace("wait_for_compiler()\n", "")
+    told = json.loads(run_python(code, repository, COPPERLINE_CACHE_DIR=str(blocked)))
+    assert told[1] == "interpreted", "what would not be kept is not compiled unasked"
+    assert not Path(told[3]).parent.exists()
+
+
+@pytest.mark.slow
+def test_a_full_folder_that_cannot_be_written_is_used(tmp_path: Path, repository: Path) -> None:
+    in_new_process(tmp_path, repository)
+    code = "from sim.kernel import jit; jit._writable = lambda folder: False"
+    told = json.loads(run_python(code + SIMULATE, repository, COPPERLINE_CACHE_DIR=str(tmp_path)))
+    assert told[0] == "compiled"
+    assert Path(told[3]).parent != tmp_path
+    assert not Path(told[3]).exists()
+
+
+DAMAGE = """
+import json, sys
+from sim import ClusterSpec, Scenario, default_workload, simulate
+from sim.api import compilation, wait_for_compiler
+scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
+first = simulate(scenario)
+wait_for_compiler()
+second = simulate(scenario)
+print(json.dumps([first.engine, second.engine, first == second, compilation().readiness]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["truncated", "gone", "rewritten", "empty index"])
+def test_damaged_machine_code_is_noticed_and_made_anew(
+    damage: str, tmp_path: Path, repository: Path
+) -> None:
+    told = {"COPPERLINE_CACHE_DIR": str(tmp_path)}
+    run_python(DAMAGE, repository, **told)
+    code = [*tmp_path.rglob("*.nbc")]
+    assert code
+    for path in code:
+        if damage == "truncated":
+            path.write_bytes(path.read_bytes()[:100])
+        elif damage == "gone":
+            path.unlink()
+        elif damage == "rewritten":
+            path.write_bytes(b"x" * path.stat().st_size)
+    if damage == "empty index":
+        for path in tmp_path.rglob("*.nbi"):
+            path.write_bytes(b"")
+    found = json.loads(run_python(DAMAGE, repository, **told))
+    assert found == ["interpreted", "compiled", True, "ready"]
+    assert json.loads(run_python(DAMAGE, repository, **told))[0] == "compiled"
+
+
+@pytest.mark.slow
+def test_a_compiler_that_is_killed_is_started_again(tmp_path: Path, repository: Path) -> None:
+    code = """
+import os, signal
+from sim.api import begin_to_compile, compilation, wait_for_compiler
+from sim.engine import preparation
+begin_to_compile()
+(compiler,) = preparation._started
+while not preparation._busy_file().exists():
+    compiler.poll()
+os.kill(compiler.pid, signal.SIGKILL)
+os.waitid(os.P_PID, compiler.pid, os.WEXITED | os.WNOWAIT)
+print(compilation().readiness)
+wait_for_compiler()
+print(compilation().readiness)
+"""
+    printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(tmp_path))
+    assert printed.splitlines() == ["not compiled yet", "ready"]
+
+
+def test_an_unburied_process_compiles_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        here = {"process": dead.pid, "host": platform.node()}
+        assert not preparation._lives(here)
+        assert preparation._lives({**here, "host": "another"})
+    assert preparation._lives({"process": os.getpid(), "host": platform.node()})
 
 
 @pytest.mark.slow
@@ -97,7 +179,9 @@ def test_a_preparation_that_died_is_done_again(tmp_path: Path, repository: Path)
     printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(tmp_path))
     nobody = subprocess.Popen([sys.executable, "-c", ""])
     nobody.wait()
-    Path(printed).write_text(json.dumps({"process": nobody.pid, "since_unix_s": 4e9}))
+    Path(printed).write_text(
+        json.dumps({"process": nobody.pid, "host": platform.node(), "since_unix_s": 4e9})
+    )
     assert in_new_process(tmp_path, repository)[1] == "compiled"
 
 

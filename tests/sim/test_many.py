@@ -1,6 +1,8 @@
 """Many scenarios at once, and results that are kept."""
 
+import shutil
 import threading
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -81,11 +83,52 @@ def test_a_scenario_that_is_refused_is_refused_at_its_turn() -> None:
         next(results)
         with pytest.raises(ScenarioError, match="the widest partition"):
             next(results)
-    with pytest.raises(EngineError, match="threads is 0; allowed are whole numbers from 1"):
-        simulate_many([], threads=0)
+    for threads in (0, -1, 2.5, "2", True):
+        with pytest.raises(EngineError, match=r"threads is .*; allowed are whole numbers from 1"):
+            simulate_many([], threads=threads)  # type: ignore[call-overload]
     with pytest.raises(UnknownNameError, match="no engine 'fast'"):
         simulate_many([], engine="fast")
     assert list(simulate_many([])) == []
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_what_taking_a_scenario_raises_comes_at_its_turn(threads: int) -> None:
+    def broken() -> Iterator[Scenario]:
+        yield from some_scenarios(3)
+        raise RuntimeError("the file of scenarios ends here")
+
+    results = simulate_many(broken(), threads=threads)
+    assert [next(results).scenario_digest for _ in range(3)] == [
+        one.digest for one in some_scenarios(3)
+    ]
+    with pytest.raises(RuntimeError, match="ends here"):
+        next(results)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(EngineError, match=r"results cannot be kept in .*name a folder"):
+        ResultCache(folder=blocked)
+    with pytest.raises(EngineError, match="most_bytes is -1"):
+        ResultCache(most_bytes=-1)
+    cache = ResultCache(folder=tmp_path / "kept")
+    shutil.rmtree(tmp_path / "kept")
+    (tmp_path / "kept").write_text("")
+    (wanted,) = some_scenarios(1)
+    with pytest.raises(EngineError, match="the result cannot be kept in"):
+        cache.put(simulate(wanted))
+    assert cache.get(wanted.digest) == simulate(wanted), "memory keeps it"
+
+
+def test_placements_are_kept_on_disk_too(tmp_path: Path) -> None:
+    cluster = ClusterSpec.single(96).in_machines_of(8)
+    wanted = Scenario(WORKLOAD, cluster, allocation="whole_nodes")
+    (first,) = simulate_many([wanted], cache=ResultCache(folder=tmp_path))
+    found = ResultCache(folder=tmp_path).get(wanted.digest)
+    assert found == first
+    assert found is not None
+    assert found.placement is not None
 
 
 def test_kept_results_are_found_by_digest_in_memory_and_on_disk(tmp_path: Path) -> None:
