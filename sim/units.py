@@ -1,6 +1,7 @@
 """Durations in and out: texts become seconds at the left edge, seconds become texts at the right.
 
-Inside, every time is a float64 number of seconds and its name ends in ``_s``.
+Inside, every time is a float64 number of seconds and its name ends in ``_s``. Sizes of memory are
+whole bytes inside, their names end in ``_bytes``, and texts at the right as well.
 """
 
 import math
@@ -20,6 +21,7 @@ _ALIASES = {
     "mins": "m",
     "secs": "s",
 }
+_SIZES = ("KiB", "MiB", "GiB", "TiB")
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d*)?))?")
 _ALLOWED = "write a number of seconds, parts such as '90m', '3h', '2d' or '1h 30m', or h:mm:ss"
@@ -97,3 +99,15 @@ def format_duration(seconds: float | None) -> str:
         return f"{hours} h {minutes:02d} min"
     days, hours = divmod(round(seconds / 3600), 24)
     return f"{days} d {hours:02d} h"
+
+
+def format_size(n_bytes: int) -> str:
+    """Write a size of memory for people; the units are powers of 1,024.
+
+    >>> format_size(838860800), format_size(1536), format_size(2**53), format_size(1)
+    ('800 MiB', '1.5 KiB', '8192 TiB', '1 byte')
+    """
+    if n_bytes < 1024:
+        return f"{n_bytes} byte" + ("" if n_bytes == 1 else "s")
+    power = min((n_bytes.bit_length() - 1) // 10, len(_SIZES))
+    return f"{n_bytes / 1024**power:.4g} {_SIZES[power - 1]}"

@@ -1,22 +1,19 @@
 """The story of one job for people: what it waited for, how it started, who overtook it."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from rich.table import Table
 
 from assistant.cli.console import OUT
 from assistant.report.words import moment, number
-from sim.api import Explanation, Workload, format_duration
+from sim.api import Explanation, Heads, Jobs, Phase, Workload, format_duration
 
 MOST_LINES = 12
-"""Phases that are told one by one; more are summed by their reason."""
+"""Phases that are told one by one; of more the last is told, the others summed by their reason."""
 
-TITLES = {
-    "is_head": "first in the queue: waited for running jobs to end",
-    "too_few_free": "too few processors were free",
-    "would_delay": "it would have delayed the reservation of the first in the queue",
-    "behind": "behind jobs ahead of it in the queue",
-}
+MOST_NAMED = 3
+"""Of the jobs that ended or started during a phase so many are named."""
 
 
 def print_explanation(explained: Explanation, workload: Workload) -> None:
@@ -97,16 +94,63 @@ def _waited(explained: Explanation) -> Table:
         for phase, why in zip(explained.phases, reasons, strict=True):
             table.add_row(f"  {clock(phase.from_s)}", format_duration(phase.seconds), why)
         return table
-    seconds = dict.fromkeys(TITLES, 0.0)
-    for phase in explained.phases:
-        seconds[phase.reason.kind] += phase.seconds
-    for kind, spent_s in sorted(seconds.items(), key=lambda each: -each[1]):
-        if spent_s:
-            table.add_row("  in all", format_duration(spent_s), TITLES[kind])
-    last = explained.phases[-1]
-    why = f"at last: {reasons[-1]}"
+    *most, last = explained.phases
+    for spent_s, same in _by_kind(most):
+        parts = f"  in {len(same):,} part{'' if len(same) == 1 else 's'}"
+        table.add_row(parts, format_duration(spent_s), _summed(same))
+    why = f"at last {reasons[-1]}"
     table.add_row(f"  {clock(last.from_s)}", format_duration(last.seconds), why)
     return table
+
+
+def _by_kind(phases: list[Phase]) -> list[tuple[float, list[Phase]]]:
+    """Return the phases by the kind of their reasons with their seconds, the longest first."""
+    in_order = sorted(phases, key=lambda phase: phase.reason.kind)
+    kinds = (list(same) for _, same in groupby(in_order, key=lambda phase: phase.reason.kind))
+    summed = [(sum(phase.seconds for phase in same), same) for same in kinds]
+    return sorted(summed, key=lambda each: -each[0])
+
+
+def _summed(phases: list[Phase]) -> str:
+    """Say of phases with the same kind of reason why the job did not start."""
+    reasons = [phase.reason for phase in phases]
+    ended = [reason.ended for reason in reasons if reason.kind != "would_delay"]
+    taken_by = [r.taken_by for r in reasons if r.kind in ("too_few_free", "behind")]
+    heads = _heads([r.heads for r in reasons if r.kind in ("would_delay", "behind")])
+    meanwhile = _meanwhile(ended, taken_by)
+    match reasons[0].kind:
+        case "too_few_free":
+            return f"too few processors were free{meanwhile}"
+        case "behind":
+            return f"behind {heads}, in turn first in the queue{meanwhile}"
+        case "would_delay":
+            return f"not to delay {heads}, in turn first in the queue"
+    return f"as the first in the queue, for running jobs to end{meanwhile}"
+
+
+def _heads(seen: list[Heads]) -> str:
+    """Name the heads of several phases, of which one job may be the head in many."""
+    procs = {head.job_id: head.procs for heads in seen for head in heads.named}
+    if not procs:
+        return ""
+    named = [(job_id, _processors(n)) for job_id, n in procs.items()][:MOST_NAMED]
+    if all(heads.n == len(heads.named) for heads in seen):
+        return _jobs(named, len(procs))
+    return f"{_jobs(named, len(named))} and others"  # only some of them have names here
+
+
+def _meanwhile(ended: list[Jobs], taken_by: list[Jobs]) -> str:
+    """Say who gave processors back and who took them; of no two phases the same job."""
+    told = []
+    for groups, sentence in (
+        (ended, "of the running ones {} ended"),
+        (taken_by, "ahead of it {} started"),
+    ):
+        jobs = sorted((job for each in groups for job in each.named), key=lambda job: -job.procs)
+        named = [(job.job_id, _processors(job.procs)) for job in jobs[:MOST_NAMED]]
+        if named:
+            told.append(sentence.format(_jobs(named, sum(each.n for each in groups))))
+    return f"; meanwhile {', and '.join(told)}" if told else ""
 
 
 def _reasons(explained: Explanation) -> Iterator[str]:
@@ -117,6 +161,7 @@ def _reasons(explained: Explanation) -> Iterator[str]:
             yield (
                 f"for free processors: it needs {reason.needed_procs:,}, "
                 f"{_at_most(reason.most_free_procs)} free; {_ahead(reason.most_ahead)}"
+                f"{_meanwhile([reason.ended], [reason.taken_by])}"
             )
         elif reason.kind == "is_head":
             text = (
@@ -132,6 +177,7 @@ def _reasons(explained: Explanation) -> Iterator[str]:
                 f"behind {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}; of "
                 f"all processors {_at_most(reason.most_free_procs)} free, "
                 f"{_ahead(reason.most_ahead)}"
+                f"{_meanwhile([reason.ended], [reason.taken_by])}"
             )
         else:
             named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
@@ -214,16 +260,27 @@ def _looking_back(explained: Explanation) -> Iterator[str]:
             f"When it first came to the head of the queue, at {clock(expected.seen_s)}, it was to "
             f"start at {clock(expected.expected_s)} by the estimates; {it_did}."
         )
-    others = explained.overtaken_by
-    if others.n:
-        named = [
-            (job.job_id, f"{_processors(job.procs)} for {format_duration(job.end_s - job.start_s)}")
-            for job in others.named
-        ]
+    preferred, overtakers = explained.preferred, explained.overtaken_by
+    if preferred.n:
         yield (
-            f"While it waited, {_jobs(named, others.n)} started from behind it in the queue: "
-            f"{number(others.procs_h)} processor-hours."
+            f"While it waited, {_that_ran(preferred)}, submitted later, went ahead by the order "
+            f"{explained.order}: {number(preferred.procs_h)} processor-hours."
         )
+    if overtakers.n:
+        yield (
+            f"While it waited, {_that_ran(overtakers)} started from behind it in the queue: "
+            f"{number(overtakers.procs_h)} processor-hours."
+        )
+
+
+def _that_ran(jobs: Jobs) -> str:
+    return _jobs(
+        [
+            (job.job_id, f"{_processors(job.procs)} for {format_duration(job.end_s - job.start_s)}")
+            for job in jobs.named
+        ],
+        jobs.n,
+    )
 
 
 def _refused(explained: Explanation) -> Iterator[str]:

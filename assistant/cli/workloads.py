@@ -1,6 +1,7 @@
 """Commands that only need the simulator: ``simulate LOG`` and ``workload describe LOG``."""
 
 import csv
+import os
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -22,9 +23,11 @@ from sim.api import (
     Partition,
     Scenario,
     SimulationResult,
+    UnknownNameError,
     Workload,
     check_scenario,
     explain,
+    known_names,
     load_workload,
     parse_duration,
     rules_from_texts,
@@ -37,6 +40,9 @@ Log = Annotated[Path, typer.Argument(help="A job log in SWF, also gzipped.", sho
 First = Annotated[
     int | None, typer.Option(help="Use only the first N jobs.", min=1, show_default=False)
 ]
+MOST_MEMORY_T = 2**53 // 1024**4
+"""No machine has more memory than 2**53 bytes."""
+
 Reading = Annotated[
     list[str] | None,
     typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
@@ -147,8 +153,12 @@ def simulate(
     as_json: Json = False,
 ) -> int:
     """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
+    if engine not in known_names()["engine"]:
+        raise UnknownNameError("engine", engine, known_names()["engine"])
     if explain_job is not None:
         _only_to_explain(engine, per_job)
+    if per_job is not None:
+        _check_writable(per_job)
     workload = _load(log, first, reading)
     cluster = _cluster(workload, procs, partition or [])
     if whole_nodes is not None:
@@ -177,12 +187,13 @@ def simulate(
     if result.note is not None and not as_json:
         say(f"note: {result.note}")
     metrics = summarise(scenario, result)
+    if as_json:
+        how = {"engine": result.engine, "note": result.note}
+        print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
+    else:
+        _print_metrics(scenario, metrics, result.engine)
     if per_job is not None:
         _write_jobs(per_job, scenario, result)
-    if as_json:
-        print_json({"scenario": scenario.digest, "engine": result.engine, **asdict(metrics)})
-    else:
-        _print_metrics(scenario, metrics)
     return 0
 
 
@@ -216,13 +227,17 @@ def _bytes(text: str | None) -> int | None:
     if text is None:
         return None
     found = re.fullmatch(r"\s*(\d+)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE)
-    if found is None or int(found[1]) == 0:
+    if found is None or not found[1].strip("0"):
         raise SettingsError(
             f"--node-memory '{text}' is not a size; allowed are whole numbers from 1 with K, M, G "
             "or T (powers of 1,024), for example 64G"
         )
     exponent = 1 + "KMGT".index(found[2].upper())
-    return int(found[1]) * int(1024**exponent)
+    digits, most = found[1].lstrip("0"), MOST_MEMORY_T * 1024**4
+    if len(digits) > len(str(most)) or int(digits) * 1024**exponent > most:
+        shown = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
+        raise SettingsError(f"--node-memory '{shown}' is more than {MOST_MEMORY_T}T, the most")
+    return int(digits) * int(1024**exponent)
 
 
 def _partition(text: str) -> Partition:
@@ -241,11 +256,13 @@ def _partition(text: str) -> Partition:
     return Partition(parts[0], size, max_requested_s=longest, max_procs=limit)
 
 
-def _print_metrics(scenario: Scenario, metrics: Metrics) -> None:
+def _print_metrics(scenario: Scenario, metrics: Metrics, engine: str) -> None:
+    cluster = scenario.cluster
     OUT.print(
         f"{scenario.workload.name}  {metrics.n_jobs:,} jobs, "
-        f"{scenario.cluster.total_procs:,} processors, {scenario.order}, "
-        f"backfill {scenario.backfill}"
+        f"{cluster.total_procs:,} processors{_in_machines(scenario)}, {scenario.order}, "
+        f"backfill {scenario.backfill}, engine {engine}",
+        soft_wrap=True,
     )
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("", "jobs", "mean", "median", "p95", "max"):
@@ -278,6 +295,35 @@ def _print_metrics(scenario: Scenario, metrics: Metrics) -> None:
         f"{metrics.n_killed:,} killed",
         soft_wrap=True,
     )
+
+
+def _in_machines(scenario: Scenario) -> str:
+    """Return ``, whole nodes, 4 machines of 2 processors``, or nothing if they are counted."""
+    if scenario.allocation != "whole_nodes":
+        return ""
+    n_machines = scenario.cluster.n_machines
+    sizes = {spec.procs for part in scenario.cluster.partitions for spec in part.machines}
+    of = " and ".join(f"{size:,}" for size in sorted(sizes))
+    return (
+        f", whole nodes, {n_machines:,} machine{'' if n_machines == 1 else 's'} of {of} "
+        f"processor{'' if sizes == {1} else 's'}"
+    )
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse, before anything slow begins, a file that cannot be written."""
+    why = None
+    try:
+        if path.is_dir():
+            why = "it is a folder"
+        elif not path.parent.is_dir():
+            why = f"there is no folder '{path.parent}'"
+        elif not os.access(path if path.exists() else path.parent, os.W_OK):
+            why = "permission denied"
+    except OSError as error:  # such as a name that is too long
+        why = error.strerror
+    if why is not None:
+        raise SettingsError(f"cannot write '{path}': {why}")
 
 
 def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:

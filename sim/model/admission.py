@@ -10,7 +10,7 @@ from sim.model.cluster import ClusterSpec, Partition
 from sim.model.columns import frozen
 from sim.model.scenario import Scenario
 from sim.model.workload import UNKNOWN, Workload
-from sim.units import format_duration
+from sim.units import format_duration, format_size
 
 NOWHERE = -1
 
@@ -161,9 +161,9 @@ def _why_nowhere(
     if _route(procs[one], requested_s[one], cluster)[0] != NOWHERE:
         return (
             f"job {job} of '{workload.name}' needs {int(procs[row])} processors with "
-            f"{int(workload.mem_bytes_per_proc[row])} bytes of memory each, and no partition that "
-            f"admits it has machines with so much{others}; give them more memory, or choose "
-            "too_wide='reject'."
+            f"{format_size(int(workload.mem_bytes_per_proc[row]))} of memory each, and no "
+            f"partition that admits it has machines with so much{others}; give them more memory, "
+            "or choose too_wide='reject'."
         )
     asked = format_duration(float(requested_s[row]))
     wide_enough = [

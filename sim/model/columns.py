@@ -49,8 +49,9 @@ def checked_times(
     bad = known & ~((column >= 0.0) & (column <= MOST_SECONDS))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
+        most = " and at most 2**53 (about 9e+15)" if MOST_SECONDS < column[row] < np.inf else ""
         raise WorkloadError(
-            f"{name}, row {row}: {column[row]:.15g}; allowed are finite seconds, at least 0."
+            f"{name}, row {row}: {column[row]:.15g}; allowed are finite seconds, at least 0{most}."
         )
     return column
 

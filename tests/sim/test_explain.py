@@ -165,9 +165,34 @@ def test_under_sjf_a_shorter_job_comes_ahead_and_is_no_overtaker() -> None:
     assert isinstance(reason, Behind)
     assert [head.job_id for head in reason.heads.named] == [3, 4]
     assert reason.most_ahead == 2
+    assert [job.job_id for job in reason.ended.named] == [1]
+    assert [job.job_id for job in reason.taken_by.named] == [3, 4]  # at 10, and at 12 as it ends
     assert explained.overtaken_by.n == 0
+    assert [job.job_id for job in explained.preferred.named] == [3, 4]
+    assert explained.preferred.procs_h == 40 / 3600
     assert explained.expectation is not None
     assert explained.expectation.expected_s == 10.0  # but others came ahead of it: 14
+
+
+def test_whom_it_waited_for_and_who_took_what_came_free() -> None:
+    # Shortest first: 5, 3, 4, 6. At 10 job 1 gives 4 back: 5, submitted later than 4, takes 3, and
+    # 3 is reserved for 15, no processor extra. At 15 job 5 ends and 3 takes its 4; 4 is the head,
+    # reserved for 30, 4 extra. At 27 job 3 ends and 6 takes one of these. At 30 job 2 ends.
+    jobs = [(0, 10, 4), (0, 30, 6), (1, 12, 4), (2, 20, 6), (3, 5, 3), (4, 25, 1)]
+    explained = explain(scenario_of(jobs, order="sjf"), 4)
+    assert spans(explained) == [(2, 15, "too_few_free"), (15, 30, "is_head")]
+    few, head = (phase.reason for phase in explained.phases)
+    assert isinstance(few, TooFewFree)
+    assert (few.most_free_procs, few.most_ahead) == (1, 2)
+    assert [job.job_id for job in few.ended.named] == [1]  # 5 began and ended meanwhile
+    assert [job.job_id for job in few.taken_by.named] == [3, 5]  # the widest first
+    assert (few.taken_by.n, few.taken_by.procs) == (2, 7)
+    assert isinstance(head, IsHead)
+    assert [job.job_id for job in head.ended.named] == [2, 3]
+    assert [job.job_id for job in explained.preferred.named] == [5]  # 3 was there before
+    assert explained.preferred.procs_h == 15 / 3600
+    assert [job.job_id for job in explained.overtaken_by.named] == [6]
+    assert explained.overtaken_by.procs_h == 25 / 3600
 
 
 def test_an_arrival_can_let_a_job_in_by_moving_the_reservation() -> None:
@@ -454,10 +479,25 @@ def check_against(
     procs_s = (admission.procs * admission.runtime_s)[overtakers].sum()
     assert explained.overtaken_by.procs_h == pytest.approx(procs_s / 3600)
 
+    preferred = here & (rank < rank[row]) & (workload.submit_s > submit_s)
+    preferred &= result.start_s < start_s
+    assert explained.preferred.n == preferred.sum()
+    procs_s = (admission.procs * admission.runtime_s)[preferred].sum()
+    assert explained.preferred.procs_h == pytest.approx(procs_s / 3600)
+
     size = scenario.cluster.partitions[int(result.partition[row])].procs
     for phase in explained.phases:
         runs = here & (result.start_s <= phase.from_s) & (result.end_s > phase.from_s)
         free = size - int(admission.procs[runs].sum())
+        if phase.reason.kind != "would_delay":
+            ended = runs & (result.end_s <= phase.to_s)
+            assert phase.reason.ended.n == ended.sum()
+            assert phase.reason.ended.procs == admission.procs[ended].sum()
+        if phase.reason.kind in ("too_few_free", "behind"):
+            taken = here & (rank < rank[row]) & (result.start_s > phase.from_s)
+            taken &= result.start_s <= phase.to_s
+            assert phase.reason.taken_by.n == taken.sum()
+            assert phase.reason.taken_by.procs == admission.procs[taken].sum()
         if phase.reason.kind != "would_delay":
             assert free <= phase.reason.most_free_procs
             continue

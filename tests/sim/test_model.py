@@ -26,6 +26,10 @@ GOOD = {"submit_s": [0.0, 1.0], "runtime_s": [1.0, 2.0], "procs": [1, 2]}
         ({"runtime_s": [-1.0, 1.0]}, "runtime_s, row 0: -1; allowed are finite seconds"),
         ({"requested_s": [1.0, np.inf]}, "requested_s, row 1: inf; allowed are finite seconds"),
         (
+            {"runtime_s": [1.0, 1e300]},
+            "runtime_s, row 1: 1e+300; allowed are finite seconds, at least 0 and at most 2**53 (",
+        ),
+        (
             {"submit_s": [2.0, 1.0]},
             "submit_s, row 1: 1 comes after 2; submit times must not step back",
         ),

@@ -181,6 +181,23 @@ def test_simulate_prints_what_can_be_checked_by_hand(cli: Cli, log: Path, tmp_pa
     assert [float(line.split(",")[2]) for line in lines[1:]] == [0.0, 100.0, 20.0, 150.0]
 
 
+def test_simulate_names_the_engine_and_its_note(cli: Cli, log: Path) -> None:
+    code, out, _ = cli("simulate", str(log), "--engine", "interpreted")
+    assert code == 0
+    assert out.splitlines()[0] == (
+        "tiny  4 jobs, 8 processors, fcfs, backfill easy, engine interpreted"
+    )
+    told = json.loads(cli("simulate", str(log), "--engine", "interpreted", "--json")[1])
+    assert (told["engine"], told["note"]) == ("interpreted", None)
+
+
+def test_metrics_are_printed_even_if_the_table_cannot_be_written(cli: Cli, log: Path) -> None:
+    code, out, err = cli("simulate", str(log), "--per-job", "/dev/full")
+    assert code == 2
+    assert "makespan" in out
+    assert "cannot write '/dev/full': No space left on device" in err
+
+
 def test_describe_says_what_the_log_holds(cli: Cli, log: Path) -> None:
     _, out, _ = cli("workload", "describe", str(log), "--json")
     described = json.loads(out)
@@ -269,6 +286,16 @@ BAD_CALLS = {
     "the report is a folder": (("sweep", "--report", "."), "is a folder"),
     "today excluded": (("sweep", "--exclude", "small_procs == 0"), "small_procs == 0"),
     "partition of no form": (("simulate", "tiny.swf", "--partition", "small"), "--partition"),
+    "unknown engine": (("simulate", "tiny.swf", "--engine", "proces"), "did you mean 'process'"),
+    "a table into no folder": (
+        ("simulate", "missing.swf", "--per-job", "nowhere/jobs.csv"),
+        "cannot write 'nowhere/jobs.csv': there is no folder 'nowhere'",
+    ),
+    "a table that is a folder": (("simulate", "missing.swf", "--per-job", "."), "it is a folder"),
+    "a table with a long name": (
+        ("simulate", "missing.swf", "--per-job", "n" * 300),
+        "File name too long",
+    ),
     "no request is admitted": (("simulate", "tiny.swf", "--partition", "a:8:10s"), "10"),
 }
 

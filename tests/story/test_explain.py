@@ -84,6 +84,21 @@ def test_days_rejected_and_clipped_jobs_are_told(ask: Ask) -> None:
         "behind jobs 102 (8 processors) and 103 (2 processors), first in the queue one after" in out
     )
     assert "at most 4 were free, up to 2 jobs waited ahead of it" in out
+    assert (
+        "; meanwhile of the running ones job 101 (4 processors) ended, and ahead of it "
+        "jobs 102 (8 processors) and 103 (2 processors) started" in " ".join(out.split())
+    )
+
+
+def test_jobs_that_the_order_prefers_are_told(ask: Ask) -> None:
+    """Shortest request first: 103 (40 s) goes before 102 (60 s), which goes before 104 (500 s)."""
+    _, out, _ = ask(102, "--order", "sjf")
+    assert (
+        "While it waited, job 103 (2 processors for 30 s), submitted later, went ahead by the "
+        "order sjf: 0.01667 processor-hours." in out
+    )
+    assert "from behind it" not in out
+    assert "went ahead by the order" not in ask(102)[1]
 
 
 def test_programs_get_the_same_as_json(ask: Ask) -> None:
@@ -110,9 +125,15 @@ def test_a_wait_of_many_parts_is_summed(ask: Ask, tmp_path: Path) -> None:
     ]
     (tmp_path / "tiny.swf").write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
     _, out, _ = ask(3)
-    assert "in all" in out
-    assert "too few processors were free" in out
-    assert "at last: as the first in the queue" in out
+    told = out[out.index("It waited") : out.index("Its turn came")]
+    delayed, few, last = (" ".join(line.split()) for line in told.splitlines()[1:])
+    assert delayed == (
+        "in 11 parts 2 h 30 min not to delay job 2 (8 processors), in turn first in the queue"
+    )
+    assert few.startswith("in 10 parts 20 s too few processors were free; meanwhile of the running")
+    assert few.endswith("20 (1 processor), 30 (1 processor) and 7 more ended")
+    assert last.startswith("02:30:00 10 s at last as the first in the queue: it needs 2 ")
+    assert told.count("first in the queue:") == 1  # the last part is in no sum
     assert len(out.splitlines()) < 20
 
 
@@ -123,6 +144,7 @@ def test_a_wait_of_many_parts_is_summed(ask: Ask, tmp_path: Path) -> None:
         (104, ("--first", "2"), "the nearest: 102. A job that a reading rule dropped"),
         (104, ("--per-job", "jobs.csv"), "give --explain or --per-job, not both"),
         (104, ("--engine", "compiled"), "leave out --engine compiled"),
+        (104, ("--engine", "foo"), "no engine 'foo'. Known: auto, compiled"),
         (102, ("--procs", "4"), "needs 8 processors and the widest partition"),
     ],
 )

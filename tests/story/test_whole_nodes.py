@@ -37,7 +37,9 @@ def test_jobs_take_whole_machines_and_the_table_names_them(
         "2": (10.0, "main3"),
         "3": (60.0, "main3 main4"),
     }
-    assert "memory" not in capsys.readouterr().err, "machines without told memory limit nobody"
+    printed = capsys.readouterr()
+    assert "memory" not in printed.err, "machines without told memory limit nobody"
+    assert "8 processors, whole nodes, 4 machines of 2 processors, fcfs" in printed.out
 
 
 def test_a_machine_must_have_the_memory_that_a_job_requests(
@@ -60,6 +62,9 @@ def test_a_machine_must_have_the_memory_that_a_job_requests(
         (["--node-memory", "4G"], "give --whole-nodes too"),
         (["--whole-nodes", "2", "--node-memory", "lots"], "for example 64G"),
         (["--whole-nodes", "2", "--node-memory", "0G"], "whole numbers from 1"),
+        (["--whole-nodes", "2", "--node-memory", "99999999999T"], "is more than 8192T, the most"),
+        (["--whole-nodes", "2", "--node-memory", "9" * 5000 + "K"], "is more than 8192T, the most"),
+        (["--whole-nodes", "2", "--node-memory", "7G"], "2 processors with 4 GiB of memory each"),
         (["--whole-nodes", "2", "--explain", "1"], "only allocation='processors' can be explained"),
     ],
 )

@@ -119,6 +119,7 @@ def _rejected(scenario: Scenario, admission: Admission, row: int) -> Explanation
         start=None,
         expectation=None,
         overtaken_by=NONE,
+        preferred=NONE,
         refusals=tuple(
             Refusal(
                 partition=each.name,
@@ -144,14 +145,17 @@ def _started(scenario: Scenario, watch: Watch, schedule: Schedule) -> Explanatio
         if not look.ahead and look.held is not None
     )
     overtakers = [row for row in watch.overtakers if result.start_s[row] < start_s]
+    later = scenario.workload.submit_s > job.submit_s
+    preferred = [row for now_s, row in watch.passed if now_s < start_s and later[row]]
     return Explanation(
         job=job,
         order=scenario.order,
         backfill=scenario.backfill,
-        phases=phases_of(spans, job, scenario.backfill, watch.partition, schedule),
+        phases=phases_of(spans, job, scenario.backfill, watch, schedule),
         start=_start(watch, job, schedule),
         expectation=next(expected, None),
         overtaken_by=schedule.jobs(overtakers, by="procs_h"),
+        preferred=schedule.jobs(preferred, by="procs_h"),
         refusals=(),
     )
 

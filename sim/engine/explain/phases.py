@@ -1,6 +1,8 @@
 """The wait of a job cut into phases, each with its reason."""
 
+from bisect import bisect_right
 from itertools import groupby, pairwise
+from operator import itemgetter
 
 from sim.engine.explain.schedule import Schedule
 from sim.engine.explain.values import (
@@ -12,7 +14,7 @@ from sim.engine.explain.values import (
     TooFewFree,
     WouldDelay,
 )
-from sim.engine.explain.watching import Look
+from sim.engine.explain.watching import Look, Watch
 
 Span = tuple[Look, float]
 """A decision that left the job waiting, and the time of the next one."""
@@ -24,7 +26,7 @@ def spans_of(looks: list[Look]) -> list[Span]:
 
 
 def phases_of(
-    spans: list[Span], job: ExplainedJob, backfill: str, partition: int, schedule: Schedule
+    spans: list[Span], job: ExplainedJob, backfill: str, watch: Watch, schedule: Schedule
 ) -> tuple[Phase, ...]:
     """Return the phases: adjacent spans with the same kind of reason are one.
 
@@ -32,23 +34,30 @@ def phases_of(
         spans: in order of time, without gaps.
         job: who waits.
         backfill: name of the rule.
-        partition: index of the job's partition.
+        watch: saw who started ahead of it in its partition.
         schedule: who ran when.
     """
-    phases = []
+    phases: list[Phase] = []
+    if not spans:
+        return ()
+    ends = schedule.ends(watch.partition, spans[0][0].now_s, spans[-1][1])
     for kind, group in groupby(spans, key=lambda span: _kind(span[0], job.procs, backfill)):
         same = list(group)
         from_s, to_s = same[0][0].now_s, same[-1][1]
         looks = [look for look, _ in same]
+        most_free, most_ahead = _most_free(looks), _most_ahead(looks)
+        ended = schedule.jobs(schedule.ended(ends, from_s, to_s), by="procs")
+        first, after = (bisect_right(watch.passed, at, key=itemgetter(0)) for at in (from_s, to_s))
+        taken = (row for _, row in watch.passed[first:after])
         reason: Reason
         if kind == "is_head":
-            ended = schedule.ended(partition, from_s, to_s)
-            reason = IsHead(job.procs, _most_free(looks), schedule.jobs(ended, by="procs"))
+            reason = IsHead(job.procs, most_free, ended)
         elif kind == "too_few_free":
-            reason = TooFewFree(job.procs, _most_free(looks), _most_ahead(looks))
+            taken_by = schedule.jobs(taken, by="procs")
+            reason = TooFewFree(job.procs, most_free, most_ahead, ended, taken_by)
         elif kind == "behind":
             heads = schedule.heads((look.ahead[0], look.now_s) for look in looks)
-            reason = Behind(heads, _most_free(looks), _most_ahead(looks))
+            reason = Behind(heads, most_free, most_ahead, ended, schedule.jobs(taken, by="procs"))
         else:
             reason = _would_delay(looks, job, schedule)
         phases.append(Phase(from_s, to_s, to_s - from_s, reason))

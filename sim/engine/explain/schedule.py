@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.engine.explain.values import MOST_NAMED, Heads, Jobs, RunJob, WaitingJob
 from sim.model.admission import Admission
@@ -70,21 +71,24 @@ class Schedule:
             named=tuple(self.ran(row) for row in named),
         )
 
-    def ended(self, partition: int, from_s: float, to_s: float) -> list[int]:
-        """Return the jobs of a partition that ran after `from_s` and ended by then or `to_s`.
+    def ends(self, partition: int, from_s: float, to_s: float) -> NDArray[np.int64]:
+        """Return the jobs of a partition that ended after `from_s`, and by `to_s`: int64 [n]."""
+        result = self.result
+        return np.flatnonzero(
+            (result.partition == partition) & (result.end_s > from_s) & (result.end_s <= to_s)
+        )
+
+    def ended(self, among: NDArray[np.int64], from_s: float, to_s: float) -> list[int]:
+        """Return the jobs that ran at `from_s` and ended by `to_s`.
 
         Args:
-            partition: its index.
+            among: int64 [n], of these jobs.
             from_s: they had started by then, and ended later.
             to_s: they ended no later.
         """
-        result = self.result
-        return np.flatnonzero(
-            (result.partition == partition)
-            & (result.start_s <= from_s)
-            & (result.end_s > from_s)
-            & (result.end_s <= to_s)
-        ).tolist()
+        start_s, end_s = self.result.start_s[among], self.result.end_s[among]
+        found: list[int] = among[(start_s <= from_s) & (end_s > from_s) & (end_s <= to_s)].tolist()
+        return found
 
     def ended_at(self, partition: int, now_s: float, at_once: Iterable[int]) -> list[int]:
         """Return the jobs of a partition whose ends a decision at `now_s` found.

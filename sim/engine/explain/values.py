@@ -70,8 +70,8 @@ class Jobs:
         n: how many they are.
         procs: their processors together.
         procs_h: processor-hours that they ran.
-        named: those with the most processor-hours (where they overtook) or processors (where
-            their ends gave processors back), `MOST_NAMED` at most.
+        named: those with the most processor-hours (where they overtook or went ahead) or
+            processors (where they gave processors back or took them), `MOST_NAMED` at most.
     """
 
     n: int
@@ -118,12 +118,16 @@ class TooFewFree:
         needed_procs: what it needs.
         most_free_procs: the most that were free.
         most_ahead: the most jobs of better rank that waited with it.
+        ended: jobs that ran when this phase began, and ended in it, or as it ended.
+        taken_by: jobs of better rank that started after it began, and no later than it ended.
     """
 
     kind: Literal["too_few_free"] = field(default="too_few_free", init=False)
     needed_procs: int
     most_free_procs: int
     most_ahead: int
+    ended: Jobs
+    taken_by: Jobs
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,16 @@ class Behind:
         heads: these heads.
         most_free_procs: the most processors that were free.
         most_ahead: the most jobs of better rank that waited with it.
+        ended: jobs that ran when this phase began, and ended in it, or as it ended.
+        taken_by: jobs of better rank that started after it began, and no later than it ended.
     """
 
     kind: Literal["behind"] = field(default="behind", init=False)
     heads: Heads
     most_free_procs: int
     most_ahead: int
+    ended: Jobs
+    taken_by: Jobs
 
 
 @dataclass(frozen=True)
@@ -307,6 +315,8 @@ class Explanation:
         start: how it started; None for a rejected job.
         expectation: None if it never waited as the head.
         overtaken_by: jobs of worse rank that started while it waited.
+        preferred: jobs submitted later that started while it waited, since the order gives them
+            a better rank.
         refusals: for a rejected job, why each partition did not admit it.
     """
 
@@ -317,4 +327,5 @@ class Explanation:
     start: Start | None
     expectation: Expectation | None
     overtaken_by: Jobs
+    preferred: Jobs
     refusals: tuple[Refusal, ...]

@@ -55,6 +55,7 @@ class Watch:
     Attributes:
         looks: one for every decision; the last started the job, if `has_started`.
         overtakers: jobs of worse rank that were started by the decisions before that one.
+        passed: (time, job) for each job of better rank that a decision started, that one's too.
         earlier: those that decisions of the same instant before the last look started.
         rank: [n_jobs], of every job at the decision that started this one.
     """
@@ -65,6 +66,7 @@ class Watch:
         self.looks: list[Look] = []
         self.has_started = False
         self.overtakers: list[int] = []
+        self.passed: list[tuple[float, int]] = []
         self.earlier: list[int] = []
         self.rank: list[int] = []
         self._free_procs = 0
@@ -81,12 +83,13 @@ class Watch:
         if self.looks and self.looks[-1].now_s != now_s:
             self.earlier.clear()
         self.looks.append(self._look(pool, now_s, started))
+        mine = pool.jobs[self.row].rank
+        self.passed += [(now_s, job) for job in started if pool.jobs[job].rank < mine]
         if self.row in started:
             self.has_started = True
             self.rank = field(pool.jobs, "rank")
             return
         self.earlier += started
-        mine = pool.jobs[self.row].rank
         self.overtakers += [job for job in started if pool.jobs[job].rank > mine]
 
     def _concerned(self, k: int, now_s: float) -> bool:
