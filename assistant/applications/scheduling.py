@@ -12,7 +12,8 @@ This is the only place where a configuration becomes a simulated scenario.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,6 +28,7 @@ from sim.api import (
     Partition,
     Scenario,
     SimError,
+    SimulationResult,
     TooWide,
     Workload,
     check_backfill,
@@ -35,6 +37,7 @@ from sim.api import (
     max_wait_s,
     parse_duration,
     simulate,
+    simulate_many,
 )
 from sim.api import measures as measures_of
 from strategies import Exclusion, Level, Parameter, ParameterSpace
@@ -256,6 +259,47 @@ class Scheduling:
             result = simulate(scenario)
         except SimError as error:
             raise RunError(str(error)) from error
+        return self._measured(scenario, result)
+
+    def evaluate_many(
+        self,
+        configurations: Iterable[Mapping[str, Level]],
+        *,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
+        """Simulate many configurations on all cores and yield each with its measures, in order.
+
+        One that `evaluate` would refuse with a RunError is left out.
+
+        Args:
+            configurations: taken one by one, not far ahead.
+            threads: how many work side by side; None is one per core.
+            progress: called with the number of configurations done.
+
+        Raises:
+            RunError: the simulator refuses a scenario.
+        """
+        taken: deque[Mapping[str, Level]] = deque()
+
+        def scenarios() -> Iterator[Scenario]:
+            for values in configurations:
+                try:
+                    scenario = self._scenario(values)
+                except RunError:
+                    continue
+                taken.append(values)
+                yield scenario
+
+        try:
+            for measures in simulate_many(
+                scenarios(), each=self._measured, threads=threads, progress=progress
+            ):
+                yield taken.popleft(), measures
+        except SimError as error:
+            raise RunError(str(error)) from error
+
+    def _measured(self, scenario: Scenario, result: SimulationResult) -> Mapping[str, Measure]:
         measures: dict[str, Measure] = dict(measures_of(scenario, result))
         measures["small_jobs_max_wait_s"] = max_wait_s(
             scenario, result, requested_below_s=self.small_job_below_s

@@ -2,7 +2,7 @@
 
 import typer
 
-from assistant.cli import doctor, experiments, init, sweep, workloads
+from assistant.cli import doctor, experiments, init, sweep, tabulate, workloads
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     app.command("experiments")(experiments.experiments)
     app.command("simulate")(workloads.simulate)
     app.command("app")(experiments.app)
+    app.command("tabulate")(tabulate.tabulate)
     app.command("doctor")(doctor.doctor)
     workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
     workload.command("describe")(workloads.describe)
