@@ -123,10 +123,12 @@ def _write(
         told = None if best is None else {"configuration": best[0], "value": best[1].value}
         print_json({"table": str(out), "rows": n_rows, "feasible": n_feasible, "best": told})
         return 0
-    OUT.print(f"{out}: {n_rows:,} combinations, {n_feasible:,} meet every constraint")
+    told_rows = f"{out}: {n_rows:,} combinations, {n_feasible:,} meet every constraint"
+    OUT.print(told_rows, soft_wrap=True)
     if best is not None:
         setting = ", ".join(f"{name} {value}" for name, value in best[0].items())
-        OUT.print(f"  best: {quantity(best[1].value, built.objective.unit)}  ({setting})")
+        reached = quantity(best[1].value, built.objective.unit)
+        OUT.print(f"  best: {reached}  ({setting})", soft_wrap=True)
     return 0
 
 
