@@ -1,13 +1,47 @@
 """Options of the command line laid over the tables of a sweep file."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from assistant import Session
 from assistant.errors import ObjectiveError, SettingsError
 from assistant.results import Result, read_results
 from assistant.settings import Sweep
 from strategies import Level, StrategyError
+
+SweepFile = Annotated[Path | None, typer.Argument(help="A sweep file (TOML).", show_default=False)]
+JobLog = Annotated[
+    Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
+]
+FirstJobs = Annotated[
+    int | None, typer.Option(help="Use only the first N jobs.", show_default=False)
+]
+Procs = Annotated[
+    str | None, typer.Option(help="Processors of the cluster; a list makes them a parameter.")
+]
+Order = Annotated[
+    str | None,
+    typer.Option(help="Today's queue order; a list (today's first) makes it a parameter."),
+]
+Backfill = Annotated[
+    str | None,
+    typer.Option(help="Today's backfill; a list (today's first) makes it a parameter."),
+]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
+]
+ReadingRule = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
+]
+TooWide = Annotated[str | None, typer.Option(help="Jobs that fit no partition: reject or clip.")]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
+]
 
 
 def merge_options(

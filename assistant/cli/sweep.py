@@ -20,7 +20,22 @@ from assistant.cli.console import (
 )
 from assistant.cli.experiments import stored_session
 from assistant.cli.live import SweepView
-from assistant.cli.options import merge_options, own_runs, past_results, results_of
+from assistant.cli.options import (
+    Backfill,
+    Exclude,
+    FirstJobs,
+    JobLog,
+    Levels,
+    Order,
+    Procs,
+    ReadingRule,
+    SweepFile,
+    TooWide,
+    merge_options,
+    own_runs,
+    past_results,
+    results_of,
+)
 from assistant.cli.summary import print_summary, summary
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
@@ -61,46 +76,20 @@ def demo(
 
 
 def sweep(
-    file: Annotated[
-        Path | None, typer.Argument(help="A sweep file (TOML).", show_default=False)
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
-    ] = None,
+    file: SweepFile = None,
+    log: JobLog = None,
     table: Annotated[
         Path | None,
         typer.Option(help="Measured table (CSV) to look up instead.", show_default=False),
     ] = None,
-    first: Annotated[
-        int | None, typer.Option(help="Use only the first N jobs.", show_default=False)
-    ] = None,
-    procs: Annotated[
-        str | None,
-        typer.Option(help="Processors of the cluster; a list makes them a parameter."),
-    ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(help="Today's queue order; a list (today's first) makes it a parameter."),
-    ] = None,
-    backfill: Annotated[
-        str | None,
-        typer.Option(help="Today's backfill; a list (today's first) makes it a parameter."),
-    ] = None,
-    levels: Annotated[
-        list[str] | None,
-        typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
-    ] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
-    ] = None,
-    too_wide: Annotated[
-        str | None, typer.Option(help="Jobs that fit no partition: reject or clip.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
-    ] = None,
+    first: FirstJobs = None,
+    procs: Procs = None,
+    order: Order = None,
+    backfill: Backfill = None,
+    levels: Levels = None,
+    reading: ReadingRule = None,
+    too_wide: TooWide = None,
+    exclude: Exclude = None,
     include: Annotated[
         list[str] | None,
         typer.Option("--include", metavar="NAME=V,...", help="Run this configuration of your own."),

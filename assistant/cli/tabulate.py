@@ -10,7 +10,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from assistant.applications import Scheduling
 from assistant.cli.console import ERR, OUT, Json, print_json
-from assistant.cli.options import merge_options
+from assistant.cli.options import (
+    Backfill,
+    Exclude,
+    FirstJobs,
+    JobLog,
+    Levels,
+    Order,
+    Procs,
+    ReadingRule,
+    SweepFile,
+    TooWide,
+    merge_options,
+)
 from assistant.errors import SettingsError
 from assistant.objective import Assessment
 from assistant.report.words import quantity
@@ -22,35 +34,16 @@ MOST_COMBINATIONS = 1_000_000
 
 def tabulate(
     out: Annotated[Path, typer.Option("--out", help="Write the table (CSV) here.")],
-    file: Annotated[
-        Path | None, typer.Argument(help="A sweep file (TOML).", show_default=False)
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
-    ] = None,
-    first: Annotated[
-        int | None, typer.Option(help="Use only the first N jobs.", show_default=False)
-    ] = None,
-    procs: Annotated[
-        str | None, typer.Option(help="Processors; a list makes them a parameter.")
-    ] = None,
-    order: Annotated[
-        str | None, typer.Option(help="Queue order; a list makes it a parameter.")
-    ] = None,
-    backfill: Annotated[
-        str | None, typer.Option(help="Backfill; a list makes it a parameter.")
-    ] = None,
-    levels: Annotated[
-        list[str] | None,
-        typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
-    ] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
-    ] = None,
-    too_wide: Annotated[
-        str | None, typer.Option(help="Jobs that fit no partition: reject or clip.")
-    ] = None,
+    file: SweepFile = None,
+    log: JobLog = None,
+    first: FirstJobs = None,
+    procs: Procs = None,
+    order: Order = None,
+    backfill: Backfill = None,
+    levels: Levels = None,
+    reading: ReadingRule = None,
+    too_wide: TooWide = None,
+    exclude: Exclude = None,
     feasible: Annotated[
         bool, typer.Option("--feasible", help="Leave out what violates a constraint.")
     ] = False,
@@ -71,7 +64,7 @@ def tabulate(
         tables,
         log=log, first=first, procs=procs, order=order, backfill=backfill,
         levels=levels or [], reading=reading or [], too_wide=too_wide,
-        table=None, exclude=[], strategy=None, beta=None,
+        table=None, exclude=exclude or [], strategy=None, beta=None,
     )  # fmt: skip
     built = build_sweep(check_settings(tables, where))
     application = built.application

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from assistant.cli.console import OUT, Json, print_json, say
 from assistant.cli.explain import print_explanation
+from assistant.cli.options import ReadingRule
 from assistant.errors import SettingsError
 from assistant.report.words import number, quantity
 from sim.api import (
@@ -43,11 +44,6 @@ First = Annotated[
 MOST_MEMORY_T = 2**53 // 1024**4
 """No machine has more memory than 2**53 bytes."""
 
-Reading = Annotated[
-    list[str] | None,
-    typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
-]
-
 
 def _load(log: Path, first: int | None, reading: list[str] | None) -> Workload:
     chosen = {}
@@ -59,7 +55,9 @@ def _load(log: Path, first: int | None, reading: list[str] | None) -> Workload:
     return load_workload(log, rules=rules_from_texts(chosen), first=first)
 
 
-def describe(log: Log, first: First = None, reading: Reading = None, as_json: Json = False) -> int:
+def describe(
+    log: Log, first: First = None, reading: ReadingRule = None, as_json: Json = False
+) -> int:
     """Say what a job log holds, and what reading it had to decide."""
     workload = _load(log, first, reading)
     described = describe_workload(workload)
@@ -137,7 +135,7 @@ def simulate(
         str, typer.Option(help="auto, compiled, interpreted or process; all give the same.")
     ] = "auto",
     first: First = None,
-    reading: Reading = None,
+    reading: ReadingRule = None,
     per_job: Annotated[
         Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
     ] = None,

@@ -1,21 +1,16 @@
 """Every engine on every real log: the same starts, bit by bit."""
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sim import ClusterSpec, Partition, Scenario, Workload, load_workload, simulate
-from sim.api import ReadingRules, known_names, simulate_many
+from sim import ClusterSpec, Partition, Scenario, simulate
+from sim.api import known_names, simulate_many
 from sim.engine import process
 from tests.differential import naive
+from tests.draw import real_logs
 
-RULES = {
-    "lublin_256": ReadingRules(machine_size="max_nodes"),
-    "theta_2023": ReadingRules(unsorted="sort"),
-    "wagap-2013": ReadingRules(extra_columns="drop", negative="unknown"),
-}
 LOGS = (
     "CEA-Curie-2011-2.1-cln",
     "LLNL-Atlas-2006-2.1-cln",
@@ -30,11 +25,6 @@ LOGS = (
 POLICIES = [(order, rule) for order in known_names()["order"] for rule in known_names()["backfill"]]
 
 
-@cache
-def read(path: Path) -> Workload:
-    return load_workload(path, rules=RULES.get(path.name.removesuffix(".swf.gz")))
-
-
 def test_every_log_is_tried(shared_data: Path) -> None:
     found = {path.name.removesuffix(".swf.gz") for path in (shared_data / "swf").glob("*.swf.gz")}
     assert found == set(LOGS)
@@ -46,7 +36,7 @@ def test_every_log_is_tried(shared_data: Path) -> None:
 def test_two_thousand_jobs_under_every_policy(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
-    workload = read(shared_data / "swf" / f"{log}.swf.gz").head(2000)
+    workload = real_logs.read(shared_data, log).head(2000)
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)  # so that queues form
     short_s = float(np.median(workload.requested_s))
     split = ClusterSpec((Partition("short", max(1, procs // 4), short_s), Partition("rest", procs)))
@@ -62,7 +52,7 @@ def test_two_thousand_jobs_under_every_policy(
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize("backfill", known_names()["backfill"])
 def test_whole_logs(shared_data: Path, log: str, backfill: str) -> None:
-    workload = read(shared_data / "swf" / f"{log}.swf.gz")
+    workload = real_logs.read(shared_data, log)
     cluster = ClusterSpec.single(max(workload.max_procs or 0, workload.widest_procs))
     scenario = Scenario(workload, cluster, backfill=backfill)
     assert simulate(scenario, engine="process") == simulate(scenario, engine="compiled")
@@ -73,7 +63,7 @@ def test_whole_logs(shared_data: Path, log: str, backfill: str) -> None:
 def test_three_thousand_jobs_start_as_in_the_naive_scheduler(
     shared_data: Path, backfill: str
 ) -> None:
-    workload = read(shared_data / "swf" / "UniLu-Gaia-2014-1.swf.gz").head(3000)
+    workload = real_logs.read(shared_data, "UniLu-Gaia-2014-1").head(3000)
     scenario = Scenario(workload, ClusterSpec.single(700), backfill=backfill)
     expected = np.array(naive.starts(scenario))
     assert (simulate(scenario, engine="compiled").start_s == expected).all()
@@ -81,7 +71,7 @@ def test_three_thousand_jobs_start_as_in_the_naive_scheduler(
 
 @pytest.mark.slow
 def test_threads_change_nothing(shared_data: Path) -> None:
-    workload = read(shared_data / "swf" / "theta_2022.swf.gz").head(2000)
+    workload = real_logs.read(shared_data, "theta_2022").head(2000)
     scenarios = [
         Scenario(
             workload,

@@ -12,23 +12,22 @@ from sim import (
     Scenario,
     Workload,
     default_workload,
-    load_workload,
     simulate,
 )
-from sim.api import ReadingRules
 from tests.differential import naive
+from tests.draw import real_logs
 from tests.draw.workloads import scenarios
 
 POLICIES = [(o, b) for o in ("fcfs", "sjf") for b in ("none", "easy")]
 ENGINES = ("compiled", "interpreted", "process")
-LOGS = {
-    "alea-hpc2n-subset": ReadingRules(),
-    "theta_2022": ReadingRules(),
-    "theta_2023": ReadingRules(unsorted="sort"),
-    "UniLu-Gaia-2014-1": ReadingRules(),
-    "NASA-iPSC-1993-3.1-cln": ReadingRules(),
-    "lublin_256": ReadingRules(machine_size="max_nodes"),
-}
+LOGS = (
+    "alea-hpc2n-subset",
+    "theta_2022",
+    "theta_2023",
+    "UniLu-Gaia-2014-1",
+    "NASA-iPSC-1993-3.1-cln",
+    "lublin_256",
+)
 
 
 def assert_same_starts(scenario: Scenario) -> None:
@@ -58,8 +57,7 @@ def split(workload: Workload, procs: int) -> ClusterSpec:
 def test_real_logs_start_as_in_the_naive_scheduler(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
-    path = shared_data / "swf" / f"{log}.swf.gz"
-    workload = load_workload(path, rules=LOGS[log], first=2000 if order == "fcfs" else 1000)
+    workload = real_logs.read(shared_data, log).head(2000 if order == "fcfs" else 1000)
     # A smaller machine than the real one, so that queues form and backfilling has work to do.
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)
     for cluster in (ClusterSpec.single(procs), split(workload, procs)):

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sim import Workload, load_workload
 from sim.api import ReadingRules
 from sim.errors import TraceError, UnknownNameError, WorkloadError
 from sim.traces.rules import rule_choices, rules_from_texts
 from sim.traces.swf import read_swf
-from sim.traces.swf_write import write_swf
-from tests.draw.workloads import workloads
 
 HEADER = "; Version: 2.2\n;\tMaxProcs:  64\n;   UnixStartTime: 1000\n; Note: a\n; Note: b\n"
 
@@ -407,78 +403,3 @@ def test_rules_from_texts() -> None:
     ):
         rules_from_texts({"unsorted": "sorted"})
     assert rule_choices()["never_ran"] == ("drop", "keep_zero", "refuse")
-
-
-@given(workloads(), st.booleans())
-def test_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, workload: Workload, small: bool
-) -> None:
-    path = tmp_path_factory.mktemp("round") / ("one.swf.gz" if small else "one.swf")
-    positive = Workload.from_arrays(
-        submit_s=workload.submit_s,
-        runtime_s=workload.runtime_s,
-        requested_s=np.maximum(workload.requested_s, 0.1),
-        procs=workload.procs,
-        job_id=workload.job_id,
-        user=workload.procs,
-        max_procs=99,
-        start_unix_s=12.0,
-    )
-    write_swf(positive, path)
-    back = read_swf(path, ReadingRules(never_ran="keep_zero"))
-    assert back == positive
-    assert (back.max_procs, back.start_unix_s) == (99, 12.0)
-
-
-def test_clairvoyant_requests_are_flagged_again_after_a_round_trip(tmp_path: Path) -> None:
-    workload = Workload.from_arrays(submit_s=[0, 1], runtime_s=[3, 4], procs=[1, 1])
-    write_swf(workload, tmp_path / "c.swf")
-    back = read_swf(tmp_path / "c.swf")
-    assert back == workload
-    assert back.requested_is_runtime
-
-
-SORT, WAGAP = ReadingRules(unsorted="sort"), ReadingRules(extra_columns="drop", negative="unknown")
-NODES = ReadingRules(machine_size="max_nodes")
-PLAIN = ReadingRules()
-REAL = {
-    "CEA-Curie-2011-2.1-cln": (PLAIN, 295540, 93312, {"never_ran": 17286, "procs": 19904}),
-    "LLNL-Atlas-2006-2.1-cln": (PLAIN, 36600, 9216, {"never_ran": 7178, "procs": 19}),
-    "NASA-iPSC-1993-3.1-cln": (PLAIN, 18066, 128, {"never_ran": 173}),
-    "UniLu-Gaia-2014-1": (
-        PLAIN, 51859, 2004, {"requested_below_runtime": 1500, "partial_executions": 127},
-    ),
-    "alea-hpc2n-subset": (PLAIN, 3145, 240, {"never_ran": 25, "procs": 213}),
-    "lublin_256": (NODES, 10000, 256, {"requested_missing": 10000, "machine_size": 1}),
-    "theta_2022": (PLAIN, 23911, 4360, {"requested_below_runtime": 6264}),
-    "theta_2023": (SORT, 8401, 4360, {"unsorted": 2726, "wider_than_machine": 8}),
-    "wagap-2013": (WAGAP, 17898, None, {"extra_columns": 17900, "negative": 2, "never_ran": 2}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_real_logs(shared_data: Path, name: str) -> None:
-    rules, n_jobs, max_procs, counts = REAL[name]
-    workload = load_workload(shared_data / "swf" / f"{name}.swf.gz", rules=rules)
-    assert (workload.n_jobs, workload.max_procs) == (n_jobs, max_procs)
-    assert workload.submit_s[0] == 0.0
-    assert counts.items() <= noted(workload).items()
-    assert "requested_time" not in noted(workload)
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("theta_2023", "line 9: submit time is '1693590951'; the line before has 1693606566"),
-        ("wagap-2013", "line 1: 21 fields where SWF has 18"),
-    ],
-)
-def test_real_logs_that_need_a_rule(shared_data: Path, name: str, sentence: str) -> None:
-    with pytest.raises(TraceError) as caught:
-        load_workload(shared_data / "swf" / f"{name}.swf.gz")
-    assert sentence in str(caught.value)
-
-
-def test_a_year_of_theta_starts_in_2022(shared_data: Path) -> None:
-    workload = load_workload(shared_data / "swf" / "theta_2022.swf.gz", first=10)
-    assert workload.start_unix_s == 1641021254.0

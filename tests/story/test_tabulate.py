@@ -58,6 +58,14 @@ def test_the_small_partition_never_takes_the_whole_cluster(tmp_path: Path) -> No
     assert [*tmp_path.glob("*.part")] == []
 
 
+def test_excluded_combinations_are_left_out(tmp_path: Path) -> None:
+    options = [*LEVELS, "--levels", "small_max_procs=2,8", "--exclude", "small_procs == 16"]
+    assert run(["tabulate", *options, "--out", "all.csv"]) == 0
+    rows = (tmp_path / "all.csv").read_text().splitlines()[1:]
+    assert len(rows) == 2 * 2 + 1
+    assert not [row for row in rows if row.startswith("16,")]
+
+
 def test_what_violates_a_constraint_can_be_left_out(tmp_path: Path) -> None:
     options = [*LEVELS, "--levels", "small_max_procs=2,8", "--out"]
     assert run(["tabulate", *options, "all.csv"]) == 0
