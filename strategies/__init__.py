@@ -8,6 +8,7 @@
 3
 """
 
+from strategies.balanced import balanced_design
 from strategies.base import Strategy, Suggestion, SuggestionKind
 from strategies.blocks import Block, Effects, block_effects, find_blocks
 from strategies.configuration import Configuration
@@ -109,6 +110,7 @@ __all__ = [
     "UnknownLevelError",
     "UnknownParameterError",
     "UnknownStrategyError",
+    "balanced_design",
     "best",
     "block_effects",
     "find_blocks",
