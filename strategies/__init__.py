@@ -8,6 +8,7 @@
 3
 """
 
+from strategies.anova import Anova, AnovaModel, Marginal, Prediction
 from strategies.balanced import balanced_design
 from strategies.base import Strategy, Suggestion, SuggestionKind
 from strategies.blocks import Block, Effects, block_effects, find_blocks
@@ -68,6 +69,8 @@ __all__ = [
     "PENDING_RULES",
     "STRATEGIES",
     "Allocation",
+    "Anova",
+    "AnovaModel",
     "Block",
     "Configuration",
     "DesignModel",
@@ -84,6 +87,7 @@ __all__ = [
     "Knowledge",
     "Level",
     "LevelEffect",
+    "Marginal",
     "MeasuredTable",
     "Measurement",
     "Method",
@@ -97,6 +101,7 @@ __all__ = [
     "ParameterSpace",
     "PendingRule",
     "PendingRuns",
+    "Prediction",
     "RandomSearch",
     "Region",
     "RegionRule",

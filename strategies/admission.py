@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strategies.exclusion import Exclusion
 from strategies.parameter import Parameter
@@ -76,6 +77,21 @@ class Admission:
         for level_ids in itertools.product(*self.open_ids):
             if self.excluded_by(level_ids) is None:
                 yield level_ids
+
+    def grid(self) -> NDArray[np.int64]:
+        """Return all allowed level ids [m, d]; call it only where `count` is known and small.
+
+        The parameters that exclusions name move slowest.
+        """
+        parts = np.array(self._admitted_parts or ((),), dtype=np.int64)
+        parts = parts.reshape(-1 if self._named else 1, len(self._named))
+        free = [i for i in range(len(self.parameters)) if i not in self._named]
+        combinations = list(itertools.product(*(self.open_ids[i] for i in free)))
+        rest = np.array(combinations, dtype=np.int64).reshape(len(combinations), len(free))
+        found = np.empty((len(parts) * len(rest), len(self.parameters)), dtype=np.int64)
+        found[:, list(self._named)] = np.repeat(parts, len(rest), axis=0)
+        found[:, free] = np.tile(rest, (len(parts), 1))
+        return found
 
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
         """Draw open levels uniformly; exclusions are not looked at."""

@@ -12,7 +12,7 @@ from strategies.errors import OptionError
 from strategies.knowledge import Knowledge
 
 SuggestionKind: TypeAlias = Literal[
-    "initial", "construction", "neighbour", "random", "region", "analyst"
+    "initial", "construction", "neighbour", "random", "region", "analyst", "improvement"
 ]
 
 
@@ -29,6 +29,7 @@ class Suggestion:
         interval: rough 95% interval of that, None if unknown.
         near: the configuration it was derived from, for neighbours and in regions.
         region: number of the region it was drawn from, None outside.
+        chance: probability that it beats the best run so far, None if unknown.
     """
 
     configuration: Configuration
@@ -39,6 +40,7 @@ class Suggestion:
     interval: tuple[float, float] | None = None
     near: Configuration | None = None
     region: int | None = None
+    chance: float | None = None
 
 
 @runtime_checkable

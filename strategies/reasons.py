@@ -40,14 +40,14 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
     parts = []
     if best:
         verb = "has" if len(best) == 1 else "have"
-        parts.append(f"{_joined(best)} {verb} the best {quality}")
+        parts.append(f"{joined(best)} {verb} the best {quality}")
     if untried:
-        parts.append(f"{_joined(untried)} {'is' if len(untried) == 1 else 'are'} untried")
+        parts.append(f"{joined(untried)} {'is' if len(untried) == 1 else 'are'} untried")
     if unknown:
         verb = "has" if len(unknown) == 1 else "have"
-        parts.append(f"{_joined(unknown)} {verb} runs, but nothing to be compared with yet")
+        parts.append(f"{joined(unknown)} {verb} runs, but nothing to be compared with yet")
     if not parts:
-        return f"{_joined(others)} drawn from the levels above the greediness {beta:g}."
+        return f"{joined(others)} drawn from the levels above the greediness {beta:g}."
     return "; ".join(parts) + "."
 
 
@@ -56,17 +56,18 @@ def neighbour_reason(
 ) -> str:
     """Say how a neighbour differs from the configuration it was derived from."""
     differences = [
-        _difference(parameter, a, b)
+        difference(parameter, a, b)
         for parameter, a, b in zip(
             space.parameters, configuration.level_ids, near.level_ids, strict=True
         )
         if a != b
     ]
-    sentence = f"{_joined(differences)} from {near_text}."
+    sentence = f"{joined(differences)} from {near_text}."
     return sentence[0].upper() + sentence[1:]
 
 
-def _difference(parameter: Parameter, level_id: int, other_id: int) -> str:
+def difference(parameter: Parameter, level_id: int, other_id: int) -> str:
+    """Say how one level of a parameter differs from another."""
     if parameter.kind == "nominal":
         return f"a change to {parameter.name}={show(parameter.levels[level_id])}"
     steps = abs(parameter.ranks[level_id] - parameter.ranks[other_id])
@@ -80,7 +81,7 @@ def _by_importance(
     return [(entry.parameter, values[entry.parameter]) for entry in model.importance]
 
 
-def _joined(parts: Sequence[str]) -> str:
+def joined(parts: Sequence[str]) -> str:
     """Join as people do, at most three and a count of the rest."""
     shown = list(parts[:SHOWN])
     if len(parts) > SHOWN:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
+from strategies.anova import Anova
+from strategies.anova.search import DEFAULT_CAUTION, DEFAULT_START
 from strategies.base import Strategy
 from strategies.design import METHODS
 from strategies.errors import OptionError, StrategyError, UnknownStrategyError, hint
@@ -98,6 +100,19 @@ class StrategyEntry:
 
 
 STRATEGIES: tuple[StrategyEntry, ...] = (
+    StrategyEntry(
+        "anova",
+        "The default: expected improvement under one model of main effects and interactions, "
+        "after a balanced design.",
+        Anova,
+        (
+            Option("start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"),
+            Option(
+                "caution", float, DEFAULT_CAUTION, 0.0, 10.0,
+                "weight of the chance that a run succeeds; 0 ignores failures",
+            ),
+        ),
+    ),
     StrategyEntry(
         "grasp",
         "The Copper paper's default: greedy randomised constructions from main effects, with "

@@ -22,6 +22,9 @@ from strategies.exclusion import Exclusion
 from strategies.neighbourhood import by_distance
 from strategies.parameter import Level, Parameter, show, show_values
 
+GRID_BOUND = 50_000
+"""Allowed configurations up to which `ParameterSpace.allowed_ids` lists them."""
+
 REJECTION_TRIES = 256
 LAST_TRIES = 100_000
 
@@ -189,6 +192,16 @@ class ParameterSpace:
         """Yield the allowed configurations lazily, the last parameter moving fastest."""
         for level_ids in self._admission.all():
             yield Configuration(level_ids, self.lineage)
+
+    @cached_property
+    def allowed_ids(self) -> NDArray[np.int64] | None:
+        """Level ids [m, d] of all allowed configurations; None above 50,000 or if not counted."""
+        count = self._admission.count()
+        if count is None or count > GRID_BOUND:
+            return None
+        ids = self._admission.grid()
+        ids.flags.writeable = False
+        return ids
 
     def open_by_distance(
         self, configuration: Configuration, rng: np.random.Generator

@@ -1,0 +1,241 @@
+"""The model of an experiment: quality, failures and effects, from everything that is known.
+
+One Gaussian process both searches and explains: what `Anova` proposes and what effect plots show
+are answers of the same posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from strategies.anova.acquisition import chance_to_beat
+from strategies.anova.fit import Prior, learn, n_learnt
+from strategies.anova.kernel import Axis, Floats, Ints
+from strategies.anova.posterior import Posterior
+from strategies.anova.targets import Targets
+from strategies.anova.validity import Validity
+from strategies.configuration import Configuration
+from strategies.knowledge import Knowledge
+from strategies.observation import Observation, responses
+from strategies.space import ParameterSpace
+
+PRIOR = Prior()
+ITERATIONS = 25
+MOST_RUNS = 400
+"""Runs that are fitted at most: the better half of them, the latest, and some between."""
+
+MOST_LEVELS = 256
+"""Levels of a parameter that an average runs over at most, evenly spread by rank."""
+
+INTERVAL = 1.959963984540054
+"""Standard deviations on both sides of a 95% interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is expected of a run.
+
+    Args:
+        value: expected response (its median).
+        interval: 95% interval of one run, noise included.
+        chance: probability that it is better than the best run so far.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """The quality to expect with some levels, averaged over all other parameters.
+
+    Args:
+        level_ids: of the parameters asked for.
+        value: expected response.
+        interval: 95% interval of that.
+        count: runs with these levels.
+    """
+
+    level_ids: tuple[int, ...]
+    value: float
+    interval: tuple[float, float]
+    count: int
+
+
+class AnovaModel:
+    """Quality and failures over the grid, fitted to the runs of an experiment.
+
+    Args:
+        space: the current version of the space.
+        observations: runs with a result, oldest first; at least one.
+        failed: configurations of the runs without.
+    """
+
+    def __init__(
+        self,
+        space: ParameterSpace,
+        observations: Sequence[Observation],
+        failed: Iterable[Configuration] = (),
+    ) -> None:
+        self.space = space
+        self.columns = tuple(i for i, p in enumerate(space.parameters) if p.n_levels > 1)
+        self.axes = tuple(Axis.of(space.parameters[i]) for i in self.columns)
+        kept = _kept(observations)
+        self.ids = self.ids_of([observation.configuration for observation in kept])
+        self.targets = Targets.of(responses(kept))
+        m = n_learnt(len(kept))
+        first = self.targets if m == len(kept) else Targets.of(responses(kept[:m]))
+        self.hyperparameters = learn(self.axes, self.ids[:m], first.z, PRIOR, ITERATIONS)
+        self._failed = self.ids_of(tuple(failed)[-MOST_RUNS:])
+
+    @classmethod
+    def of(cls, knowledge: Knowledge) -> AnovaModel | None:
+        """Return the model of what is known; None before the first result."""
+        if not knowledge.observations:
+            return None
+        failed = [failure.configuration for failure in knowledge.failures]
+        return cls(knowledge.space, knowledge.observations, failed)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """The fitted process, on targets."""
+        return Posterior(self.axes, self.hyperparameters, self.ids, self.targets.z)
+
+    @cached_property
+    def validity(self) -> Validity | None:
+        """The chance of success; None while nothing has failed."""
+        return Validity(self.axes, self.ids, self._failed) if len(self._failed) else None
+
+    @cached_property
+    def best(self) -> float:
+        """The target to beat: the best run's, or its prediction where runs were repeated.
+
+        Of noisy results the greatest is too good; what was repeated tells how much.
+        """
+        if len({row.tobytes() for row in self.ids}) == len(self.ids):
+            return float(self.targets.z.max())
+        mean, _ = self.posterior.predict(self.ids)
+        return float(mean.max())
+
+    def reduced(self, ids: Ints) -> Ints:
+        """Return of level ids [m, parameters] the columns that the model looks at, [m, d]."""
+        return ids[:, list(self.columns)]
+
+    def predict(self, configuration: Configuration) -> Prediction:
+        """Predict a run. Raises `SpaceError` if the configuration is not of this space."""
+        self.space.index(configuration)
+        mean, sd = self.posterior.predict(self.ids_of([configuration]))
+        z, spread = float(mean[0]), float(sd[0])
+        half = INTERVAL * float(np.hypot(spread, np.sqrt(self.hyperparameters.noise)))
+        value = self.targets.response(z)
+        low, high = self.targets.response(z - half), self.targets.response(z + half)
+        interval = (min(low, value), max(high, value))
+        return Prediction(value, interval, chance_to_beat(z, spread, self.best))
+
+    def main_effect(self, parameter: str) -> tuple[Marginal, ...]:
+        """Return what to expect of every level of a parameter, by level id."""
+        return self._marginals((self._position(parameter),))
+
+    def interaction(self, first: str, second: str) -> tuple[Marginal, ...]:
+        """Return what to expect of every pair of levels, the second moving fastest."""
+        return self._marginals((self._position(first), self._position(second)))
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Part of each parameter in the variance of the main effects, 0 to 1; all 0 if none is.
+
+        Sobol's first-order indices of the posterior mean, but for their common denominator.
+        """
+        squares = {}
+        for i, name in enumerate(self.space.names):
+            values = self.main_values(i)
+            squares[name] = float(np.var([values[level_id] for level_id in _spread(self.space, i)]))
+        total = sum(squares.values())
+        return {name: s / total if total > 0 else 0.0 for name, s in squares.items()}
+
+    def main_values(self, position: int) -> Floats:
+        """Return the target to expect of every level of a parameter, by level id."""
+        if position not in self._main_values:
+            n_levels = self.space.parameters[position].n_levels
+            z, _ = self._averaged((position,), [(i,) for i in range(n_levels)])
+            self._main_values[position] = z
+        return self._main_values[position]
+
+    @cached_property
+    def _main_values(self) -> dict[int, Floats]:
+        return {}
+
+    def averaging_levels(self) -> list[Ints]:
+        """Return per axis the open level ids that averages run over."""
+        return [_spread(self.space, i) for i in self.columns]
+
+    def _marginals(self, positions: tuple[int, ...]) -> tuple[Marginal, ...]:
+        parameters = [self.space.parameters[i] for i in positions]
+        combinations = list(np.ndindex(*(p.n_levels for p in parameters)))
+        z, sd = self._averaged(positions, combinations)
+        found = []
+        for level_ids, centre, spread in zip(combinations, z, sd, strict=True):
+            value = self.targets.response(float(centre))
+            low = self.targets.response(float(centre - INTERVAL * spread))
+            high = self.targets.response(float(centre + INTERVAL * spread))
+            count = self._count(positions, level_ids)
+            found.append(Marginal(level_ids, value, (min(low, value), max(high, value)), count))
+        return tuple(found)
+
+    def _averaged(
+        self, positions: tuple[int, ...], combinations: Sequence[tuple[int, ...]]
+    ) -> tuple[Floats, Floats]:
+        """Return target and standard deviation for combinations of levels of some parameters."""
+        rows = np.array(combinations, dtype=np.int64).reshape(len(combinations), len(positions))
+        fixed = {
+            self.columns.index(position): rows[:, column]
+            for column, position in enumerate(positions)
+            if position in self.columns
+        }
+        mean, sd = self.posterior.averaged(fixed, self.averaging_levels())
+        return np.broadcast_to(mean, len(rows)), np.broadcast_to(sd, len(rows))
+
+    def _count(self, positions: tuple[int, ...], level_ids: tuple[int, ...]) -> int:
+        wanted = np.ones(len(self.ids), dtype=np.bool_)
+        for position, level_id in zip(positions, level_ids, strict=True):
+            if position in self.columns:
+                wanted &= self.ids[:, self.columns.index(position)] == level_id
+        return int(wanted.sum())
+
+    def _position(self, parameter: str) -> int:
+        return self.space.names.index(self.space.parameter(parameter).name)
+
+    def ids_of(self, configurations: Sequence[Configuration]) -> Ints:
+        """Return level ids [m, d] of the parameters that the model looks at."""
+        ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
+        return ids.reshape(len(configurations), len(self.space.parameters))[:, list(self.columns)]
+
+
+def _kept(observations: Sequence[Observation]) -> tuple[Observation, ...]:
+    """Return the observations to fit, oldest first."""
+    if len(observations) <= MOST_RUNS:
+        return tuple(observations)
+    by_response = np.argsort(-responses(observations), kind="stable")
+    half, quarter = MOST_RUNS // 2, MOST_RUNS // 4
+    kept = {int(i) for i in by_response[:half]}
+    latest = [i for i in reversed(range(len(observations))) if i not in kept]
+    kept.update(latest[:quarter])
+    rest = [i for i in by_response if int(i) not in kept]
+    places = np.linspace(0, len(rest) - 1, MOST_RUNS - len(kept))
+    kept.update(int(rest[int(place)]) for place in places)
+    return tuple(observations[i] for i in sorted(kept))
+
+
+def _spread(space: ParameterSpace, position: int) -> Ints:
+    """Return open level ids of a parameter, `MOST_LEVELS` of them evenly by rank at most."""
+    ranks = space.parameters[position].ranks
+    ids = sorted(space.open_ids[position], key=ranks.__getitem__)
+    if len(ids) > MOST_LEVELS:
+        places = np.linspace(0, len(ids) - 1, MOST_LEVELS).astype(np.int64)
+        ids = [ids[place] for place in places]
+    return np.array(ids, dtype=np.int64)

@@ -1,0 +1,62 @@
+"""From responses to what the model is fitted to, and back.
+
+The model sees z = standardised(A + B): A are normal scores of the ranks, B the standardised
+logarithm of the distance from the best response. Ranks are robust to outliers, the logarithm keeps
+the resolution near the best. Both are monotone, so a prediction goes back to a response, and a
+chance to beat the best is the same on both scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from strategies.anova.kernel import Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """Responses as targets, greater is better in both.
+
+    Args:
+        z: targets [n], mean 0 and standard deviation 1 (or all 0).
+        knots: distinct targets, ascending.
+        responses: the response of each knot, ascending.
+    """
+
+    z: Floats
+    knots: Floats
+    responses: Floats
+
+    @classmethod
+    def of(cls, responses: Floats) -> Targets:
+        """Return the targets of responses [n], greater is better."""
+        n = responses.size
+        if n == 0:
+            empty = np.zeros(0)
+            return cls(empty, empty, empty)
+        ranks = (rankdata(responses) - 0.5) / n
+        losses = responses.max() - responses
+        scale = float(np.median(losses)) or float(losses.max())
+        logs = np.log1p(losses / (0.5 * scale)) if scale > 0 else losses
+        z = _standardised(_standardised(ndtri(ranks)) - _standardised(logs))
+        knots, first = np.unique(z, return_index=True)
+        return cls(z, knots, responses[first])
+
+    def response(self, z: float) -> float:
+        """Return the response at a target, linear between the observed ones and beyond."""
+        knots, responses = self.knots, self.responses
+        if knots.size < 2:
+            return float(responses[0])
+        i = int(np.clip(np.searchsorted(knots, z), 1, knots.size - 1))
+        slope = (responses[i] - responses[i - 1]) / (knots[i] - knots[i - 1])
+        return float(responses[i] + slope * (z - knots[i]))
+
+
+def _standardised(values: Floats) -> Floats:
+    spread = float(values.std())
+    shifted: Floats = values - values.mean()
+    return shifted / spread if spread > 0 else np.zeros_like(values)
