@@ -75,31 +75,23 @@ class LatinHypercube:
         """Propose ``n`` configurations; see `Strategy.suggest`."""
         batch = Batch(self.name, n, knowledge, rng)
         space, taken = knowledge.space, knowledge.taken
-        # in a fixed order: sums of floats over a set would depend on its hashes
-        run = sorted(taken)
         compared = n <= COMPARED and _free_share(knowledge) >= ROOM
-        n_designs = DESIGNS if compared else 1
-        designs = [balanced_design(space, n, rng, taken, run) for _ in range(n_designs)]
-        best = max(designs, key=lambda design: self._merit(space, design, run))
-        aim = (
-            "far from the other runs" if self.criterion == "maximin" else "parameters uncorrelated"
-        )
+        merit = _Merit(space, self.criterion, sorted(taken))
+        designs = [
+            balanced_design(space, n, rng, taken, taken) for _ in range(DESIGNS if compared else 1)
+        ]
+        best = max(designs, key=merit.of) if compared else designs[0]
+        chosen = ""
+        if compared:
+            most = "farthest apart" if self.criterion == "maximin" else "least correlated"
+            chosen = f", the {most} of {DESIGNS} pairings"
         for number, configuration in enumerate(best, start=1):
             reason = (
                 f"Point {number} of {len(best)} of a Latin hypercube that evens out how often "
-                f"each level is run, {aim}."
+                f"each level is run{chosen}."
             )
             batch.add(configuration, "design", reason)
         return batch.suggestions
-
-    def _merit(
-        self,
-        space: ParameterSpace,
-        design: Sequence[Configuration],
-        run: Sequence[Configuration],
-    ) -> tuple[float, float]:
-        merits = (least_distance(space, design, run), -greatest_correlation(space, design, run))
-        return merits if self.criterion == "maximin" else (merits[1], merits[0])
 
 
 def _free_share(knowledge: Knowledge) -> float:
@@ -109,32 +101,49 @@ def _free_share(knowledge: Knowledge) -> float:
     return (n_at_most - len(knowledge.taken)) / space.open_size
 
 
-def least_distance(
-    space: ParameterSpace, design: Sequence[Configuration], run: Sequence[Configuration] = ()
-) -> float:
-    """Return the least distance from a point of the design to another one, or to a run.
+class _Merit:
+    """How good designs are beside the runs there are."""
 
-    Euclidean, of the coordinates in [0, 1]; infinity if there is nothing to be compared with.
+    def __init__(
+        self, space: ParameterSpace, criterion: Criterion, run: Sequence[Configuration]
+    ) -> None:
+        self._space = space
+        self._criterion = criterion
+        self._coordinates = space.coordinates(run)
+        self._ranks = _ranks(space, run)
+
+    def of(self, design: Sequence[Configuration]) -> tuple[float, float]:
+        """Return the criterion, greater is better, and then the other one."""
+        distance = least_distance(self._space.coordinates(design), self._coordinates)
+        ranks = np.concatenate([_ranks(self._space, design), self._ranks])
+        apart = -greatest_correlation(ranks)
+        return (distance, apart) if self._criterion == "maximin" else (apart, distance)
+
+
+def least_distance(points: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Return the least Euclidean distance from a point to another one or to one of the others.
+
+    Args:
+        points: float64 [n, d].
+        others: float64 [m, d].
+    Infinity if there is nothing to be compared with.
     """
-    points = space.coordinates([*design, *run])
-    if len(points) < 2 or not design:
+    everything = np.concatenate([points, others])
+    if len(everything) < 2 or not len(points):
         return float("inf")
-    found = cKDTree(points).query(points[: len(design)], k=2)
+    found = cKDTree(everything).query(points, k=2)
     distances: NDArray[np.float64] = np.asarray(found[0], dtype=np.float64)
     # rounded, or equal distances would differ by how they were summed
     return float(np.round(distances[:, 1].min(), 12))
 
 
-def greatest_correlation(
-    space: ParameterSpace, design: Sequence[Configuration], run: Sequence[Configuration] = ()
-) -> float:
-    """Return the greatest absolute rank correlation between two ordinal parameters.
+def greatest_correlation(ranks: NDArray[np.float64]) -> float:
+    """Return the greatest absolute correlation between two columns of float64 [n, d].
 
-    0 if fewer than two ordinal parameters vary.
+    0 if fewer than two columns vary.
     """
-    ranks = _ranks(space, [*design, *run])
-    varying = ranks[:, ranks.min(axis=0) < ranks.max(axis=0)] if len(ranks) else ranks
-    if varying.shape[1] < 2:
+    varying = ranks[:, np.ptp(ranks, axis=0) > 0] if len(ranks) else ranks
+    if not len(ranks) or varying.shape[1] < 2:
         return 0.0
     correlations: NDArray[np.float64] = np.asarray(np.corrcoef(varying, rowvar=False))
     np.fill_diagonal(correlations, 0.0)
