@@ -1,6 +1,8 @@
 """Two-level designs against the tables of the field and their definitions."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,3 +164,17 @@ def test_a_relation_too_long_to_write_is_refused() -> None:
     assert isinstance(design, RegularFraction)
     with pytest.raises(OptionError, match="at most 16"):
         _ = design.defining_relation
+
+
+def test_the_guides_lines_print_what_they_say(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = (repository / "docs" / "guide.md").read_text()
+    (snippet,) = re.findall(
+        r"```python\n(from strategies import two_level_design\n.*?)```", guide, re.S
+    )
+    exec(snippet, {})
+    printed = capsys.readouterr().out.splitlines()
+    said = [line.split("# ")[1].split("):")[0] for line in snippet.splitlines() if "# " in line]
+    assert len(printed) == len(said) == 3
+    assert all(line.startswith(text) for line, text in zip(printed, said, strict=True))
