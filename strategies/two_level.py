@@ -15,8 +15,7 @@ IV; for V, columns taken one by one so that no four of them multiply to the mean
 
 References: Box, Hunter & Hunter 2005, Statistics for Experimenters, 2nd ed., chapter 6; Montgomery,
 Design and Analysis of Experiments, 8th ed., chapter 8; Plackett & Burman 1946, The design of
-optimum multifactorial experiments; Paley 1933, On orthogonal matrices; Fries & Hunter 1980,
-Minimum aberration 2^(k-p) designs.
+optimum multifactorial experiments; Fries & Hunter 1980, Minimum aberration 2^(k-p) designs.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strategies.errors import OptionError
+from strategies.hadamard import hadamard, hadamard_order
 
 SEARCHED = 11
 """Most factors whose generators are searched for."""
@@ -236,40 +236,6 @@ def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
         n_basic += 1
 
 
-def hadamard_order(at_least: int) -> int:
-    """Return the least order from ``at_least`` on whose Hadamard matrix can be built here.
-
-    Sylvester's doubling and Paley's two constructions over primes reach every multiple of 4 up
-    to 48; of those up to 100, 52, 92 and 100 are missing.
-    """
-    order = max(4, -(-at_least // 4) * 4)
-    while not _can_build(order):
-        order += 4
-    return order
-
-
-def hadamard(order: int) -> NDArray[np.int8]:
-    """Return a Hadamard matrix, int8 [order, order] of -1 and +1, first column +1.
-
-    Its columns are orthogonal: H'H is order times the unit matrix.
-    Raises `OptionError` for an order that cannot be built here; see `hadamard_order`.
-    """
-    if type(order) is not int or order < 1 or not _can_build(order):
-        raise OptionError(
-            f"a Hadamard matrix of order {order!r} cannot be built; ask hadamard_order for one."
-        )
-    if order <= 2:
-        built = np.array([[1, 1], [1, -1]], dtype=np.int8)[:order, :order]
-    elif _is_prime(order - 1):
-        built = _paley(order - 1)
-    elif order % 4 == 0 and _is_paley_two(order):
-        built = _paley_two(order // 2 - 1)
-    else:
-        built = np.kron(hadamard(2), hadamard(order // 2)).astype(np.int8)
-    normal: NDArray[np.int8] = built * built[:, :1]
-    return normal
-
-
 # -- search for generators -----------------------------------------------------------------
 
 
@@ -373,60 +339,8 @@ def _word(factors: int) -> str:
     return "".join(letter(i) for i in range(factors.bit_length()) if factors >> i & 1)
 
 
-# -- Hadamard matrices ---------------------------------------------------------------------
-
-
 @lru_cache(maxsize=8)
 def _hadamard_of(order: int) -> NDArray[np.int8]:
     matrix = hadamard(order)
     matrix.flags.writeable = False
     return matrix
-
-
-def _can_build(order: int) -> bool:
-    if order <= 2:
-        return True
-    if order % 4:
-        return False
-    return _is_prime(order - 1) or _is_paley_two(order) or _can_build(order // 2)
-
-
-def _is_paley_two(order: int) -> bool:
-    q = order // 2 - 1
-    return q % 4 == 1 and _is_prime(q)
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % i for i in range(2, int(number**0.5) + 1))
-
-
-def _jacobsthal(q: int) -> NDArray[np.int8]:
-    """Return whether i - j is a square modulo the prime q, as 0, +1, -1."""
-    character = np.full(q, -1, dtype=np.int8)
-    character[[i * i % q for i in range(1, q)]] = 1
-    character[0] = 0
-    differences = np.subtract.outer(np.arange(q), np.arange(q)) % q
-    matrix: NDArray[np.int8] = character[differences]
-    return matrix
-
-
-def _paley(q: int) -> NDArray[np.int8]:
-    """Paley's first construction, of order q + 1 for a prime q with remainder 3 modulo 4."""
-    skew = np.ones((q + 1, q + 1), dtype=np.int8)
-    skew[0, 0] = 0
-    skew[1:, 0] = -1
-    skew[1:, 1:] = _jacobsthal(q)
-    return skew + np.eye(q + 1, dtype=np.int8)
-
-
-def _paley_two(q: int) -> NDArray[np.int8]:
-    """Paley's second construction, of order 2 (q + 1) for a prime q with remainder 1 modulo 4."""
-    conference = np.ones((q + 1, q + 1), dtype=np.int8)
-    conference[0, 0] = 0
-    conference[1:, 1:] = _jacobsthal(q)
-    plus = np.array([[1, 1], [1, -1]], dtype=np.int8)
-    minus = np.array([[1, -1], [-1, -1]], dtype=np.int8)
-    built: NDArray[np.int8] = np.kron(conference, plus) + np.kron(
-        np.eye(q + 1, dtype=np.int8), minus
-    )
-    return built
