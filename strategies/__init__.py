@@ -35,12 +35,17 @@ from strategies.errors import (
 )
 from strategies.exclusion import Exclusion
 from strategies.exploitation import Allocation, Exploiting, split
+from strategies.fractional_factorial import FractionalFactorial
+from strategies.full_factorial import FullFactorial
 from strategies.grasp import Grasp
 from strategies.knowledge import Knowledge, is_exhausted
+from strategies.latin_hypercube import LatinHypercube
 from strategies.least_squares import least_squares_effects
 from strategies.measured_table import MeasuredTable, Measurement
 from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
+from strategies.particle_swarm import ParticleSwarm
+from strategies.pattern_search import PatternSearch
 from strategies.random_search import RandomSearch
 from strategies.regions import (
     PENDING_RULES,
@@ -62,6 +67,12 @@ from strategies.registry import (
     strategy_names,
 )
 from strategies.space import ParameterSpace
+from strategies.two_level import (
+    PlackettBurman,
+    RegularFraction,
+    TwoLevelDesign,
+    two_level_design,
+)
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -81,10 +92,13 @@ __all__ = [
     "Exploiting",
     "Failure",
     "Family",
+    "FractionalFactorial",
+    "FullFactorial",
     "Grasp",
     "Importance",
     "Kind",
     "Knowledge",
+    "LatinHypercube",
     "Level",
     "LevelEffect",
     "Marginal",
@@ -99,12 +113,16 @@ __all__ = [
     "OptionValue",
     "Parameter",
     "ParameterSpace",
+    "ParticleSwarm",
+    "PatternSearch",
     "PendingRule",
     "PendingRuns",
+    "PlackettBurman",
     "Prediction",
     "RandomSearch",
     "Region",
     "RegionRule",
+    "RegularFraction",
     "SpaceError",
     "Strategy",
     "StrategyEntry",
@@ -112,6 +130,7 @@ __all__ = [
     "Suggestion",
     "SuggestionKind",
     "TableError",
+    "TwoLevelDesign",
     "UnknownLevelError",
     "UnknownParameterError",
     "UnknownStrategyError",
@@ -129,4 +148,5 @@ __all__ = [
     "split",
     "strategy_entry",
     "strategy_names",
+    "two_level_design",
 ]

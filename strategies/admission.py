@@ -73,10 +73,37 @@ class Admission:
         return len(self._admitted_parts) * math.prod(free)
 
     def all(self) -> Iterator[tuple[int, ...]]:
-        """Yield the allowed level ids lazily, the last parameter moving fastest."""
-        for level_ids in itertools.product(*self.open_ids):
-            if self.excluded_by(level_ids) is None:
-                yield level_ids
+        """Yield the allowed level ids lazily, the last parameter moving fastest.
+
+        A beginning that no allowed combination has is left at once, or 10^10 of them could be
+        walked before the first allowed one. That is exact while `count` is; beyond, a beginning
+        is left once an exclusion has all the levels that it names.
+        """
+        if self._admitted_parts == ():
+            return
+        end = self._named[-1] + 1 if self._named else 0
+        for head in self._heads((), end):
+            for tail in itertools.product(*self.open_ids[end:]):
+                yield head + tail
+
+    def _heads(self, head: tuple[int, ...], end: int) -> Iterator[tuple[int, ...]]:
+        """Yield the first ``end`` levels of the allowed combinations that begin with ``head``."""
+        if len(head) == end:
+            yield head
+            return
+        for level_id in self.open_ids[len(head)]:
+            longer = (*head, level_id)
+            if self._may_begin(longer):
+                yield from self._heads(longer, end)
+
+    def _may_begin(self, head: tuple[int, ...]) -> bool:
+        position = len(head) - 1
+        if self._beginnings is None:
+            ready = (j for j in self._judges if max(j.positions, default=0) == position)
+            return not any(judge.excludes(head) for judge in ready)
+        if position not in self._named:
+            return True
+        return tuple([head[i] for i in self._named if i <= position]) in self._beginnings
 
     def grid(self) -> NDArray[np.int64]:
         """Return all allowed level ids [m, d]; call it only where `count` is known and small.
@@ -121,6 +148,14 @@ class Admission:
             if self.excluded_by(level_ids) is None:
                 admitted.append(part)
         return tuple(admitted)
+
+    @cached_property
+    def _beginnings(self) -> frozenset[tuple[int, ...]] | None:
+        """Every beginning of the admitted parts; None beyond the bound."""
+        if self._admitted_parts is None:
+            return None
+        n = len(self._named)
+        return frozenset(part[:i] for part in self._admitted_parts for i in range(1, n + 1))
 
 
 class _Judge:

@@ -58,8 +58,10 @@ def balanced_design(
     n = min(n, space.open_size)
     counts = level_counts(space, so_far)
     columns = [
-        balanced_column(parameter, ids, used, n, rng)
-        for parameter, ids, used in zip(space.parameters, space.open_ids, counts, strict=True)
+        balanced_column(parameter, by_rank, used, n, rng)
+        for parameter, by_rank, used in zip(
+            space.parameters, space.open_by_rank, counts, strict=True
+        )
     ]
     points = _Points(space, unavailable, counts, rng)
     left = [row for row in zip(*columns, strict=True) if not points.add(row)]
@@ -83,18 +85,17 @@ def level_counts(
 
 def balanced_column(
     parameter: Parameter,
-    open_ids: Sequence[int],
+    by_rank: Sequence[int],
     used: Counter[int],
     n: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Return n level ids in random order that even out how often each open level is used.
+    """Return n level ids in random order that even out how often each of ``by_rank`` is used.
 
     The least used levels come first. Where a last round is too short for all of them, it takes
     one from each of as many equal strata of the ranks, or any, if the parameter is nominal.
     """
     column: list[int] = []
-    by_rank = sorted(open_ids, key=parameter.ranks.__getitem__)
     rounds = {level_id: used[level_id] for level_id in by_rank}
     while len(column) < n:
         fewest = min(rounds.values())

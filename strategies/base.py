@@ -12,7 +12,16 @@ from strategies.errors import OptionError
 from strategies.knowledge import Knowledge
 
 SuggestionKind: TypeAlias = Literal[
-    "initial", "construction", "neighbour", "random", "region", "analyst", "improvement"
+    "initial",
+    "construction",
+    "neighbour",
+    "random",
+    "region",
+    "analyst",
+    "poll",
+    "particle",
+    "design",
+    "improvement",
 ]
 
 

@@ -16,7 +16,18 @@ from strategies.anova.search import DEFAULT_CAUTION, DEFAULT_START
 from strategies.base import Strategy
 from strategies.design import METHODS
 from strategies.errors import OptionError, StrategyError, UnknownStrategyError, hint
+from strategies.fractional_factorial import DEFAULT_RESOLUTION, FractionalFactorial
+from strategies.full_factorial import RUN_ORDERS, FullFactorial
 from strategies.grasp import DEFAULT_BETA, DEFAULT_NEIGHBOURS, Grasp
+from strategies.latin_hypercube import CRITERIA, LatinHypercube
+from strategies.particle_swarm import (
+    DEFAULT_INERTIA,
+    DEFAULT_PARTICLES,
+    DEFAULT_PULL,
+    MAX_PULL,
+    ParticleSwarm,
+)
+from strategies.pattern_search import PatternSearch
 from strategies.random_search import RandomSearch
 
 ENTRY_POINT_GROUP = "copperline.strategies"
@@ -135,6 +146,64 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         ),
     ),
     StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch),
+    StrategyEntry(
+        "pattern_search",
+        "Polls around the best configuration, with steps that are halved when none is better.",
+        PatternSearch,
+    ),
+    StrategyEntry(
+        "particle_swarm",
+        "Particles that move over the grid, drawn to their own best run and the swarm's.",
+        ParticleSwarm,
+        (
+            Option("particles", int, DEFAULT_PARTICLES, 1.0, None, "how many particles"),
+            Option(
+                "inertia", float, DEFAULT_INERTIA, 0.0, 1.0,
+                "share of a particle's last move that goes on",
+            ),
+            Option(
+                "cognitive", float, DEFAULT_PULL, 0.0, MAX_PULL,
+                "pull to the particle's own best run",
+            ),
+            Option("social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"),
+        ),
+    ),
+    StrategyEntry(
+        "latin_hypercube",
+        "Every level about equally often, also with the runs before; no result is looked at.",
+        LatinHypercube,
+        (
+            Option(
+                "criterion", str, "maximin",
+                summary="far apart, or parameters as little correlated as can be",
+                choices=CRITERIA,
+            ),
+        ),
+    ),
+    StrategyEntry(
+        "full_factorial",
+        "Every allowed configuration, in random or in standard order.",
+        FullFactorial,
+        (
+            Option(
+                "order", str, "random",
+                summary="order of the runs; in standard order the last parameter moves fastest",
+                choices=RUN_ORDERS,
+            ),
+        ),
+    ),
+    StrategyEntry(
+        "fractional_factorial",
+        "Lowest and highest levels in a regular fraction, its fold-over and their factorial, then "
+        "all levels.",
+        FractionalFactorial,
+        (
+            Option(
+                "resolution", int, DEFAULT_RESOLUTION, 3.0, 5.0,
+                "3 tells main effects apart, 4 also from two-factor interactions, 5 those too",
+            ),
+        ),
+    ),
 )  # fmt: skip
 
 

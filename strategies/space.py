@@ -87,6 +87,14 @@ class ParameterSpace:
             for p in self.parameters
         )
 
+    @cached_property
+    def open_by_rank(self) -> tuple[tuple[int, ...], ...]:
+        """Open level ids per parameter, the lowest rank first."""
+        return tuple(
+            tuple(sorted(ids, key=p.ranks.__getitem__))
+            for p, ids in zip(self.parameters, self.open_ids, strict=True)
+        )
+
     def count_allowed(self) -> int | None:
         """Count the allowed configurations.
 

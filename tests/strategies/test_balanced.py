@@ -117,3 +117,12 @@ def test_the_same_generator_state_gives_the_same_design() -> None:
 def test_a_number_of_points_that_cannot_be_is_refused(n: int) -> None:
     with pytest.raises(OptionError, match="whole number from 0"):
         balanced_design(grid(2), n, np.random.default_rng(1))
+
+
+def test_what_cannot_be_exchanged_is_drawn_where_levels_are_used_least() -> None:
+    space = grid(3, 3)
+    so_far = [Configuration(ids, space.lineage) for ids in [(0, 0)] * 5 + [(1, 1)]]
+    taken = frozenset({Configuration((2, 2), space.lineage)})  # the most balanced one by far
+    for seed in range(10):
+        (point,) = balanced_design(space, 1, np.random.default_rng(seed), taken, so_far)
+        assert point.level_ids in {(1, 2), (2, 1)}

@@ -10,6 +10,7 @@ from assistant.cli.main import run
 from assistant.events import Event, RunCompleted, RunRated, RunSubmitted
 from assistant.store import SqliteStore
 from assistant.ui.opening import Form, open_from
+from strategies import STRATEGIES
 from tests.ui.screens import edit, first_page, go, press, runner_in, sound, until_done
 
 PAGES = ("steer", "learn", "report")
@@ -253,6 +254,20 @@ def test_a_run_of_ones_own_levels_budget_strategy_and_finish(store: Path, table:
     for kind in ("SpaceChanged", "BudgetChanged", "SteeringChanged", "WatchChanged"):
         assert kind in kinds
     assert any("Finished" in info.value for info in page.info)
+
+
+def test_every_strategy_can_be_chosen_and_proposes(store: Path, table: Path) -> None:
+    rows = [f"{x},{y},{x + y}" for x in range(10) for y in range(10)]
+    table.write_text("\n".join(["x,y,objective", *rows]) + "\n")
+    page = press(until_done(begin(table), store), "suggest")  # the first ones are random
+    for entry in STRATEGIES:
+        (choice,) = (box for box in page.selectbox if box.label == "Strategy")
+        page = sound(choice.set_value(entry.name).run())
+        page = press(page, "change-steering")
+        page = press(page, "suggest")
+        runner = runner_in(page, store)
+        assert runner.experiment.steering.strategy == entry.name
+        assert {s.strategy for s in runner.experiment.batches[-1].suggestions} == {entry.name}
 
 
 def test_automatic_steering_takes_suggestions_until_the_budget_is_used_up(
