@@ -1,0 +1,366 @@
+"""How many runs a search needs: our strategies beside other packages, same spaces and seeds.
+
+``python -m benchmarks.search --tables DIR --methods random,grasp,tpe,gpsampler,smac,botorch``
+measures every table of that folder (CSV, parameter columns and ``objective``); ``--generated`` adds
+spaces of known families, ``--scheduling DIR`` tables of simulated schedules, which ``--logs DIR``
+makes from real logs where they are not there yet. The three kinds are told apart: the measured
+tables are the headline.
+
+* A method is a registered strategy or a peer, with options as in ``grasp:effects=least_squares``,
+  ``grasp:exploitation=0.7`` or ``tpe:failed=fail``. Peers: tpe and gpsampler (Optuna), smac,
+  nevergrad, nevergrad-discrete, botorch; ``--python-of smac=PATH`` names the interpreter that has
+  one.
+* All search the full product of levels. Every proposal is a run, a repeated one too; a missing
+  combination is a failed run. Peers get ranks of numbers with three levels or more, categories
+  otherwise, and are at their defaults, first runs included (`benchmarks.peers.search_child`).
+* Printed are medians over the seeds of the runs to within 5 % and 1 % of (median - best), and to
+  the optimum; not reached within the budget counts as one run more. How many of a space's rows
+  would do stands beside it: where there are many, there is little to show.
+* Ratios compare one method (``--against``) with each other one, over the seeds that both have,
+  with 95 % intervals of a bootstrap over the spaces.
+* Seconds per suggestion are CPU seconds of asking and telling, on one thread.
+
+Every episode is a step that ``--resume`` keeps; ``--from FILE`` takes episodes from another
+result. ``--stop-at-optimum`` ends an episode there: no runs to a goal change, but repeats,
+failures and seconds are then counted up to there.
+"""
+
+import argparse
+import inspect
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assistant import AssistantError, open_session
+from benchmarks.episodes import Method, play
+from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.peers.searches import peer
+from benchmarks.runs_to_goal import (
+    GOALS,
+    Ratio,
+    n_duplicates,
+    ratio_of_log_means,
+    ratio_of_medians,
+    runs_to,
+)
+from benchmarks.spaces import FAMILIES, Kind, Problem, from_table, generated
+from strategies import STRATEGIES
+
+SPACES_PER_FAMILY = 2
+LOGS: Mapping[str, tuple[str, ...]] = {
+    "theta_2022": ("--first", "5000"),
+    "UniLu-Gaia-2014-1": ("--first", "5000"),
+    "alea-hpc2n-subset": (),
+    "LLNL-Atlas-2006-2.1-cln": ("--first", "5000"),
+}
+"""Logs of the simulated tables, with the options of ``copperline tabulate``."""
+
+FREE = (
+    "tables", "generated", "scheduling", "logs", "methods", "against", "seeds", "jobs",
+    "stop_at_optimum", "python_of", "taken",
+)  # fmt: skip
+"""Options that may change between resumed calls: an episode's name says what it is of."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one method did on one space.
+
+    Args:
+        problem: the space.
+        episodes: the detail of every episode, by seed.
+        budget: runs that each could have.
+    """
+
+    problem: Problem
+    episodes: Mapping[int, Mapping[str, Any]]
+    budget: int
+
+    def proposals(self, seed: int) -> list[int]:
+        """Return the indices of the runs in order."""
+        return [int(index) for index in self.episodes[seed]["proposals"].split()]
+
+    def runs(self, goal: str) -> dict[int, int]:
+        """Return the runs to a goal, by seed."""
+        at = self.problem.goal(GOALS[goal])
+        return {
+            seed: runs_to(self.problem.objective[self.proposals(seed)], at, self.budget)
+            for seed in self.episodes
+        }
+
+    def told(self, goal: str) -> str:
+        """Return the median, or ">100"."""
+        median = statistics.median(self.runs(goal).values())
+        return f"{median:g}" if median <= self.budget else f">{self.budget}"
+
+
+Results = dict[str, dict[str, Played]]
+"""By method, then by space."""
+
+
+def measure(
+    problems: Sequence[Problem], methods: Sequence[Method], options: argparse.Namespace,
+    record: Record, known: Mapping[str, Any],
+) -> Results:  # fmt: skip
+    """Play every episode that is not known yet."""
+    wanted = {
+        f"{problem.name}, {method.text}, seed {seed}": partial(
+            play, problem, method, seed, options.budget,
+            python=options.pythons.get(method.name, sys.executable),
+            to_optimum=options.stop_at_optimum,
+        )
+        for method in methods
+        for problem in problems
+        for seed in options.seed_list
+    }  # fmt: skip
+    open_steps = {}
+    for name, episode in wanted.items():
+        if name in known:
+            record.step(name, partial(known.__getitem__, name))
+        elif name not in record.body["steps"]:
+            open_steps[name] = episode
+    for name, told in _in_turn(open_steps, options.jobs):
+        record.step(name, partial(_given, told))
+        sys.stderr.write(f"{name}: {told['cpu_s']:.1f} s\n")
+    steps = record.body["steps"]
+    return {
+        method.text: {
+            problem.name: Played(
+                problem,
+                {s: steps[f"{problem.name}, {method.text}, seed {s}"] for s in options.seed_list},
+                options.budget,
+            )
+            for problem in problems
+        }
+        for method in methods
+    }
+
+
+def _given(told: dict[str, Any]) -> dict[str, Any]:
+    return told
+
+
+def _in_turn(
+    episodes: Mapping[str, partial[dict[str, Any]]], jobs: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    if jobs == 1:
+        for name, episode in episodes.items():
+            yield name, episode()
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = {pool.submit(episode): name for name, episode in episodes.items()}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def tabulated(logs: Path | None, folder: Path) -> list[Path]:
+    """Return the tables of simulated schedules in a folder, made first where a log is given.
+
+    Raises `AssistantError` if a log cannot be tabulated.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, more in LOGS.items() if logs is not None else ():
+        out = folder / f"{name}.csv"
+        if out.exists():
+            continue
+        command = [sys.executable, "-m", "assistant.cli", "tabulate", "--out", str(out), *more]
+        done = subprocess.run(
+            [*command, "--log", f"{logs}/{name}.swf.gz"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise AssistantError(f"{name} could not be tabulated: {done.stderr.strip()}")
+    return sorted(folder.glob("*.csv"))
+
+
+def print_spaces(kind: Kind, results: Results) -> None:
+    """Print one row per space: the medians of every method."""
+    goals = " / ".join(GOALS)
+    rows = []
+    problems = [played.problem for played in next(iter(results.values())).values()]
+    for problem in problems:
+        within = " / ".join(f"{problem.n_within(share):,}" for share in GOALS.values())
+        cells = [
+            " / ".join(played[problem.name].told(goal) for goal in GOALS)
+            for played in results.values()
+        ]
+        rows.append([problem.name, f"{within} of {len(problem.valid):,}", *cells])
+    table([f"{kind} space", f"rows within {goals}", *results], rows)
+
+
+def print_methods(kind: Kind, results: Results, record: Record) -> None:
+    """Print one row per method: how often it arrived, what it wasted, what it took."""
+    rows = []
+    for method, by_space in results.items():
+        told = [
+            (played, seed, played.proposals(seed))
+            for played in by_space.values()
+            for seed in played.episodes
+        ]
+        n_runs = sum(len(proposals) for _, _, proposals in told)
+        repeats = sum(n_duplicates(proposals) for _, _, proposals in told)
+        failed = sum(
+            int(np.isnan(played.problem.objective[proposals]).sum())
+            for played, _, proposals in told
+        )
+        cpu_s = sum(played.episodes[seed]["cpu_s"] for played, seed, _ in told)
+        slowest_s = max(played.episodes[seed]["slowest_s"] for played, seed, _ in told)
+        reached = []
+        for goal in GOALS:
+            runs = [n for played in by_space.values() for n in played.runs(goal).values()]
+            reached.append(sum(n <= record.body["budget"] for n in runs) / len(runs))
+            record.figure(f"{kind}, {method}: reached {goal}", reached[-1])
+        record.figure(f"{kind}, {method}: CPU s per suggestion", cpu_s / n_runs)
+        record.figure(f"{kind}, {method}: repeats per run", repeats / n_runs)
+        programs = sorted({played.episodes[seed]["by"] for played, seed, _ in told})
+        rows.append(
+            [
+                method, ", ".join(programs), f"{len(told)}",
+                " / ".join(f"{share:.0%}" for share in reached),
+                f"{repeats / n_runs:.1%}", f"{failed / n_runs:.1%}",
+                f"{cpu_s / n_runs:.4f}", f"{slowest_s:.3f}",
+            ]
+        )  # fmt: skip
+    header = ["program", "episodes", f"reached {' / '.join(GOALS)}", "repeats", "failed runs"]
+    table([f"{kind}: method", *header, "CPU s a suggestion", "slowest"], rows)
+
+
+def print_ratios(kind: Kind, against: str, results: Results, record: Record) -> None:
+    """Print how many times the runs of each other method the one in question needs."""
+    rows = []
+    for method in results:
+        if method == against:
+            continue
+        cells = []
+        for goal in GOALS:
+            ours, theirs = (
+                {space: played.runs(goal) for space, played in results[one].items()}
+                for one in (against, method)
+            )
+            for name, compare in (("medians", ratio_of_medians), ("logs", ratio_of_log_means)):
+                found: Ratio | None = compare(ours, theirs)
+                cells.append("-" if found is None else str(found))
+                record.figure(
+                    f"{kind}, {against} against {method}: {goal}, {name}",
+                    None if found is None else found.value,
+                )
+        rows.append([method, *cells])
+    header = [f"{goal}, {name}" for goal in GOALS for name in ("medians", "mean logs")]
+    if rows:
+        table([f"{kind}: runs of {against} / runs of", *header], rows)
+
+
+def problems_of(options: argparse.Namespace) -> list[Problem]:
+    """Return every space that was asked for."""
+    paths = [] if options.tables is None else sorted(options.tables.glob("*.csv"))
+    problems = [from_table(path) for path in (paths[:2] if options.quick else paths)]
+    if options.generated:
+        seeds = range(1 if options.quick else SPACES_PER_FAMILY)
+        problems += [generated(family, seed) for family in FAMILIES for seed in seeds]
+    if options.scheduling is not None:
+        problems += [
+            from_table(path, "simulated") for path in tabulated(options.logs, options.scheduling)
+        ]
+    return problems
+
+
+def main() -> None:
+    """Measure, print the tables, write the JSON."""
+    options_parser = parser(__doc__ or "")
+    add = options_parser.add_argument
+    add("--tables", type=Path, help="folder of measured tables (CSV)")
+    add("--generated", action="store_true", help="spaces of known families, too")
+    add("--scheduling", type=Path, help="folder of tables of simulated schedules")
+    add("--logs", type=Path, help="folder of job logs; makes the tables of --scheduling")
+    add("--methods", help="comma list; every registered strategy if not given")
+    add("--against", help="the method of the ratios; the default strategy if not given")
+    add("--budget", type=int, default=100, help="runs per episode")
+    add("--seeds", default="0-9", help="such as 0-9 or 0,3,7")
+    add("--jobs", type=int, default=1, help="episodes at once")
+    add("--stop-at-optimum", action="store_true", help="end an episode that found the optimum")
+    add("--python-of", action="append", default=[], metavar="PEER=PATH", help="its interpreter")
+    add("--from", dest="taken", type=Path, action="append", default=[], help="another result")
+    options = options_parser.parse_args()
+    if options.logs is not None and options.scheduling is None:
+        options_parser.error("--logs makes tables: name the folder they go to with --scheduling")
+    if options.quick:
+        options.budget, options.seeds = 12, "0"
+    problems = problems_of(options)
+    if not problems:
+        options_parser.error("no space: name --tables DIR, --scheduling DIR or --generated")
+    texts = (options.methods or ",".join(entry.name for entry in STRATEGIES)).split(",")
+    methods = [Method.parse(text.strip()) for text in texts]
+    default = inspect.signature(open_session).parameters["strategy"].default
+    against = options.against or default
+    if options.against and against not in [method.text for method in methods]:
+        options_parser.error(f"--against '{against}' is none of the methods")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    options.seed_list = parse_seeds(options.seeds)
+    options.pythons = dict(one.split("=", 1) for one in options.python_of)
+    for method in methods:  # what is not there is said before anything is measured
+        if method.is_peer:
+            peer(method.name, options.pythons.get(method.name, sys.executable))
+    record = Record("search", options, options.seed_list, (*FREE, "seed_list", "pythons"))
+    record.body["budget"] = options.budget
+    results = measure(problems, methods, options, record, known_episodes(options))
+    kinds: tuple[Kind, ...] = ("measured", "simulated", "generated")
+    for kind in kinds:
+        of_kind = {
+            method: {name: one for name, one in found.items() if one.problem.kind == kind}
+            for method, found in results.items()
+        }
+        if not any(of_kind.values()):
+            continue
+        print_spaces(kind, of_kind)
+        print_methods(kind, of_kind, record)
+        if against in of_kind:
+            print_ratios(kind, against, of_kind, record)
+    record.write()
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of "0-9" or "0,3,7"; raises `AssistantError` for other texts."""
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            seeds += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise AssistantError(f"--seeds '{text}' are no seeds; write 0-9 or 0,3,7.") from None
+    return seeds
+
+
+def known_episodes(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the episodes of the results named with ``--from``.
+
+    Raises `AssistantError` for a result of another benchmark or another budget.
+    """
+    known: dict[str, Any] = {}
+    for path in options.taken:
+        body = json.loads(path.read_text())
+        if body.get("subject") != "search" or body.get("budget") != options.budget:
+            raise AssistantError(
+                f"--from '{path}' is no result of this benchmark with {options.budget} runs."
+            )
+        known |= body["steps"]
+    return known
+
+
+if __name__ == "__main__":
+    guarded(main)
