@@ -21,8 +21,8 @@ tables are the headline.
 * Seconds per suggestion are CPU seconds of asking and telling, on one thread.
 
 Every episode is a step that ``--resume`` keeps; ``--from FILE`` takes episodes from another
-result. ``--stop-at-optimum`` ends an episode there: no runs to a goal change, but repeats,
-failures and seconds are then counted up to there.
+result too, and with ``--only-known`` none is played. ``--stop-at-optimum`` ends an episode there:
+no runs to a goal change, but repeats, failures and seconds are then counted up to there.
 """
 
 import argparse
@@ -44,6 +44,7 @@ import numpy as np
 from assistant import AssistantError, open_session
 from benchmarks.episodes import Method, play
 from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.peers.searches import NAMES as PEERS
 from benchmarks.peers.searches import peer
 from benchmarks.runs_to_goal import (
     GOALS,
@@ -67,7 +68,7 @@ LOGS: Mapping[str, tuple[str, ...]] = {
 
 FREE = (
     "tables", "generated", "scheduling", "logs", "methods", "against", "seeds", "jobs",
-    "stop_at_optimum", "python_of", "taken",
+    "stop_at_optimum", "python_of", "taken", "only_known",
 )  # fmt: skip
 """Options that may change between resumed calls: an episode's name says what it is of."""
 
@@ -108,42 +109,57 @@ Results = dict[str, dict[str, Played]]
 """By method, then by space."""
 
 
+def step_name(problem: Problem, method: Method, seed: int) -> str:
+    """Return the name of an episode in the result."""
+    return f"{problem.name}, {method.text}, seed {seed}"
+
+
 def measure(
-    problems: Sequence[Problem], methods: Sequence[Method], options: argparse.Namespace,
-    record: Record, known: Mapping[str, Any],
-) -> Results:  # fmt: skip
-    """Play every episode that is not known yet."""
-    wanted = {
-        f"{problem.name}, {method.text}, seed {seed}": partial(
-            play, problem, method, seed, options.budget,
-            python=options.pythons.get(method.name, sys.executable),
+    problems: Sequence[Problem],
+    methods: Sequence[Method],
+    seeds: Sequence[int],
+    options: argparse.Namespace,
+    record: Record,
+) -> None:
+    """Play every episode that the record does not have yet."""
+    pythons = pythons_of(options)
+    episodes = {
+        step_name(problem, method, seed): partial(
+            play,
+            problem,
+            method,
+            seed,
+            options.budget,
+            python=pythons.get(method.name, sys.executable),
             to_optimum=options.stop_at_optimum,
         )
         for method in methods
         for problem in problems
-        for seed in options.seed_list
-    }  # fmt: skip
-    open_steps = {}
-    for name, episode in wanted.items():
-        if name in known:
-            record.step(name, partial(known.__getitem__, name))
-        elif name not in record.body["steps"]:
-            open_steps[name] = episode
-    for name, told in _in_turn(open_steps, options.jobs):
+        for seed in seeds
+        if step_name(problem, method, seed) not in record.body["steps"]
+    }
+    for method in methods:  # what is not there is said before anything is measured
+        if method.is_peer and episodes:
+            peer(method.name, pythons.get(method.name, sys.executable))
+    for name, told in _in_turn(episodes, options.jobs):
         record.step(name, partial(_given, told))
         sys.stderr.write(f"{name}: {told['cpu_s']:.1f} s\n")
-    steps = record.body["steps"]
-    return {
-        method.text: {
-            problem.name: Played(
-                problem,
-                {s: steps[f"{problem.name}, {method.text}, seed {s}"] for s in options.seed_list},
-                options.budget,
-            )
-            for problem in problems
-        }
-        for method in methods
-    }
+
+
+def collect(
+    problems: Sequence[Problem], methods: Sequence[Method], seeds: Sequence[int], record: Record
+) -> Results:
+    """Return what the record has of the episodes that were asked for."""
+    steps, budget = record.body["steps"], record.body["budget"]
+    results: Results = {}
+    for method in methods:
+        for problem in problems:
+            names = {seed: step_name(problem, method, seed) for seed in seeds}
+            found = {seed: steps[name] for seed, name in names.items() if name in steps}
+            if found:
+                played = Played(problem, found, budget)
+                results.setdefault(method.text, {})[problem.name] = played
+    return results
 
 
 def _given(told: dict[str, Any]) -> dict[str, Any]:
@@ -193,14 +209,14 @@ def print_spaces(kind: Kind, results: Results) -> None:
     """Print one row per space: the medians of every method."""
     goals = " / ".join(GOALS)
     rows = []
-    problems = [played.problem for played in next(iter(results.values())).values()]
-    for problem in problems:
+    found = {name: one.problem for by_space in results.values() for name, one in by_space.items()}
+    for name, problem in found.items():
         within = " / ".join(f"{problem.n_within(share):,}" for share in GOALS.values())
+        played = [by_space.get(name) for by_space in results.values()]
         cells = [
-            " / ".join(played[problem.name].told(goal) for goal in GOALS)
-            for played in results.values()
+            "-" if one is None else " / ".join(one.told(goal) for goal in GOALS) for one in played
         ]
-        rows.append([problem.name, f"{within} of {len(problem.valid):,}", *cells])
+        rows.append([name, f"{within} of {len(problem.valid):,}", *cells])
     table([f"{kind} space", f"rows within {goals}", *results], rows)
 
 
@@ -296,6 +312,7 @@ def main() -> None:
     add("--stop-at-optimum", action="store_true", help="end an episode that found the optimum")
     add("--python-of", action="append", default=[], metavar="PEER=PATH", help="its interpreter")
     add("--from", dest="taken", type=Path, action="append", default=[], help="another result")
+    add("--only-known", action="store_true", help="play nothing, show what is there")
     options = options_parser.parse_args()
     if options.logs is not None and options.scheduling is None:
         options_parser.error("--logs makes tables: name the folder they go to with --scheduling")
@@ -311,27 +328,43 @@ def main() -> None:
     if options.against and against not in [method.text for method in methods]:
         options_parser.error(f"--against '{against}' is none of the methods")
     os.environ["OMP_NUM_THREADS"] = "1"
-    options.seed_list = parse_seeds(options.seeds)
-    options.pythons = dict(one.split("=", 1) for one in options.python_of)
-    for method in methods:  # what is not there is said before anything is measured
-        if method.is_peer:
-            peer(method.name, options.pythons.get(method.name, sys.executable))
-    record = Record("search", options, options.seed_list, (*FREE, "seed_list", "pythons"))
+    seeds = parse_seeds(options.seeds)
+    record = Record("search", options, seeds, FREE)
     record.body["budget"] = options.budget
-    results = measure(problems, methods, options, record, known_episodes(options))
+    record.body["steps"] |= episodes_elsewhere(options)
+    if not options.only_known:
+        measure(problems, methods, seeds, options, record)
+    results = collect(problems, methods, seeds, record)
+    if not results:
+        options_parser.error("--only-known, but none of these episodes is known")
     kinds: tuple[Kind, ...] = ("measured", "simulated", "generated")
     for kind in kinds:
         of_kind = {
             method: {name: one for name, one in found.items() if one.problem.kind == kind}
             for method, found in results.items()
         }
-        if not any(of_kind.values()):
+        of_kind = {method: found for method, found in of_kind.items() if found}
+        if not of_kind:
             continue
         print_spaces(kind, of_kind)
         print_methods(kind, of_kind, record)
         if against in of_kind:
             print_ratios(kind, against, of_kind, record)
     record.write()
+
+
+def pythons_of(options: argparse.Namespace) -> dict[str, str]:
+    """Return the interpreters of ``--python-of``; raises `AssistantError` for another form."""
+    pythons = {}
+    for text in options.python_of:
+        name, equals, path = text.partition("=")
+        if not equals or name not in PEERS:
+            raise AssistantError(
+                f"--python-of '{text}' names no interpreter; write PEER=PATH with one of "
+                f"{', '.join(PEERS)}."
+            )
+        pythons[name] = path
+    return pythons
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -346,14 +379,17 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def known_episodes(options: argparse.Namespace) -> dict[str, Any]:
+def episodes_elsewhere(options: argparse.Namespace) -> dict[str, Any]:
     """Return the episodes of the results named with ``--from``.
 
     Raises `AssistantError` for a result of another benchmark or another budget.
     """
     known: dict[str, Any] = {}
     for path in options.taken:
-        body = json.loads(path.read_text())
+        try:
+            body = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise AssistantError(f"--from '{path}' cannot be read: {error}.") from None
         if body.get("subject") != "search" or body.get("budget") != options.budget:
             raise AssistantError(
                 f"--from '{path}' is no result of this benchmark with {options.budget} runs."

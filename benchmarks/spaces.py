@@ -145,8 +145,10 @@ def rugged(
     n_levels = [parameter.n_levels for parameter in space.parameters]
     n = len(n_levels)
     tables = [rng.uniform(size=n_levels[i : i + 3]) for i in range(n - 2)]
-    total = sum(t[ids[:, i], ids[:, i + 1], ids[:, i + 2]] for i, t in enumerate(tables))
-    return 1.0 + total, np.array(_eliminate(tables))
+    total = np.ones(len(ids))
+    for i, table in enumerate(tables):
+        total += table[ids[:, i], ids[:, i + 1], ids[:, i + 2]]
+    return total, np.array(_eliminate(tables))
 
 
 def plateau(
@@ -222,7 +224,7 @@ def _all_ids(space: ParameterSpace) -> Ids:
 
 def _positions(space: ParameterSpace, ids: Ids) -> Values:
     n_levels = np.array([parameter.n_levels for parameter in space.parameters])
-    return ids / (n_levels - 1)
+    return np.asarray(ids / (n_levels - 1), dtype=np.float64)
 
 
 def _eliminate(tables: list[Values]) -> list[int]:

@@ -4,6 +4,7 @@ A peer needs no interpreter in common with ours, so what clashes can live apart.
 `benchmarks.peers.search_child` for what each is told.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -41,13 +42,17 @@ class PeerProcess:
                 stderr=self._words, text=True, env=environment,
             )  # fmt: skip
         except OSError as error:
+            self._words.close()
             raise PeerError(
                 f"the interpreter '{python}' of the peer '{name}' cannot be run: {error.strerror}; "
                 f"name another with --python-of {name}=PATH."
             ) from None
+        if self._child.stdin is None or self._child.stdout is None:
+            raise PeerError(f"the peer '{name}' was started without pipes.")
+        self._input, self._output = self._child.stdin, self._child.stdout
         told = self._answer()
         if "missing" in told:
-            self._child.wait()
+            self.close()
             raise PeerError(
                 f"the peer '{name}' cannot run in '{python}' ({told['missing']}): install "
                 f"'copperline[bench]' there, or name another with --python-of {name}=PATH."
@@ -56,27 +61,26 @@ class PeerProcess:
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Put one question; raises `PeerError` with the child's last words if it ends."""
-        if self._child.stdin is None:
-            raise PeerError(f"the peer '{self.name}' has no input.")
-        try:
-            self._child.stdin.write(json.dumps(question) + "\n")
-            self._child.stdin.flush()
-        except BrokenPipeError:
-            pass  # its last words say why
+        with contextlib.suppress(BrokenPipeError):  # then its last words say why
+            self._input.write(json.dumps(question) + "\n")
+            self._input.flush()
         return self._answer()
 
     def close(self) -> None:
         """End the child; it leaves when its input ends."""
-        if self._child.stdin is not None:
-            self._child.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._input.close()
         self._child.wait()
+        self._output.close()
+        self._words.close()
 
     def _answer(self) -> dict[str, Any]:
-        line = self._child.stdout.readline() if self._child.stdout is not None else ""
+        line = self._output.readline()
         if not line:
             self._child.wait()
             self._words.seek(0)
             last = self._words.read().strip().splitlines()[-1:]
+            self.close()
             raise PeerError(
                 f"the peer '{self.name}' ended without an answer; its last words: {''.join(last)}"
             )
