@@ -9,10 +9,13 @@ What a peer does with failures, duplicates and its first runs is its own default
 programming interface leaves it to the caller:
 
 * Optuna (TPE, GPSampler): both samplers leave out failed trials, and GPSampler pruned ones too,
-  so a failure told as `FAIL` may be proposed for ever; see ``failed``;
+  so a failure told as `FAIL` may be proposed for ever: it gets the worst value so far;
 * SMAC3 2.4.1: status `CRASHED`, whose cost has to be a number: the worst value so far (at its own
   default, infinity, its forest cannot be fitted);
-* Nevergrad and BoTorch have no failed runs: the worst value so far.
+* Nevergrad and BoTorch have no failed runs: the worst value so far. Nevergrad has several
+  parameters for a range of levels.
+
+`OPTIONS` has the other ways, so that the choice can be measured again.
 
 A failure before the first result is told once there is one.
 """
@@ -161,18 +164,21 @@ class Smac:
 class Nevergrad:
     """Nevergrad by ask and tell (Bennet et al. 2021): NGOpt, its own choice, or a named optimiser.
 
-    Ordinal parameters are scalars cast to integers, as its documentation has it.
+    ``ordinal``: "scalar" makes an ordinal parameter a scalar cast to integers, "transition" an
+    ordered choice, "choice" one without an order.
     """
 
-    def __init__(self, optimizer: str, parameters: list[Parameter], seed: int, budget: int) -> None:
+    def __init__(
+        self, optimizer: str, parameters: list[Parameter], seed: int, budget: int, ordinal: str
+    ) -> None:
         ng = import_module("nevergrad")
+        make = {
+            "scalar": lambda n: ng.p.Scalar(lower=0, upper=n - 1).set_integer_casting(),
+            "transition": lambda n: ng.p.TransitionChoice(range(n)),
+            "choice": lambda n: ng.p.Choice(range(n)),
+        }[ordinal]
         domain = ng.p.Tuple(
-            *(
-                ng.p.Scalar(lower=0, upper=n - 1).set_integer_casting()
-                if kind == "ordinal"
-                else ng.p.Choice(list(range(n)))
-                for kind, n in parameters
-            )
+            *(make(n) if kind == "ordinal" else ng.p.Choice(range(n)) for kind, n in parameters)
         )
         domain.random_state.seed(seed)
         self._optimizer = ng.optimizers.registry[optimizer](domain, budget=budget)
@@ -265,7 +271,13 @@ PACKAGES = {
     "nevergrad-discrete": "nevergrad",
     "botorch": "botorch",
 }
-OPTIONS = {"tpe": {"failed": "worst"}, "gpsampler": {"failed": "worst"}}
+OPTIONS = {
+    "tpe": {"failed": "worst"},
+    "gpsampler": {"failed": "worst"},
+    "nevergrad": {"ordinal": "choice"},
+    "nevergrad-discrete": {"ordinal": "transition"},
+}
+"""Options of the peers. The defaults are what served each best on measured tables."""
 
 
 def make(
@@ -281,7 +293,7 @@ def make(
     if name == "botorch":
         return Botorch(parameters, seed)
     optimizer = "NGOpt" if name == "nevergrad" else "DiscreteOnePlusOne"
-    return Nevergrad(optimizer, parameters, seed, budget)
+    return Nevergrad(optimizer, parameters, seed, budget, **options)
 
 
 def main() -> None:
