@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assistant import AssistantError
 from benchmarks import search
 from benchmarks.episodes import Method, PeerChooser, play
 from benchmarks.peers import PeerError, searches
@@ -26,6 +27,8 @@ from benchmarks.runs_to_goal import (
     runs_to,
 )
 from benchmarks.spaces import FAMILIES, LEAST_SIZE, MOST_SIZE, Problem, from_table, generated
+from sim import default_workload
+from sim.api import write_swf
 from strategies import Parameter, ParameterSpace, StrategyError
 
 NAN = math.nan
@@ -336,3 +339,20 @@ def test_results_are_put_together(
     steps = [json.loads(path.read_text())["steps"] for path in files]
     assert steps[2] == steps[0] | steps[1]
     assert len(steps[2]) == 5
+
+
+def test_tables_of_simulated_schedules_are_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_swf(default_workload(seed=0, n_jobs=40), tmp_path / "small.swf.gz")
+    levels = ("--levels", "small_procs=0,16", "--levels", "small_max_procs=2,8")
+    more = ("--procs", "128", *levels, "--levels", "small_max_requested_s=1h,4h")
+    monkeypatch.setattr(search, "LOGS", {"one": ("small", more)})
+    folder = tmp_path / "tables"
+    assert search.tabulated(tmp_path, folder) == [folder / "one.csv"]
+    simulated = from_table(folder / "one.csv", "simulated")
+    assert (simulated.space.size, len(simulated.valid)) == (8, 5)
+    monkeypatch.setattr(search, "LOGS", {"one": ("gone", ()), "two": ("gone", ())})
+    with pytest.raises(AssistantError, match=r"two could not be tabulated: .*gone"):
+        search.tabulated(tmp_path, folder)
+    assert search.tabulated(None, folder) == [folder / "one.csv"]
