@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,17 @@ class Record:
         subject: the benchmark's name.
         options: the parsed options; all of them are kept in the result.
         seeds: every seed used.
+        free: options that a resumed benchmark may change, since no step depends on them or the
+            step's name says them.
     """
 
-    def __init__(self, subject: str, options: argparse.Namespace, seeds: list[int]) -> None:
+    def __init__(
+        self,
+        subject: str,
+        options: argparse.Namespace,
+        seeds: list[int],
+        free: Collection[str] = (),
+    ) -> None:
         self._path: Path | None = options.json
         told = {k: str(v) for k, v in vars(options).items() if k not in ("json", "resume")}
         self.body: dict[str, Any] = {
@@ -52,7 +60,10 @@ class Record:
         }
         if options.resume and self._path is not None and self._path.exists():
             before = json.loads(self._path.read_text())
-            if before["subject"] == subject and before["options"] == told:
+            bound = [
+                {k: v for k, v in o.items() if k not in free} for o in (before["options"], told)
+            ]
+            if before["subject"] == subject and bound[0] == bound[1]:
                 self.body["steps"] = before["steps"]
                 self.body["figures"] = before["figures"]
 

@@ -14,7 +14,7 @@ paper is silent on five points; the choices here are:
   samples": the option ``effects="blocks"``. The default takes the level means of all runs.
 
 Main effects of its own greedy sample are a weak guide where parameters interact;
-``python -m benchmarks.strategies`` measures it beside random search on measured tables.
+``python -m benchmarks.search`` measures it beside random search and other packages.
 
 References: Silva, Netto et al., Copper (sections 2.2 and 3.1, Algorithms 1-3); Feo & Resende
 1995 for GRASP itself.

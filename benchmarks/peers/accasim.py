@@ -21,8 +21,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.peers import PeerError
 from benchmarks.peers.accasim_child import REPORT, RESULTS, SYSTEM, WORKLOAD
-from sim import SimError, Workload
+from sim import Workload
 from sim.api import write_swf
 
 Policy = Literal["fifo", "easy"]
@@ -35,10 +36,6 @@ FIRST_SUBMIT_S = 86_400
 
 GRACE_S = 30.0
 """What importing AccaSim, reading the system and writing the report may take beyond the limit."""
-
-
-class PeerError(SimError):
-    """A peer that is not there, or that does not do what it was asked for."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,216 @@
+"""Episodes: one method on one space with one seed, run after run until the budget is used up.
+
+Every proposal is a run, a repeated one too. A combination that is missing from the table is a
+failed run, which the method is told.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks.peers import searches
+from benchmarks.spaces import Problem
+from strategies import (
+    Configuration,
+    Exploiting,
+    Failure,
+    Knowledge,
+    Observation,
+    OptionError,
+    ParameterSpace,
+    make_strategy,
+    strategy_names,
+)
+from strategies.parameter import parse_number
+
+FIRST_RUNS, BATCH = 10, 5
+SWEPT = ("grasp",)
+"""Strategies without first runs of their own, driven as ``copperline sweep`` drives them: ten first
+runs at random (the paper's initialEvaluation), then five suggestions at a time, a construction with
+its four neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method as it is written at the command line, ``NAME:OPTION=VALUE``.
+
+    Args:
+        text: as written; its name in the results.
+        name: of one of our registered strategies, or of a peer.
+        options: of either; ``exploitation`` is the share inside regions, for strategies.
+    """
+
+    text: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> "Method":
+        """Read a method; raises `StrategyError` or `PeerError` if it cannot be made."""
+        name, *parts = text.split(":")
+        options: dict[str, Any] = {}
+        for part in parts:
+            option, equals, value = part.partition("=")
+            if not equals:
+                raise OptionError(f"the method '{text}' has the option '{part}' without a value.")
+            number = parse_number(value)
+            options[option] = value if number is None else number
+        method = cls(text, name, options)
+        if method.is_peer:
+            searches.check_options(name, options)
+        elif name not in strategy_names():
+            raise OptionError(
+                f"no method '{name}'; there are the strategies {', '.join(strategy_names())} and "
+                f"the peers {', '.join(searches.NAMES)}."
+            )
+        else:
+            make_strategy(name, **{k: v for k, v in options.items() if k != "exploitation"})
+        return method
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether another program proposes; a strategy of ours goes before a peer of its name."""
+        return self.name in searches.NAMES and self.name not in strategy_names()
+
+
+class Chooser(Protocol):
+    """Proposes and is told; `cpu_s` is what both have taken so far, in CPU seconds."""
+
+    cpu_s: float
+
+    def ask(self) -> int | None:
+        """Return the index of the next combination, None when there is no more."""
+        ...
+
+    def tell(self, index: int, objective: float | None) -> None:
+        """Give the result of a proposal, None if it failed."""
+        ...
+
+
+class OurChooser:
+    """One of our strategies; quality is the negative objective."""
+
+    def __init__(self, method: Method, space: ParameterSpace, seed: int) -> None:
+        options = dict(method.options)
+        exploitation = options.pop("exploitation", None)
+        strategy = make_strategy(method.name, **options)
+        self._strategy = strategy if exploitation is None else Exploiting(strategy, exploitation)
+        self._swept = method.name in SWEPT
+        self._space, self._rng = space, np.random.default_rng(seed)
+        self._observations: list[Observation] = []
+        self._failures: list[Failure] = []
+        self._queue: list[Configuration] = []
+        self.cpu_s = 0.0
+
+    def ask(self) -> int | None:
+        """See `Chooser.ask`."""
+        before_s = time.process_time()
+        if not self._queue:
+            knowledge = Knowledge(self._space, tuple(self._observations), tuple(self._failures))
+            strategy, n = self._strategy, 1
+            if self._swept:
+                first = not knowledge.taken
+                strategy = make_strategy("random") if first else strategy
+                n = FIRST_RUNS if first else BATCH
+            self._queue = [s.configuration for s in strategy.suggest(n, knowledge, self._rng)]
+        self.cpu_s += time.process_time() - before_s
+        return self._space.index(self._queue.pop(0)) if self._queue else None
+
+    def tell(self, index: int, objective: float | None) -> None:
+        """See `Chooser.tell`."""
+        before_s = time.process_time()
+        configuration = self._space.configuration(index)
+        if objective is None:
+            self._failures.append(Failure(configuration, "not in the table"))
+        else:
+            self._observations.append(Observation(configuration, -objective))
+        self.cpu_s += time.process_time() - before_s
+
+
+class PeerChooser:
+    """A peer. Numbers of three levels or more are ordinal, by rank; all else is categorical.
+
+    A parameter with one level is not told of.
+    """
+
+    def __init__(
+        self, method: Method, space: ParameterSpace, seed: int, budget: int, python: str
+    ) -> None:
+        self._peer = searches.peer(method.name, python)
+        self._space = space
+        self._free = [i for i, p in enumerate(space.parameters) if p.n_levels > 1]
+        self._ids_by_rank = [
+            sorted(range(p.n_levels), key=p.ranks.__getitem__) for p in space.parameters
+        ]
+        parameters = [
+            (
+                "ordinal" if p.kind == "ordinal" and p.n_levels > 2 else "categorical",
+                p.n_levels,
+            )
+            for p in (space.parameters[i] for i in self._free)
+        ]
+        start = {"parameters": parameters, "seed": seed, "budget": budget}
+        self.cpu_s = 0.0
+        self._take({"start": start | {"options": dict(method.options)}})
+
+    def ask(self) -> int | None:
+        """See `Chooser.ask`."""
+        levels = self._take({"ask": True})["levels"]
+        if levels is None:
+            return None
+        ids = [0] * len(self._space.parameters)
+        for i, rank in zip(self._free, levels, strict=True):
+            ids[i] = self._ids_by_rank[i][rank]
+        return self._space.index(Configuration(tuple(ids), self._space.lineage))
+
+    def tell(self, index: int, objective: float | None) -> None:  # noqa: ARG002 - it knows what it asked
+        """See `Chooser.tell`."""
+        self._take({"tell": objective})
+
+    def _take(self, question: dict[str, Any]) -> dict[str, Any]:
+        answer = self._peer.ask(question)
+        self.cpu_s += answer["cpu_s"]
+        return answer
+
+
+def play(
+    problem: Problem, method: Method, seed: int, budget: int, *, python: str, to_optimum: bool
+) -> dict[str, Any]:
+    """Play one episode and return its detail, ready for JSON.
+
+    ``proposals`` are the indices of the runs in order, from which every figure follows;
+    ``cpu_s`` is what asking and telling took, ``slowest_s`` the longest pair of them; ``by`` the
+    program. With ``to_optimum`` the episode ends with the run that finds the optimum.
+
+    Raises `PeerError` if the peer ends.
+    """
+    chooser: Chooser
+    if method.is_peer:
+        chooser = PeerChooser(method, problem.space, seed, budget, python)
+        by = searches.peer(method.name, python).version
+    else:
+        chooser = OurChooser(method, problem.space, seed)
+        by = "copperline"
+    best = problem.goal(0.0)
+    proposals: list[int] = []
+    slowest_s = 0.0
+    while len(proposals) < budget:
+        before_s = chooser.cpu_s
+        index = chooser.ask()
+        if index is None:
+            break
+        value = float(problem.objective[index])
+        proposals.append(index)
+        chooser.tell(index, None if np.isnan(value) else value)
+        slowest_s = max(slowest_s, chooser.cpu_s - before_s)
+        if to_optimum and value <= best:
+            break
+    return {
+        "proposals": " ".join(map(str, proposals)),
+        "cpu_s": round(chooser.cpu_s, 4),
+        "slowest_s": round(slowest_s, 4),
+        "by": by,
+    }
