@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from strategies import Configuration, Observation, Parameter, ParameterSpace
+from strategies import (
+    Configuration,
+    Observation,
+    Parameter,
+    ParameterSpace,
+    least_squares_effects,
+)
 from strategies.analysis import (
     Change,
     FactorialModel,
@@ -332,6 +338,33 @@ def test_tests_and_intervals_by_brute_force(data: st.DataObject) -> None:
                 assert change.interval == pytest.approx(
                     (change.effect - half, change.effect + half), abs=1e-4
                 )
+
+
+def test_one_run_with_two_new_levels_leaves_the_others_known() -> None:
+    space = grid(3, 3)
+    cells = [*itertools.product((0, 1), (0, 1)), (2, 2)]
+    model = FactorialModel.fit(space, observe_all(space, cells, [0, 10, 2, 13, 500]))
+    assert [c.effect for c in model.levels("p0")] == [
+        pytest.approx(-1.25),
+        pytest.approx(1.25),
+        None,
+    ]
+    assert model.test("p0").reason == "1 of 2 df: confounded with p1"
+    assert model.test("p0").sum_squares == pytest.approx(6.25)
+
+
+@given(st.data())
+def test_main_effects_are_those_of_least_squares(data: st.DataObject) -> None:
+    space = data.draw(spaces(exclusions=False))
+    history = data.draw(histories(space, infeasible=False))
+    model = FactorialModel.fit(space, history)
+    scale = max((abs(o.quality) for o in history), default=1.0) + 1.0
+    for parameter, effects in zip(
+        space.parameters, least_squares_effects(space, history), strict=True
+    ):
+        mine = {change.level_ids[0]: change.effect for change in model.levels(parameter.name)}
+        for level_id, effect in enumerate(effects):
+            assert mine[level_id] == pytest.approx(effect, abs=1e-8 * scale)
 
 
 @given(st.data())

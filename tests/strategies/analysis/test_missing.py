@@ -65,6 +65,16 @@ def test_an_interaction_needs_all_its_combinations() -> None:
     assert sorted(ids(found)) == [(1, 1, 0), (2, 1, 0)]
 
 
+def test_runs_that_cancel_what_is_confounded_are_chosen_together() -> None:
+    """Of p0 by p1 two cells are there, at p2=1 and p2=0: the others must differ in p2 as well."""
+    space = grid(2, 2, 2)
+    history = observe_all(space, [(0, 1, 1), (1, 0, 0)], [1, 2])
+    found = missing_runs(Knowledge(space, history), Target(("p0", "p1")))
+    assert (found.lacking, found.left, found.is_smallest) == (1, 0, False)
+    assert {cell[:2] for cell in ids(found)} == {(0, 0), (1, 1)}
+    assert sum(cell[2] for cell in ids(found)) == 1
+
+
 def test_without_runs_the_first_one_is_among_them() -> None:
     space = grid(3, 2)
     found = missing_runs(Knowledge(space), Target(("p0",)))
