@@ -137,8 +137,8 @@ class Coding:
 
     def _names_of(self, position: int) -> tuple[str, ...]:
         parameter, ids = self.space.parameters[position], self.level_ids[position]
-        if len(ids) == 2:
-            return (parameter.name,)
+        if len(ids) <= 2:
+            return (parameter.name,) * (len(ids) - 1)
         if parameter.kind == "ordinal":
             degrees = [*_DEGREES, *(f"degree {d}" for d in range(4, len(ids)))]
             return tuple(f"{parameter.name} {degree}" for degree in degrees[: len(ids) - 1])

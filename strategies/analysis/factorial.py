@@ -36,7 +36,7 @@ from strategies.space import ParameterSpace
 
 CONFIDENCE = 0.95
 MOST_NAMED = 3
-"""Terms that are named as confounded with one; the rest is counted."""
+"""Terms and pairs that a reason names; the rest is counted."""
 
 ErrorSource = Literal["pure error", "residual"]
 
@@ -295,22 +295,19 @@ class FactorialModel:
         if single:
             names = " and ".join(self.space.names[i] for i in single)
             return f"{names}: a single level has runs"
+        full = self.coding.width(term)
+        holes = self._holes(term)
+        if holes:
+            return f"{df} of {full} df: {_listed(holes)} without a run"
         own = self.coding.blocks[term]
         others = [
             " x ".join(self.space.names[i] for i in other)
             for other, block in self.coding.blocks.items()
             if other != term and block.stop > block.start and self.solution.shared(own, block)
         ]
-        if len(others) > MOST_NAMED:
-            others[MOST_NAMED:] = [f"{len(others) - MOST_NAMED} more"]
-        with_whom = f"confounded with {', '.join(others)}" if others else ""
-        holes = self._holes(term)
-        if holes:
-            with_whom += f"{', ' if with_whom else ''}{holes} without a run"
-        full = self.coding.width(term)
-        return f"{df} of {full} df: {with_whom or 'confounded with the mean'}"
+        return f"{df} of {full} df: confounded with {_listed(others or ['the mean'])}"
 
-    def _holes(self, term: Term) -> str:
+    def _holes(self, term: Term) -> list[str]:
         """Count the empty combinations of the pairs in the model that this term is part of."""
         told = []
         for pair in self.coding.terms:
@@ -320,7 +317,7 @@ class FactorialModel:
                 if empty:
                     names = " x ".join(self.space.names[i] for i in pair)
                     told.append(f"{empty} of {n} combinations of {names}")
-        return " and ".join(told)
+        return told
 
     def _counts(self, term: Term) -> Counter[tuple[int, ...]]:
         return Counter(map(tuple, self.ids[:, list(term)].tolist()))
@@ -404,6 +401,13 @@ def _positions(
             )
         found[(min(i, j), max(i, j))] = None
     return tuple(found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 
 def _n(count: int, noun: str) -> str:

@@ -142,62 +142,71 @@ class _Search:
     def run(self, candidates: NDArray[np.float64]) -> list[int]:
         """Return the candidates to take, by their places."""
         start = self._known
-        lengths = np.linalg.norm(candidates, axis=1, keepdims=True)
-        new = _outside(candidates / lengths, self._known)
-        astray = _outside(candidates / lengths, self._goal)
+        units = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
+        # squared lengths outside both spaces; a new direction takes its share off
+        new, astray = _outside(units, self._known), _outside(units, self._goal)
         chosen: list[int] = []
-        while self.lacking and (place := _choice(new, astray)) is not None:
-            if np.sum(astray[place] ** 2) > OUTSIDE:
-                self._goal, astray = _extended(self._goal, astray, astray[place])
-            self._known, new = _extended(self._known, new, new[place])
+        while self.lacking and (place := self._choice(units, new, astray)) is not None:
+            if astray[place] > OUTSIDE:
+                self._goal, direction = _extended(self._goal, units[place])
+                astray = astray - (units @ direction) ** 2
+            self._known, direction = _extended(self._known, units[place])
+            new = new - (units @ direction) ** 2
             chosen.append(place)
-        self._prune(start, candidates, chosen)
-        return chosen
+        return self._needed(start, units, chosen)
 
-    def _prune(
-        self, start: NDArray[np.float64], candidates: NDArray[np.float64], chosen: list[int]
-    ) -> None:
-        """Drop runs, the latest first, without which the contrasts are known as far as now."""
-        left = self.lacking
-        for place in reversed(chosen.copy()):
-            fewer = [other for other in chosen if other != place]
-            known = _span(np.concatenate([start.T, candidates[fewer]]))
-            goal = _span(np.concatenate([known.T, self._contrasts]))
-            if goal.shape[1] - known.shape[1] == left:
-                chosen[:] = fewer
-                self._known, self._goal = known, goal
+    def _choice(
+        self, units: NDArray[np.float64], new: NDArray[np.float64], astray: NDArray[np.float64]
+    ) -> int | None:
+        """Return the candidate to take next, None if none adds anything.
 
+        Candidates astray in the same direction all come in reach once one of them is taken.
+        """
+        direct = np.flatnonzero((new > OUTSIDE) & (astray <= OUTSIDE))
+        if direct.size:
+            return int(direct[0])
+        rest = np.flatnonzero(new > OUTSIDE)
+        if not rest.size:
+            return None
+        # the angle with a fixed direction tells directions apart, but for chance
+        fixed = np.cos(np.arange(1.0, units.shape[1] + 1))
+        fixed -= self._goal @ (self._goal.T @ fixed)
+        angles = np.round(np.abs(units[rest] @ fixed) / np.sqrt(astray[rest]), 6)
+        _, group, sizes = np.unique(angles, return_inverse=True, return_counts=True)
+        return int(rest[np.argmax(sizes[group.reshape(-1)])])
 
-def _choice(new: NDArray[np.float64], astray: NDArray[np.float64]) -> int | None:
-    """Return the candidate to take next, None if none adds anything.
+    def _needed(
+        self, start: NDArray[np.float64], units: NDArray[np.float64], chosen: list[int]
+    ) -> list[int]:
+        """Return the runs without which less would be known, and forget the others.
 
-    Candidates astray in the same direction all come in reach once one of them is taken.
-    """
-    adds = np.sum(new**2, axis=1) > OUTSIDE
-    off = np.sum(astray**2, axis=1)
-    direct = np.flatnonzero(adds & (off <= OUTSIDE))
-    if direct.size:
-        return int(direct[0])
-    rest = np.flatnonzero(adds)
-    if not rest.size:
-        return None
-    unit = astray[rest] / np.sqrt(off[rest])[:, None]
-    largest = np.argmax(np.abs(unit) > 1e-6, axis=1)
-    unit *= np.sign(unit[np.arange(rest.size), largest])[:, None]
-    # a fixed direction tells groups apart as well as whole rows do, but for chance
-    keys = np.round(unit @ np.cos(np.arange(1.0, unit.shape[1] + 1)), 6)
-    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    return int(rest[np.argmax(sizes[group.reshape(-1)])])
+        Every run chosen adds a dimension to the row space. It is of use if it adds none to the row
+        space and the contrasts together, which means that it takes part in a linear dependence of
+        all of them.
+        """
+        if len(chosen) == 0:
+            return chosen
+        goals = _span(self._contrasts)
+        vectors = np.concatenate([start, units[chosen].T, goals], axis=1)
+        _, singular, right = np.linalg.svd(vectors, full_matrices=False)
+        inside = right[singular > singular[0] * 1e-9]
+        own = inside[:, start.shape[1] : start.shape[1] + len(chosen)]
+        free = 1 - np.sum(own**2, axis=0)  # squared length in the space of dependences
+        kept = [place for place, length in zip(chosen, free.tolist(), strict=True) if length > 1e-9]
+        self._known = _span(np.concatenate([start.T, units[kept]]))
+        self._goal = _span(np.concatenate([self._known.T, self._contrasts]))
+        return kept
 
 
 def _extended(
-    basis: NDArray[np.float64], residuals: NDArray[np.float64], direction: NDArray[np.float64]
+    basis: NDArray[np.float64], vector: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return an orthonormal basis with one more direction, and what is still outside."""
-    unit = direction - basis @ (basis.T @ direction)
-    unit = unit / np.linalg.norm(unit)
-    left = residuals - np.outer(residuals @ unit, unit)
-    return np.concatenate([basis, unit[:, None]], axis=1), left
+    """Return an orthonormal basis with one more direction, and that direction."""
+    direction = vector
+    for _ in range(2):
+        direction = direction - basis @ (basis.T @ direction)
+        direction = direction / np.linalg.norm(direction)
+    return np.concatenate([basis, direction[:, None]], axis=1), direction
 
 
 def _span(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -211,9 +220,10 @@ def _span(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return right[:rank].T
 
 
-def _outside(rows: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
-    left: NDArray[np.float64] = rows - (rows @ basis) @ basis.T
-    return left
+def _outside(units: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared lengths of unit vectors, float64 [n, columns], outside a space."""
+    lengths: NDArray[np.float64] = 1 - np.sum((units @ basis) ** 2, axis=1)
+    return lengths
 
 
 def _contrasts(

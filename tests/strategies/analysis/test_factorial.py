@@ -316,6 +316,14 @@ def test_tests_and_intervals_by_brute_force(data: st.DataObject) -> None:
             f = test.sum_squares / test.df / model.error.mean_square
             assert test.f == pytest.approx(f)
             assert test.p == pytest.approx(stats.f.sf(f, test.df, model.error.df), abs=1e-12)
+    single = {c.parameters: c for c in model.contrasts}
+    for test in model.tests:
+        if test.df == test.full_df == 1:
+            contrast = single[test.parameters]
+            assert contrast.sum_squares == pytest.approx(test.sum_squares, abs=1e-9 * scale)
+            size = 2 * np.sqrt(contrast.sum_squares / len(history))
+            assert abs(contrast.effect) == pytest.approx(size, abs=1e-9)
+    assert len(model.contrasts) + model.unknown_contrasts == design.shape[1] - 1
     # a level against the next one: the value and the variance of every least squares solution
     inverse = np.linalg.pinv(design.T @ design, rcond=1e-9)
     solution = inverse @ design.T @ response
