@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from assistant import Sla, load_session
 from assistant.cli.main import run
+from assistant.store import SqliteStore
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -75,6 +77,25 @@ def test_the_missing_runs_are_run_by_the_command_that_is_printed(cli: Cli) -> No
     pair = told["interactions"][0]
     assert pair["test"]["df"] == 6
     assert all(cell["change"] is not None for cell in pair["beyond"])
+
+
+def test_an_unfinished_sweep_is_given_a_budget_only_if_it_needs_one(
+    cli: Cli, tmp_path: Path
+) -> None:
+    cli("sweep", "--table", "table.csv", "--runs", "4", "--name", "mine")
+    opened = SqliteStore(tmp_path / "copperline-out" / "experiments.db")
+    session = load_session(opened, opened.experiments()[0].id)
+    session.reopen()
+    told = json.loads(cli("effects", "--missing", "all", "--json")[1])
+    assert told["runs"]
+    words = shlex.split(told["command"])
+    assert words[2:5] == [session.id, "--runs", str(4 + len(told["runs"]))]
+    session.change_budget(Sla(max_runs=24))
+    told = json.loads(cli("effects", "--missing", "all", "--json")[1])
+    assert "--runs" not in told["command"]
+    where = str(tmp_path / "copperline-out" / "experiments.db")
+    told = json.loads(cli("effects", "--missing", "all", "--json", "--store", where)[1])
+    assert told["command"].endswith(f"--store {where}")
 
 
 def test_one_level_and_everything_can_be_asked_for(cli: Cli) -> None:
