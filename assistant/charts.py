@@ -9,8 +9,8 @@ Spec = dict[str, Any]
 
 INK, MUTED, ACCENT, WARN, GRID = "#1f2933", "#7b8794", "#b4632d", "#c0392b", "#e4e7eb"
 LOG_FROM_RATIO = 20.0
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-_CONFIG: Spec = {
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+CONFIG: Spec = {
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
     "view": {"stroke": None},
@@ -137,8 +137,8 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
             }
         )
     return {
-        "$schema": _SCHEMA,
-        "config": _CONFIG,
+        "$schema": SCHEMA,
+        "config": CONFIG,
         "width": 640,
         "height": 260,
         "data": {"values": rows},
@@ -160,8 +160,8 @@ def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: s
     scale = _scale([m.mean for m in levels if m.mean is not None])
     y = {"field": "mean", "type": "quantitative", "title": title, "scale": scale}
     return {
-        "$schema": _SCHEMA,
-        "config": _CONFIG,
+        "$schema": SCHEMA,
+        "config": CONFIG,
         "width": 300,
         "height": 170,
         "data": {"values": rows},

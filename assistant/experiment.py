@@ -304,13 +304,15 @@ class Experiment:
 
         Strategies learn from responses, in which a violation counts; people read values.
         """
-        return DesignModel.fit(
-            self.space,
-            [
-                Observation(run.configuration, run.outcome.quality)
-                for run in self._runs.values()
-                if run.outcome is not None
-            ],
+        return DesignModel.fit(self.space, self.measured)
+
+    @property
+    def measured(self) -> tuple[Observation, ...]:
+        """Completed runs with the qualities as measured, whether or not constraints were met."""
+        return tuple(
+            Observation(run.configuration, run.outcome.quality)
+            for run in self._runs.values()
+            if run.outcome is not None
         )
 
     def expected_value(self, configuration: Configuration) -> float | None:

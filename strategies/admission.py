@@ -72,6 +72,17 @@ class Admission:
         free = (len(ids) for i, ids in enumerate(self.open_ids) if i not in self._named)
         return len(self._admitted_parts) * math.prod(free)
 
+    def parts(self, positions: Sequence[int]) -> frozenset[tuple[int, ...]] | None:
+        """Return the allowed combinations of those of these parameters that exclusions name.
+
+        Their level ids, in the order of ``positions``; the other parameters combine freely with
+        them. None where the count is unknown.
+        """
+        if self._admitted_parts is None:
+            return None
+        places = [self._named.index(position) for position in positions if position in self._named]
+        return frozenset(tuple(part[place] for place in places) for part in self._admitted_parts)
+
     def all(self) -> Iterator[tuple[int, ...]]:
         """Yield the allowed level ids lazily, the last parameter moving fastest.
 

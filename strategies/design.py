@@ -30,7 +30,7 @@ from scipy.special import stdtrit
 from strategies.blocks import Block, block_effects, find_blocks
 from strategies.configuration import Configuration
 from strategies.errors import OptionError
-from strategies.least_squares import least_squares_effects
+from strategies.least_squares import least_squares_effects, settled
 from strategies.observation import Observation, responses
 from strategies.space import ParameterSpace
 
@@ -321,14 +321,9 @@ def _adjusted(table: LevelTable, effects: NDArray[np.float64], offset: float) ->
 
 
 def _settled(effects: Sequence[float | None], relative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return effects with NaN where unknown, rounded so that solvers leave ties as ties."""
+    """Return effects with NaN where unknown, ties as ties."""
     values = np.array([np.nan if e is None else e for e in effects], dtype=np.float64)
-    scale = float(np.abs(relative).max(initial=0.0))
-    if scale == 0:
-        return values
-    grain = math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
-    settled: NDArray[np.float64] = np.round(values / grain) * grain
-    return settled
+    return settled(values, relative)
 
 
 def _known(table: LevelTable) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ StrategyError
 │   └── ExclusionError        a condition that cannot be read or evaluated
 ├── ObservationError          a result that cannot be learnt from
 ├── OptionError               an option of a strategy, or a number of suggestions
+├── AnalysisError             an analysis that is too large, or asks for what is not there
 ├── UnknownStrategyError      a name that is no strategy
 └── TableError                a measured table that cannot be read
 """
@@ -48,6 +49,10 @@ class ObservationError(StrategyError):
 
 class OptionError(StrategyError):
     """An option of a strategy that does not exist or is out of bounds."""
+
+
+class AnalysisError(StrategyError):
+    """An analysis that is too large, or asks for what is not there."""
 
 
 class UnknownStrategyError(StrategyError):

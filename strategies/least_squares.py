@@ -16,6 +16,7 @@ Linear Models, chapter 5, for estimable functions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,7 +55,7 @@ def least_squares_effects(space: ParameterSpace, observations: Sequence[Observat
         own = slice(start, start + len(levels))
         start = own.stop
         found: list[float | None] = [None] * parameter.n_levels
-        chosen = _comparable(basis[own], np.bincount(inverse))
+        chosen = comparable(basis[own], np.bincount(inverse))
         if parameter.n_levels == 1:
             found = [0.0]
         elif len(chosen) > 1:
@@ -78,11 +79,16 @@ def _solved(
     return solution, right[:rank].T
 
 
-def _comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.intp]:
+def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return the places of the greatest class of levels that can be compared.
 
     The contrast of two levels is estimable if its projection on the row space is as long as
-    itself.
+    itself. Of equal classes the one with more runs, then the earlier one.
+
+    Args:
+        basis: float64 [levels, rank], the levels (columns of the design that are 0 or 1) in
+            coordinates of the row space.
+        counts: int64 [levels], runs of each.
     """
     left = np.arange(len(basis))
     classes = []
@@ -92,3 +98,18 @@ def _comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArra
         classes.append(left[same])
         left = left[~same]
     return max(classes, key=lambda c: (c.size, int(counts[c].sum()), -int(c[0])))
+
+
+def settled(values: NDArray[np.float64], relative: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return effects rounded to the grain of the responses, so that ties stay ties."""
+    scale = float(np.abs(relative).max(initial=0.0))
+    if scale == 0:
+        return values
+    grain = grain_of(scale)
+    rounded: NDArray[np.float64] = np.round(values / grain) * grain
+    return rounded
+
+
+def grain_of(scale: float) -> float:
+    """Return the step below which solvers of least squares cannot tell values of this scale."""
+    return math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))

@@ -29,6 +29,33 @@ REJECTION_TRIES = 256
 LAST_TRIES = 100_000
 
 
+@dataclass(frozen=True, slots=True)
+class AllowedCombinations:
+    """Level combinations of some parameters that occur in at least one allowed configuration.
+
+    Args:
+        parts: the allowed combinations of those parameters that exclusions name.
+        bound: which of the parameters they are; the others combine freely.
+        open_ids: open level ids of each parameter.
+    """
+
+    parts: frozenset[tuple[int, ...]]
+    bound: tuple[bool, ...]
+    open_ids: tuple[frozenset[int], ...]
+
+    def __len__(self) -> int:
+        """Count them."""
+        free = (len(ids) for ids, is_bound in zip(self.open_ids, self.bound, strict=True)
+                if not is_bound)  # fmt: skip
+        return len(self.parts) * math.prod(free)
+
+    def __contains__(self, level_ids: Sequence[int]) -> bool:
+        """Return whether the combination, one level id for each parameter, is one of them."""
+        part = tuple(i for i, is_bound in zip(level_ids, self.bound, strict=True) if is_bound)
+        levels = zip(level_ids, self.open_ids, strict=True)
+        return part in self.parts and all(i in ids for i, ids in levels)
+
+
 @dataclass(frozen=True)
 class ParameterSpace:
     """The configurations of an experiment.
@@ -102,6 +129,20 @@ class ParameterSpace:
         200,000 combinations of open levels; None beyond.
         """
         return self._admission.count()
+
+    def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:
+        """Return which combinations of levels of some parameters occur in the allowed space.
+
+        None where their number is unknown, as in `count_allowed`. Raises `UnknownParameterError`.
+        """
+        positions = tuple(self._position(name) for name in names)
+        parts = self._admission.parts(positions)
+        if parts is None:
+            return None
+        named = {name for exclusion in self.exclusions for name in exclusion.names}
+        bound = tuple(name in named for name in names)
+        open_ids = tuple(frozenset(self.open_ids[position]) for position in positions)
+        return AllowedCombinations(parts, bound, open_ids)
 
     def is_allowed(self, configuration: Configuration) -> bool:
         """Return whether the configuration may be proposed.

@@ -2,7 +2,7 @@
 
 import typer
 
-from assistant.cli import doctor, experiments, init, sweep, tabulate, workloads
+from assistant.cli import doctor, effects, experiments, init, sweep, tabulate, workloads
 
 
 def register(app: typer.Typer) -> None:
@@ -12,6 +12,7 @@ def register(app: typer.Typer) -> None:
     app.command("sweep")(sweep.sweep)
     app.command("resume")(sweep.resume)
     app.command("suggest")(experiments.suggest)
+    app.command("effects")(effects.effects)
     app.command("report")(experiments.report)
     app.command("journal")(experiments.journal)
     app.command("experiments")(experiments.experiments)

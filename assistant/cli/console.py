@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 OUT = Console(highlight=False, markup=False)
 ERR = Console(stderr=True, highlight=False, markup=False)
@@ -42,6 +43,14 @@ def store_path(given: Path | None) -> Path:
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object; what is unknown is null."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False, default=str))
+
+
+def table_of(*names: str, left: int = 1) -> Table:
+    """Return a plain table; the first ``left`` columns stand to the left, the rest to the right."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for i, name in enumerate(names):
+        table.add_column(name, justify="left" if i < left else "right")
+    return table
 
 
 def say(text: str, style: str = "") -> None:

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from assistant import Session
+from assistant import Experiment, Session
 from assistant.errors import ObjectiveError, SettingsError
 from assistant.results import Result, read_results
 from assistant.settings import Sweep
-from strategies import Level, StrategyError
+from strategies import Level, ParameterSpace, StrategyError
 
 SweepFile = Annotated[Path | None, typer.Argument(help="A sweep file (TOML).", show_default=False)]
 JobLog = Annotated[
@@ -38,6 +38,10 @@ ReadingRule = Annotated[
     typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
 ]
 TooWide = Annotated[str | None, typer.Option(help="Jobs that fit no partition: reject or clip.")]
+Include = Annotated[
+    list[str] | None,
+    typer.Option("--include", metavar="NAME=V,...", help="Run this configuration of your own."),
+]
 Exclude = Annotated[
     list[str] | None,
     typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
@@ -126,12 +130,7 @@ def own_runs(built: Sweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
     """
     today = dict(built.application.baseline or {})
     own = [{**today, **values} for values in built.settings.run]
-    for text in texts:
-        given: dict[str, Level] = {}
-        for part in text.split(","):
-            name, value = _pair(part, "--include", "small_procs=16,small_max_procs=8")
-            given[name] = built.space.parse_value(name, value)
-        own.append({**today, **given})
+    own += [{**today, **_included(built.space, text)} for text in texts]
     baseline = built.application.baseline
     seen = {} if baseline is None else {built.space.from_values(baseline): "today's"}
     kept = []
@@ -152,6 +151,39 @@ def own_runs(built: Sweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
             f"{budget}; raise --runs or include fewer"
         )
     return tuple(kept)
+
+
+def further_runs(experiment: Experiment, texts: list[str]) -> tuple[dict[str, Level], ...]:
+    """Return configurations of one's own for an experiment that goes on, from ``--include``.
+
+    A parameter that is not named takes today's value, if there is a today.
+
+    Raises:
+        SettingsError: not of the form name=value,..., or submitted before.
+        StrategyError: a value outside the space, a closed level or an excluded combination.
+    """
+    space, today = experiment.space, experiment.opened.baseline
+    known = {run.configuration: run.id for run in experiment.runs}
+    found = []
+    for text in texts:
+        values = {**(space.values(today) if today else {}), **_included(space, text)}
+        configuration = space.from_values(values)
+        space.check(configuration)
+        if configuration in known:
+            raise SettingsError(
+                f"--include '{text}' is run {known[configuration]} already; leave it out"
+            )
+        known[configuration] = len(known) + 1
+        found.append(values)
+    return tuple(found)
+
+
+def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
+    given: dict[str, Level] = {}
+    for part in text.split(","):
+        name, value = _pair(part, "--include", "small_procs=16,small_max_procs=8")
+        given[name] = space.parse_value(name, value)
+    return given
 
 
 def past_results(built: Sweep) -> tuple[Result, ...]:

@@ -24,6 +24,7 @@ from assistant.cli.options import (
     Backfill,
     Exclude,
     FirstJobs,
+    Include,
     JobLog,
     Levels,
     Order,
@@ -31,6 +32,7 @@ from assistant.cli.options import (
     ReadingRule,
     SweepFile,
     TooWide,
+    further_runs,
     merge_options,
     own_runs,
     past_results,
@@ -90,10 +92,7 @@ def sweep(
     reading: ReadingRule = None,
     too_wide: TooWide = None,
     exclude: Exclude = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option("--include", metavar="NAME=V,...", help="Run this configuration of your own."),
-    ] = None,
+    include: Include = None,
     runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
     initial: Annotated[
         int | None, typer.Option(help="First runs at random.  [default: 10]")
@@ -175,6 +174,7 @@ def resume(
     runs: Annotated[
         int | None, typer.Option(help="Another budget of runs.", show_default=False)
     ] = None,
+    include: Include = None,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -182,7 +182,8 @@ def resume(
     """Go on with a sweep that was interrupted, by Ctrl-C or by anything else.
 
     No completed run and no decision is lost; runs that were under way are run again. The end is
-    the one that the unbroken sweep would have had.
+    the one that the unbroken sweep would have had. Configurations of one's own (--include) are run
+    first.
     """
     session = stored_session(experiment, store)
     if not session.experiment.opened.recipe:
@@ -195,11 +196,25 @@ def resume(
             f"the log, table or program of experiment '{session.id}' is not what it was; its "
             "parameters have changed, so start a new sweep"
         )
+    mine = further_runs(session.experiment, include or [])
+    _check_room(session, runs, len(mine))
     if runs is not None:
         _extend(session, runs)
     refuse_if_finished(session.experiment)
     session.recover()
-    return _follow(session, built, own_runs(built, []), store_path(store), report, as_json)
+    own = (*mine, *own_runs(built, []))
+    return _follow(session, built, own, store_path(store), report, as_json)
+
+
+def _check_room(session: Session, runs: int | None, n_more: int) -> None:
+    """Refuse configurations of one's own beyond the budget, before anything is stored."""
+    budget = runs if runs is not None else session.experiment.sla.max_runs
+    needed = session.experiment.n_charged + n_more
+    if n_more and budget is not None and budget < needed:
+        raise SettingsError(
+            f"{n_more} included configurations need a budget of {needed} runs and it has {budget}; "
+            f"say --runs {needed}"
+        )
 
 
 def _extend(session: Session, runs: int) -> None:

@@ -8,6 +8,7 @@ from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
 from assistant.report.answer import Answer, answer
+from assistant.report.effects import EffectsSection, effects_section
 from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
 from assistant.report.words import level, number, quantity, setting, unit_of
 from assistant.run import Run, RunState
@@ -99,6 +100,7 @@ class ReportData:
     points: tuple[RunPoint, ...]
     today_value: float | None
     effects: tuple[ParameterEffect, ...]
+    adjusted: EffectsSection | None
     runs: tuple[RunRow, ...]
     parameters: tuple[str, ...]
     regions: tuple[RegionRow, ...]
@@ -139,6 +141,7 @@ def collect(experiment: Experiment) -> ReportData:
         points=_points(experiment),
         today_value=today.outcome.value if today and today.outcome else None,
         effects=_effects(experiment),
+        adjusted=effects_section(experiment),
         runs=tuple(_row(experiment, run) for run in experiment.runs),
         parameters=tuple(p.name for p in experiment.space.parameters),
         regions=region_rows(experiment, last_s),

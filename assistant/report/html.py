@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from assistant import charts
+from assistant import charts, charts_effects
 from assistant.errors import StoreError
 from assistant.report import words
 from assistant.report.data import ReportData
@@ -43,7 +44,32 @@ def render_html(data: ReportData) -> str:
             for effect in drawn
         ],
         effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
+        **_adjusted(data, title),
     )
+
+
+def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
+    """Return the drawings of the effects, adjusted for each other."""
+    section = data.adjusted
+    if section is None:
+        return {"adjusted": [], "adjusted_left_out": [], "pareto": None, "half_normal": None}
+    change = f"change of {title}"
+    few = len(section.contrasts) < 2
+    return {
+        "adjusted": [
+            (f, _svg(charts_effects.main_effects(f.levels, f.parameter, f.unit, change)))
+            for f in section.figures[:MAX_EFFECT_CHARTS]
+        ],
+        "adjusted_left_out": [f.parameter for f in section.figures[MAX_EFFECT_CHARTS:]],
+        "pareto": None
+        if few
+        else _svg(charts_effects.pareto(section.contrasts, section.margins, f"effect on {title}")),
+        "half_normal": None
+        if few
+        else _svg(
+            charts_effects.half_normal(section.half_normal, section.margins, f"effect on {title}")
+        ),
+    }
 
 
 def write_report(data: ReportData, path: Path) -> Path:
