@@ -6,22 +6,26 @@ applies. Nothing here touches a clock, a store or an executor.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from assistant.errors import ExperimentError, SettingsError
+from assistant.errors import ExperimentError, ObjectiveError, SettingsError
 from assistant.events import (
     AdviceAnswered,
     Answer,
     BatchSuggested,
     PlanSubmitted,
+    RunCompleted,
+    RunFailed,
     RunRated,
     RunSubmitted,
     SpaceChanged,
     SteeringChanged,
 )
 from assistant.experiment import Experiment
-from assistant.run import RunState, Source
+from assistant.ports import Completion
+from assistant.run import Outcome, RunState, Source
 from assistant.sla import Steering
 from strategies import Configuration, Exclusion, Level, make_strategy
 
@@ -118,6 +122,30 @@ def submission(
     return tuple(events)
 
 
+def judgement(
+    experiment: Experiment, completion: Completion, now_s: float
+) -> RunCompleted | RunFailed:
+    """Return what the objective makes of a run that is over."""
+    failure = completion.failure
+    if completion.measures is not None and failure is None:
+        try:
+            assessment = experiment.opened.objective.assess(completion.measures)
+        except ObjectiveError as error:
+            failure = str(error)
+        else:
+            outcome = Outcome(
+                completion.measures,
+                assessment.value,
+                assessment.quality,
+                assessment.feasible,
+                assessment.violation,
+            )
+            return RunCompleted(now_s, completion.run_id, outcome, completion.duration_s)
+    return RunFailed(
+        now_s, completion.run_id, failure or "the run gave no measures", completion.duration_s
+    )
+
+
 def answer(
     experiment: Experiment, given: Answer, exploitation: float | None, now_s: float
 ) -> AdviceAnswered:
@@ -140,17 +168,24 @@ def answer(
     return AdviceAnswered(now_s, advice.number, given, level)
 
 
+Keep = Literal["keep"]
+"""Of an exploitation level: it stays as it is, where None means no split."""
+
+
 def steering(
     experiment: Experiment,
     strategy: str | None,
     options: Mapping[str, Level] | None,
-    exploitation: float | None,
+    exploitation: float | Keep | None,
     now_s: float,
 ) -> SteeringChanged:
-    """Return another steering; what is None stays. Options belong to their strategy.
+    """Return another steering. Options belong to their strategy.
+
+    A strategy or options that are None stay; so does the exploitation level on ``"keep"``.
 
     Raises:
         StrategyError: an unknown strategy or option.
+        SettingsError: an exploitation level outside 0 to 1.
     """
     refuse_if_finished(experiment)
     present = experiment.steering
@@ -158,7 +193,7 @@ def steering(
     kept = dict(present.options) if name == present.strategy else {}
     chosen = {**kept, **(options or {})}
     make_strategy(name, **chosen)
-    level = present.exploitation if exploitation is None else exploitation
+    level = present.exploitation if exploitation == "keep" else exploitation
     return SteeringChanged(now_s, Steering(name, chosen, level))
 
 
@@ -189,6 +224,22 @@ def adding(experiment: Experiment, parameter: str, value: Level, now_s: float) -
     refuse_if_finished(experiment)
     space = experiment.space.with_level(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} added")
+
+
+def preferring(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
+    """Prefer a level: a share of the suggestions keeps to the preferred ones."""
+    refuse_if_finished(experiment)
+    space = experiment.space.preferring(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} preferred")
+
+
+def unpreferring(
+    experiment: Experiment, parameter: str, value: Level, now_s: float
+) -> SpaceChanged:
+    """Prefer a level no more."""
+    refuse_if_finished(experiment)
+    space = experiment.space.unpreferring(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} preferred no more")
 
 
 def excluding(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:

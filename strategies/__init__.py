@@ -39,6 +39,7 @@ from strategies.least_squares import least_squares_effects
 from strategies.measured_table import MeasuredTable, Measurement
 from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
+from strategies.preference import Preferring
 from strategies.random_search import RandomSearch
 from strategies.regions import (
     PENDING_RULES,
@@ -96,6 +97,7 @@ __all__ = [
     "ParameterSpace",
     "PendingRule",
     "PendingRuns",
+    "Preferring",
     "RandomSearch",
     "Region",
     "RegionRule",

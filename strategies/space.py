@@ -37,6 +37,8 @@ class ParameterSpace:
             closed, never removed, so that history stays valid.
         lineage: digest of the first version of the space; edits keep it, and every
             configuration carries it. Computed when empty.
+        preferred: (parameter name, level id) pairs that a share of the suggestions keeps to; see
+            `strategies.preference`. They forbid nothing, and rest while their level is closed.
     Raises `SpaceError` (or a subclass) for anything that cannot be.
 
     Not slotted: open levels and the verdicts of exclusions are cached on first use.
@@ -46,13 +48,16 @@ class ParameterSpace:
     exclusions: tuple[Exclusion, ...] = ()
     closed: frozenset[tuple[str, int]] = frozenset()
     lineage: str = ""
+    preferred: frozenset[tuple[str, int]] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
         object.__setattr__(self, "exclusions", tuple(self.exclusions))
         object.__setattr__(self, "closed", frozenset(self.closed))
+        object.__setattr__(self, "preferred", frozenset(self.preferred))
         _check_names(self.parameters)
         _check_closed(self.parameters, self.closed)
+        _check_pairs(self.parameters, self.preferred, "prefer")
         families = {p.name: p.family for p in self.parameters}
         for exclusion in self.exclusions:
             exclusion.check(families)
@@ -280,6 +285,48 @@ class ParameterSpace:
             raise SpaceError(f"the exclusion '{exclusion.text}' is there already.")
         return replace(self, exclusions=(*self.exclusions, exclusion))
 
+    def preferring(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is preferred to the others of its parameter.
+
+        Raises `SpaceError` if it is preferred already or closed.
+        """
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair in self.preferred:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is preferred already."
+            )
+        if pair in self.closed:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is closed; reopen it before "
+                "it is preferred."
+            )
+        return replace(self, preferred=self.preferred | {pair})
+
+    def unpreferring(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is not preferred any more."""
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair not in self.preferred:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is not preferred."
+            )
+        return replace(self, preferred=self.preferred - {pair})
+
+    @cached_property
+    def preferred_part(self) -> ParameterSpace:
+        """The space of the preferred levels, of the same lineage.
+
+        Of every parameter that has open preferred levels the other levels are closed; it is the
+        space itself if none has.
+        """
+        others = {
+            (parameter.name, level_id)
+            for parameter, open_ids in zip(self.parameters, self.open_ids, strict=True)
+            if any((parameter.name, i) in self.preferred for i in open_ids)
+            for level_id in open_ids
+            if (parameter.name, level_id) not in self.preferred
+        }
+        return replace(self, closed=self.closed | others) if others else self
+
     # -- private ---------------------------------------------------------------------------
 
     @cached_property
@@ -341,17 +388,25 @@ def _check_names(parameters: Sequence[Parameter]) -> None:
         seen.add(parameter.name)
 
 
-def _check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, int]]) -> None:
+def _check_pairs(
+    parameters: Sequence[Parameter], pairs: frozenset[tuple[str, int]], verb: str
+) -> None:
+    """Refuse a pair that names no level; ``verb`` says what was to be done with it."""
     n_levels = {p.name: p.n_levels for p in parameters}
-    n_open = dict(n_levels)
-    for name, level_id in sorted(closed):
+    for name, level_id in sorted(pairs):
         if name not in n_levels:
-            raise UnknownParameterError(f"no parameter '{name}' to close" + hint(name, n_levels))
+            raise UnknownParameterError(f"no parameter '{name}' to {verb}" + hint(name, n_levels))
         if not 0 <= level_id < n_levels[name]:
             raise SpaceError(
-                f"parameter '{name}' has no level id {level_id} to close; allowed are 0 to "
+                f"parameter '{name}' has no level id {level_id} to {verb}; allowed are 0 to "
                 f"{n_levels[name] - 1}."
             )
+
+
+def _check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, int]]) -> None:
+    _check_pairs(parameters, closed, "close")
+    n_open = {p.name: p.n_levels for p in parameters}
+    for name, _ in closed:
         n_open[name] -= 1
     for name, n in n_open.items():
         if n == 0:

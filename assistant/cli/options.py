@@ -80,10 +80,10 @@ def merge_options(
     application.update({name: value for name, value in plain.items() if value is not None})
     _lists(application, procs=procs, order=order, backfill=backfill)
     for text in levels:
-        name, values = _pair(text, "--levels", "small_procs=0,16,32")
+        name, values = pair(text, "--levels", "small_procs=0,16,32")
         application.setdefault("levels", {})[name] = _values(values)
     for text in reading:
-        rule, choice = _pair(text, "--reading", "unsorted=sort")
+        rule, choice = pair(text, "--reading", "unsorted=sort")
         application.setdefault("reading", {})[rule] = choice
     chosen = tables.setdefault("strategy", {})
     if strategy is not None:
@@ -129,7 +129,7 @@ def own_runs(built: Sweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
     for text in texts:
         given: dict[str, Level] = {}
         for part in text.split(","):
-            name, value = _pair(part, "--include", "small_procs=16,small_max_procs=8")
+            name, value = pair(part, "--include", "small_procs=16,small_max_procs=8")
             given[name] = built.space.parse_value(name, value)
         own.append({**today, **given})
     baseline = built.application.baseline
@@ -197,7 +197,8 @@ def results_of(session: Session, built: Sweep) -> list[Result]:
     return results
 
 
-def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+def pair(text: str, option: str, example: str) -> tuple[str, str]:
+    """Return name and value of ``name=value``. Raises SettingsError with an example."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise SettingsError(f"{option} '{text}' is not of the form {example}")

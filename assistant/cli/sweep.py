@@ -1,7 +1,6 @@
 """``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +35,7 @@ from assistant.cli.options import (
     past_results,
     results_of,
 )
+from assistant.cli.steer import extend
 from assistant.cli.summary import print_summary, summary
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
@@ -196,21 +196,10 @@ def resume(
             "parameters have changed, so start a new sweep"
         )
     if runs is not None:
-        _extend(session, runs)
+        extend(session, runs)
     refuse_if_finished(session.experiment)
     session.recover()
     return _follow(session, built, own_runs(built, []), store_path(store), report, as_json)
-
-
-def _extend(session: Session, runs: int) -> None:
-    used = session.experiment.n_charged
-    if runs <= used:
-        raise SettingsError(
-            f"experiment '{session.id}' has used {used} runs; a budget of {runs} leaves none"
-        )
-    if session.experiment.finished is not None:
-        session.reopen()
-    session.change_budget(replace(session.experiment.sla, max_runs=runs))
 
 
 def _follow(

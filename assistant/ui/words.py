@@ -101,6 +101,11 @@ def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
 
 
+def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
+    """Return the preferred levels with the names of their parameters."""
+    return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
+
+
 def expected_of(experiment: Experiment, configurations: Sequence[Configuration]) -> list[str]:
     """Return the values expected of configurations, by main effects of what was measured.
 

@@ -1,6 +1,9 @@
 """What every registered strategy promises. Being registered means being tested here."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from strategies import (
     OptionError,
     Parameter,
     ParameterSpace,
+    Preferring,
     RegionRule,
     Strategy,
     StrategyEntry,
@@ -87,7 +91,46 @@ BY_EFFECTS = tuple(
     for effects in METHODS[1:]
 )
 
-ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS)
+
+@cache
+def with_preferences(space: ParameterSpace) -> ParameterSpace:
+    """Return the space with every third open level of its first two parameters preferred."""
+    pairs = {
+        (p.name, i)
+        for p, ids in zip(space.parameters[:2], space.open_ids, strict=False)
+        for i in ids[::3]
+    }
+    return dataclasses.replace(space, preferred=frozenset(pairs))
+
+
+@dataclass(frozen=True)
+class ThePreferred:
+    """Prefers some levels of whatever space it is asked about, then asks the wrapper."""
+
+    base: Strategy
+    share: float
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        known = dataclasses.replace(knowledge, space=with_preferences(knowledge.space))
+        return Preferring(self.base, self.share).suggest(n, known, rng)
+
+
+PREFERRING = tuple(
+    StrategyEntry(
+        base,
+        f"{base} that keeps {share:g} of its suggestions to preferred levels.",
+        lambda base=base, share=share: ThePreferred(make_strategy(base), share),
+    )
+    for base, share in (("grasp", 0.5), ("random", 1.0))
+)
+
+ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS, *PREFERRING)
 
 
 @pytest.fixture(params=ENTRIES, ids=lambda entry: entry.summary.split(":")[0])
