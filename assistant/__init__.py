@@ -7,12 +7,21 @@ same call on the same `Session`.
 from assistant.errors import AssistantError
 from assistant.events import Advice, BatchSuggested, Fact, Forecast
 from assistant.experiment import Experiment
-from assistant.objective import Constraint, Measure, Objective, Rmse, Value, WeightedSum
+from assistant.objective import (
+    Constraint,
+    Measure,
+    Objective,
+    Rmse,
+    Second,
+    Value,
+    WeightedSum,
+)
 from assistant.opening import load_session, open_session
 from assistant.ports import Application, Executor, Store
 from assistant.run import Outcome, Run, RunState
 from assistant.session import Session
 from assistant.sla import Sla, Steering, Watch
+from assistant.standing import Standing
 
 __all__ = [
     "Advice",
@@ -30,8 +39,10 @@ __all__ = [
     "Rmse",
     "Run",
     "RunState",
+    "Second",
     "Session",
     "Sla",
+    "Standing",
     "Steering",
     "Store",
     "Value",

@@ -5,7 +5,7 @@ import numpy as np
 from assistant.events import Advice, Forecast
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from strategies import Exploiting, Preferring, Strategy, Suggestion, make_strategy
+from strategies import Exploiting, Preferring, Scalarising, Strategy, Suggestion, make_strategy
 
 
 def current_strategy(experiment: Experiment) -> Strategy:
@@ -16,11 +16,16 @@ def current_strategy(experiment: Experiment) -> Strategy:
 def strategy_at(experiment: Experiment, exploitation: float | None) -> Strategy:
     """Return the strategy of an experiment at an exploitation level, None for no split.
 
-    The person's preferred levels come outermost: like closed ones they hold for what is drawn
-    inside the regions too.
+    Of two measures, the weighing is innermost: it changes what the strategy takes for good, while
+    regions, which the forecast counts and people read, stay those of the first measure. The
+    person's preferred levels come outermost: like closed ones they hold for what is drawn inside
+    the regions too.
     """
-    steering = experiment.steering
+    steering, objective = experiment.steering, experiment.opened.objective
     strategy = make_strategy(steering.strategy, **steering.options)
+    if objective.second is not None:
+        labels = (str(objective.wrapper), str(objective.second.wrapper))
+        strategy = Scalarising(strategy, labels)
     if exploitation is not None:
         strategy = Exploiting(strategy, exploitation, experiment.watch.regions)
     if experiment.space.preferred_part is not experiment.space:

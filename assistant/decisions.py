@@ -139,6 +139,8 @@ def judgement(
                 assessment.quality,
                 assessment.feasible,
                 assessment.violation,
+                assessment.second_value,
+                assessment.second,
             )
             return RunCompleted(now_s, completion.run_id, outcome, completion.duration_s)
     return RunFailed(

@@ -27,13 +27,18 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a completed run gave: raw measures, and what the objective made of them."""
+    """What a completed run gave: raw measures, and what the objective made of them.
+
+    ``second_value`` and ``second`` are by the second measure, None without one.
+    """
 
     measures: Mapping[str, Measure]
     value: float
     quality: float
     feasible: bool
     violation: float
+    second_value: float | None = None
+    second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from strategies.least_squares import least_squares_effects
 from strategies.measured_table import MeasuredTable, Measurement
 from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
+from strategies.pareto import Scalarising, hypervolume, pareto_front
 from strategies.preference import Preferring
 from strategies.random_search import RandomSearch
 from strategies.regions import (
@@ -101,6 +102,7 @@ __all__ = [
     "RandomSearch",
     "Region",
     "RegionRule",
+    "Scalarising",
     "SpaceError",
     "Strategy",
     "StrategyEntry",
@@ -115,9 +117,11 @@ __all__ = [
     "block_effects",
     "find_blocks",
     "find_regions",
+    "hypervolume",
     "is_exhausted",
     "least_squares_effects",
     "make_strategy",
+    "pareto_front",
     "pending_in_region",
     "rank_key",
     "responses",

@@ -1,12 +1,13 @@
 """Options of the command line laid over the tables of a sweep file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from assistant import Session
 from assistant.errors import ObjectiveError, SettingsError
+from assistant.objective import Goal
 from assistant.results import Result, read_results
 from assistant.settings import Sweep
 from strategies import Level, StrategyError
@@ -59,6 +60,7 @@ def merge_options(
     exclude: list[str],
     strategy: str | None,
     beta: float | None,
+    also: str | None = None,
     **top: Any,
 ) -> None:
     """Put the options that were given into ``tables``, where they overrule the file.
@@ -85,6 +87,14 @@ def merge_options(
     for text in reading:
         rule, choice = pair(text, "--reading", "unsorted=sort")
         application.setdefault("reading", {})[rule] = choice
+    if also is not None:
+        goal, _, measure = also.strip().partition(" ")
+        if goal not in get_args(Goal) or not measure.strip():
+            raise SettingsError(
+                f"--also '{also}' is not of the form 'minimise MEASURE' or 'maximise MEASURE'"
+            )
+        told = {"second": measure.strip(), "second_goal": goal}
+        tables["objective"] = {**tables.get("objective", {}), **told}
     chosen = tables.setdefault("strategy", {})
     if strategy is not None:
         chosen["name"] = strategy

@@ -103,6 +103,12 @@ def sweep(
     beta: Annotated[
         float | None, typer.Option(help="Greediness of GRASP, 0 to 1.", show_default=False)
     ] = None,
+    also: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'minimise MEASURE'", help="A second measure: find the trade-offs of both."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random choice.  [default: 0]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
     deadline: Annotated[
@@ -140,7 +146,7 @@ def sweep(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
         levels=levels or [], reading=reading or [], too_wide=too_wide, exclude=exclude or [],
-        runs=runs, initial=initial, batch=batch, strategy=strategy, beta=beta, seed=seed,
+        runs=runs, initial=initial, batch=batch, strategy=strategy, beta=beta, also=also, seed=seed,
         workers=workers, name=name, deadline=deadline, exploitation=exploitation, advice=advice,
         results=[str(path) for path in results] if results else None,
     )  # fmt: skip

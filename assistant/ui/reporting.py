@@ -6,6 +6,7 @@ import streamlit as st
 from assistant import Experiment
 from assistant.report import ReportData, collect, render_html
 from assistant.ui.intents import Intent
+from assistant.ui.learn import front_table
 from assistant.ui.progress import bar
 from assistant.ui.runner import Runner
 from assistant.ui.steer import runs_table
@@ -64,6 +65,9 @@ def _tables(data: ReportData) -> None:
             for change in data.changes
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
+    if data.front:
+        st.subheader(f"The front: {data.value_name} against {data.second_name}")
+        st.dataframe(front_table(data), hide_index=True, width="stretch", alt="the front")
     if data.measures:
         st.subheader("What was measured")
         rows = [

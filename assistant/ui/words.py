@@ -90,6 +90,11 @@ def column(parameter: Parameter) -> str:
     return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
 
 
+def titled(name: str, unit: str) -> str:
+    """Return a measure's name with its unit, as a heading."""
+    return f"{name} [{unit}]" if unit else name
+
+
 def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
     """Return the levels that may be proposed, in their order."""
     ids = space.open_ids[space.names.index(parameter.name)]

@@ -25,6 +25,7 @@ from strategies import (
     ParameterSpace,
     Preferring,
     RegionRule,
+    Scalarising,
     Strategy,
     StrategyEntry,
     Suggestion,
@@ -130,7 +131,38 @@ PREFERRING = tuple(
     for base, share in (("grasp", 0.5), ("random", 1.0))
 )
 
-ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS, *PREFERRING)
+
+@dataclass(frozen=True)
+class MeasuredTwice:
+    """Gives every observation a second quality, which mostly contradicts the first, then asks."""
+
+    base: Strategy
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        twice = tuple(
+            dataclasses.replace(o, second=o.configuration.level_ids[0] - o.quality)
+            for o in knowledge.observations
+        )
+        known = dataclasses.replace(knowledge, observations=twice)
+        return Scalarising(self.base).suggest(n, known, rng)
+
+
+SCALARISING = tuple(
+    StrategyEntry(
+        base,
+        f"{base} that weighs two measures.",
+        lambda base=base: MeasuredTwice(make_strategy(base)),
+    )
+    for base in ("grasp", "random")
+)
+
+ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS, *PREFERRING, *SCALARISING)
 
 
 @pytest.fixture(params=ENTRIES, ids=lambda entry: entry.summary.split(":")[0])
