@@ -18,6 +18,7 @@ from assistant.objective import (
 )
 from assistant.opening import load_session, open_session
 from assistant.ports import Application, Executor, Store
+from assistant.recommendation import Recommendation
 from assistant.run import Outcome, Run, RunState
 from assistant.session import Session
 from assistant.sla import Sla, Steering, Watch
@@ -36,6 +37,7 @@ __all__ = [
     "Measure",
     "Objective",
     "Outcome",
+    "Recommendation",
     "Rmse",
     "Run",
     "RunState",

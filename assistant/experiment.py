@@ -38,6 +38,7 @@ from strategies import (
     Knowledge,
     Level,
     Observation,
+    estimate_noise,
 )
 
 
@@ -260,7 +261,7 @@ class Experiment:
         acted = {run.batch for run in self._runs.values() if run.batch is not None}
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
         taken = sum(
-            run.batch is not None and run.source in ("initial", "suggested")
+            run.batch is not None and run.source in ("initial", "suggested", "replicate")
             for run in self._runs.values()
         )
         return taken / offered if offered else None
@@ -353,6 +354,23 @@ class Experiment:
         if today is None:
             return None
         return next((run for run in self._runs.values() if run.configuration == today), None)
+
+    @property
+    def is_noisy(self) -> bool | None:
+        """Whether results vary: as the application says, else as replicates showed; or unknown."""
+        if self.opened.deterministic is not None:
+            return not self.opened.deterministic
+        noise = estimate_noise(self.knowledge.observations)
+        return None if noise is None else noise.variance > 0
+
+    def free_in(self, batch: BatchSuggested) -> list[int]:
+        """Return the positions in a batch that can be submitted: no run yet, or a confirmation."""
+        known = {run.configuration for run in self._runs.values()}
+        return [
+            position
+            for position, suggestion in enumerate(batch.suggestions)
+            if suggestion.kind == "confirmation" or suggestion.configuration not in known
+        ]
 
     def best_so_far(self) -> tuple[Standing, ...]:
         """Return, for each completed run in order of completion, what was best until then."""

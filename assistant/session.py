@@ -31,12 +31,13 @@ from assistant.events import (
     Forecast,
     RunReturned,
     RunStarted,
+    RunSubmitted,
     WatchChanged,
 )
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.objective import Measure, finite
-from assistant.ports import Clock, Completion, Executor, Store, Work
+from assistant.ports import Clock, Executor, Result, Store, Work
+from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
 from assistant.run import Run, RunState
 from assistant.sla import Sla, Watch
 from strategies import Level, Strategy, Suggestion, is_exhausted, make_strategy
@@ -147,6 +148,20 @@ class Session:
             reason = reason or "the analyst's own"
             return self._submit([Wanted(configuration, "analyst", reason)])[0]
 
+    def replicate(
+        self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
+    ) -> tuple[Run, ...]:
+        """Submit ``n`` more runs of a run's configuration, or of values that have a run.
+
+        Each has a seed of its own; what is best goes by their mean.
+
+        Raises:
+            StrategyError: a value outside the space, or a level that is closed by now.
+            ExperimentError: no such run, results do not vary, or the budget is used up.
+        """
+        with self._lock:
+            return self._submit(decisions.replication(self.experiment, of, n, reason))
+
     def submit_baseline(self) -> Run | None:
         """Submit today's configuration, so that there is something to compare with.
 
@@ -163,6 +178,26 @@ class Session:
         events = decisions.submission(self.experiment, wanted, self._clock.now_s())
         self._record(*events)
         return tuple(self.experiment.run(event.run_id) for event in events)
+
+    def recommendation(self) -> Recommendation | None:
+        """Say what to take and how sure that is; None while nothing meets every constraint."""
+        return recommend(self.experiment)
+
+    def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
+        """Propose up to ``n`` replicates that would confirm what is recommended; then `submit`.
+
+        Raises:
+            ExperimentError: the experiment is finished, there is nothing to confirm, results do
+                not vary, or what would have to be repeated is closed by now.
+            OptionError: ``n`` is no whole number of at least 1.
+        """
+        with self._lock:
+            decisions.refuse_if_finished(self.experiment)
+            suggestions = confirming(self.experiment, n)
+            number = len(self.experiment.batches) + 1
+            batch = BatchSuggested(self._clock.now_s(), number, suggestions, exhausted=False)
+            self._record(batch)
+            return batch
 
     # -- advice --------------------------------------------------------------------------------
 
@@ -255,41 +290,28 @@ class Session:
         """Declare a range of values as the pending strategy (section 2.2)."""
         self._decide(decisions.plan, levels)
 
-    def import_results(
-        self, results: Iterable[tuple[Mapping[str, Level], Mapping[str, Measure]]]
-    ) -> int:
+    def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
         """Take in results from before: values and measures. They cost nothing of the budget.
 
         All or none are stored.
 
+        Args:
+            results: values and measures.
+            replicates: whether other measures of a configuration that has a run are a replicate.
+                A result whose measure ``seed`` differs from those of all others is one anyway.
+
         Returns:
-            How many were taken; configurations that have a run already are left out.
+            How many were taken; the rest have a run already, and are left out.
 
         Raises:
             StrategyError: a value outside the space.
             ObjectiveError: a measure that the objective needs is missing.
         """
         with self._lock:
-            known = {run.configuration for run in self.experiment.runs}
-            wanted, measured = [], []
-            for values, measures in results:
-                configuration = self.experiment.space.from_values(values)
-                if configuration in known:
-                    continue
-                known.add(configuration)
-                known_numbers = {name: finite(value) for name, value in measures.items()}
-                self.experiment.opened.objective.assess(known_numbers)
-                wanted.append(Wanted(configuration, "imported", "a result from before"))
-                measured.append(known_numbers)
             now_s = self._clock.now_s()
-            submitted = decisions.submission(self.experiment, wanted, now_s)
-            events: list[Event] = []
-            for event, measures in zip(submitted, measured, strict=True):
-                completion = Completion(event.run_id, measures, None, 0.0)
-                judged = decisions.judgement(self.experiment, completion, now_s)
-                events += [event, RunStarted(now_s, event.run_id), judged]
+            events = decisions.imported(self.experiment, results, replicates, now_s)
             self._record(*events)
-            return len(wanted)
+            return sum(isinstance(event, RunSubmitted) for event in events)
 
     # -- execution -----------------------------------------------------------------------------
 

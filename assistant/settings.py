@@ -163,6 +163,7 @@ class SweepSettings(Strict):
     exploitation: float | None = Field(default=None, ge=0, le=1)
     advice: Literal["accept", "ignore"] = "ignore"
     results: list[str] = Field(default_factory=list)
+    replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
     watch: WatchSettings = WatchSettings()
     application: SchedulingSettings | LookupSettings | CommandSettings | FunctionSettings = Field(

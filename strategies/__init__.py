@@ -11,6 +11,7 @@
 from strategies.base import Strategy, Suggestion, SuggestionKind
 from strategies.blocks import Block, Effects, block_effects, find_blocks
 from strategies.configuration import Configuration
+from strategies.confirmation import Candidate, Choice, choose, confirmations
 from strategies.design import (
     METHODS,
     DesignModel,
@@ -37,6 +38,7 @@ from strategies.grasp import Grasp
 from strategies.knowledge import Knowledge, is_exhausted
 from strategies.least_squares import least_squares_effects
 from strategies.measured_table import MeasuredTable, Measurement
+from strategies.noise import Noise, estimate_noise
 from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
 from strategies.pareto import Scalarising, hypervolume, pareto_front
@@ -70,6 +72,8 @@ __all__ = [
     "STRATEGIES",
     "Allocation",
     "Block",
+    "Candidate",
+    "Choice",
     "Configuration",
     "DesignModel",
     "Effects",
@@ -88,6 +92,7 @@ __all__ = [
     "MeasuredTable",
     "Measurement",
     "Method",
+    "Noise",
     "NotAllowedError",
     "Observation",
     "ObservationError",
@@ -115,6 +120,9 @@ __all__ = [
     "UnknownStrategyError",
     "best",
     "block_effects",
+    "choose",
+    "confirmations",
+    "estimate_noise",
     "find_blocks",
     "find_regions",
     "hypervolume",

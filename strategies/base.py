@@ -12,7 +12,7 @@ from strategies.errors import OptionError
 from strategies.knowledge import Knowledge
 
 SuggestionKind: TypeAlias = Literal[
-    "initial", "construction", "neighbour", "random", "region", "analyst"
+    "initial", "construction", "neighbour", "random", "region", "analyst", "confirmation"
 ]
 
 

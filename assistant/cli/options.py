@@ -8,7 +8,8 @@ import typer
 from assistant import Session
 from assistant.errors import ObjectiveError, SettingsError
 from assistant.objective import Goal
-from assistant.results import Result, read_results
+from assistant.ports import Result
+from assistant.results import read_results
 from assistant.settings import Sweep
 from strategies import Level, StrategyError
 

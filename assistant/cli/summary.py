@@ -8,6 +8,7 @@ from rich.table import Table
 
 from assistant.cli.console import OUT
 from assistant.experiment import Experiment
+from assistant.recommendation import Recommendation
 from assistant.report.data import ReportData
 from assistant.report.words import number, quantity
 from assistant.run import Run
@@ -27,6 +28,7 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
         "objective": data.objective,
         "today": _run(experiment, today),
         "best": _run(experiment, best),
+        "recommended": _recommended(experiment, data.recommendation),
         "front": [_run(experiment, run) for run in experiment.front],
         "runs": {
             "submitted": len(experiment.runs),
@@ -52,12 +54,31 @@ def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:
     }
 
 
+def _recommended(
+    experiment: Experiment, recommendation: Recommendation | None
+) -> dict[str, Any] | None:
+    if recommendation is None:
+        return None
+    return {
+        "run": recommendation.run.id,
+        "values": experiment.space.values(recommendation.run.configuration),
+        "runs": [run.id for run in recommendation.runs],
+        "value": recommendation.value,
+        "interval": recommendation.interval,
+        "confirmed": recommendation.confirmed,
+        "rivals": [run.id for run in recommendation.rivals],
+        "sentence": recommendation.sentence,
+    }
+
+
 def print_summary(data: ReportData, report: Path) -> None:
     """Print the answer, what to change, what matters, and where the report is."""
     OUT.print()
     OUT.print(data.answer.headline, style="bold", soft_wrap=True)
     for sentence in data.answer.sentences:
         OUT.print(f"  {sentence}", soft_wrap=True)
+    if data.recommendation is not None:
+        OUT.print(f"  {data.recommendation.sentence}", soft_wrap=True)
     changed = [change for change in data.changes if change.differs]
     if changed and data.answer.verdict == "improved":
         table = Table(box=None, header_style="dim", pad_edge=False)

@@ -7,6 +7,7 @@ from assistant.charts import LevelMean, RunPoint, TradePoint
 from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
+from assistant.recommendation import Recommendation, recommend
 from assistant.report.answer import Answer, answer
 from assistant.report.trade import FrontRow, front_rows, trade_points
 from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
@@ -85,6 +86,7 @@ class ReportData:
     application: str
     opened_s: float
     answer: Answer
+    recommendation: Recommendation | None
     objective: str
     constraints: tuple[str, ...]
     value_name: str
@@ -130,6 +132,7 @@ def collect(experiment: Experiment) -> ReportData:
         application=opened.application,
         opened_s=opened.at_s,
         answer=answer(experiment),
+        recommendation=recommend(experiment),
         objective=str(opened.objective),
         constraints=tuple(str(c) for c in opened.objective.constraints),
         value_name=str(opened.objective.wrapper),

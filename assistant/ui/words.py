@@ -28,6 +28,7 @@ SOURCES = {
     "edited": "suggested, edited",
     "analyst": "yours",
     "imported": "from before",
+    "replicate": "repeated",
 }
 
 VERDICTS = {True: "good", False: "bad", None: ""}
