@@ -4,13 +4,13 @@ A configuration that ran once stands by that run. One that was repeated stands b
 runs: the best single run of a noisy program is mostly a lucky one.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assistant.objective import Measure
 from assistant.run import Outcome, Run
 from strategies import Configuration, Observation, pareto_front, rank_key
+from strategies.noise import mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,7 @@ def _standing(runs: Sequence[Run]) -> Standing:
 
 def _mean(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the mean of the outcomes of one configuration; feasible if all of them are."""
-
-    def mean(numbers: Iterable[float]) -> float:
-        return math.fsum(numbers) / len(outcomes)
-
-    violation = mean(one.violation for one in outcomes)
+    violation = mean([one.violation for one in outcomes])
     seconds = [one.second for one in outcomes if one.second is not None]
     second_values = [one.second_value for one in outcomes if one.second_value is not None]
     return Outcome(
@@ -130,8 +126,8 @@ def _mean(outcomes: Sequence[Outcome]) -> Outcome:
             name: _mean_measure([one.measures.get(name) for one in outcomes])
             for name in outcomes[0].measures
         },
-        value=mean(one.value for one in outcomes),
-        quality=mean(one.quality for one in outcomes),
+        value=mean([one.value for one in outcomes]),
+        quality=mean([one.quality for one in outcomes]),
         feasible=violation == 0.0,
         violation=violation,
         second_value=mean(second_values) if len(second_values) == len(outcomes) else None,
@@ -143,8 +139,8 @@ def _mean_measure(values: Sequence[Measure]) -> Measure:
     """Return the mean of a number, place by place of a series; unknown if any of them is."""
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) == len(values):
-        return math.fsum(numbers) / len(numbers)
+        return mean(numbers)
     series = [value for value in values if isinstance(value, tuple)]
     if len(series) == len(values) and len({len(one) for one in series}) == 1:
-        return tuple(math.fsum(place) / len(series) for place in zip(*series, strict=True))
+        return tuple(mean(place) for place in zip(*series, strict=True))
     return None

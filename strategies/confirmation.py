@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from strategies.base import Suggestion, require_count
 from strategies.configuration import Configuration
-from strategies.noise import Noise, estimate_noise, mean_of, replicates
+from strategies.noise import Noise, estimate_noise, mean, mean_of, replicates
 from strategies.observation import Observation
 from strategies.space import ParameterSpace
 
@@ -46,7 +46,8 @@ class Choice:
     """What would be recommended.
 
     Args:
-        winner: the candidate with the best estimate, then mean.
+        winner: the candidate with the best estimate. Where noise explains all differences, so that
+            all estimates are one, whoever would lead if it explained a little less.
         runner_up: the next, None without another.
         rivals: others whose means cannot be told from the winner's by the noise, the better
             first; empty where the noise is unknown or none.
@@ -85,13 +86,12 @@ def choose(
         deterministic: whether the same configuration gives the same result; None if unknown.
         failed: configurations of which a run failed.
     """
-    means = {own[0].configuration: (len(own), mean_of(own)) for own in _groups(observations)}
-    feasible = [(n, mean) for n, mean in means.values() if mean.feasible]
+    groups = replicates(observations).values()
+    feasible = [(len(own), run) for own in groups if (run := mean_of(own)).feasible]
     if not feasible:
         return None
     noise = None if deterministic else estimate_noise(observations)
-    candidates = sorted(_estimated(feasible, noise), key=lambda c: (-c.estimate, -c.mean))
-    winner, *others = candidates
+    winner, *others = _ranked(feasible, noise)
     runner_up = others[0] if others else None
     rivals = () if noise is None else tuple(c for c in others if not _leads(winner, c, noise))
     interval = None
@@ -150,31 +150,28 @@ def _suggestion(chosen: Candidate, choice: Choice) -> Suggestion:
     )
 
 
-def _groups(observations: Sequence[Observation]) -> list[tuple[Observation, ...]]:
-    return list(replicates(observations).values())
+def _ranked(feasible: Sequence[tuple[int, Observation]], noise: Noise | None) -> list[Candidate]:
+    """Return the candidates, the best first: means drawn towards their grand mean.
 
-
-def _estimated(feasible: Sequence[tuple[int, Observation]], noise: Noise | None) -> list[Candidate]:
-    """Draw means towards their grand mean, by the share of their variance that is noise.
-
-    The variance between configurations is estimated by moments: that of the means less what noise
-    adds to it on average.
+    Each loses the share of its deviation that noise has in the variance of such means. The
+    variance between configurations is estimated by moments: that of the means less what noise adds
+    to it on average.
     """
-    means = [mean.quality for _, mean in feasible]
-    grand = math.fsum(means) / len(means)
+    means = [run.quality for _, run in feasible]
+    grand = mean(means)
     variance = 0.0 if noise is None else noise.variance
     between = 0.0
     if len(means) > 1:
-        spread = math.fsum((mean - grand) ** 2 for mean in means) / (len(means) - 1)
+        spread = math.fsum((one - grand) ** 2 for one in means) / (len(means) - 1)
         added = variance * math.fsum(1 / n for n, _ in feasible) / len(feasible)
         between = max(0.0, spread - added)
     candidates = []
-    for n, mean in feasible:
-        total = between + variance / n
-        kept = between / total if variance > 0 and total > 0 else 1.0
-        estimate = mean.quality if kept == 1.0 else grand + kept * (mean.quality - grand)
-        candidates.append(Candidate(mean.configuration, n, mean.quality, estimate))
-    return candidates
+    for n, run in feasible:
+        kept = 1.0 if variance == 0 else between / (between + variance / n)
+        estimate = run.quality if kept == 1.0 else grand + kept * (run.quality - grand)
+        candidates.append(Candidate(run.configuration, n, run.quality, estimate))
+    # as `between` goes to 0, estimates leave the grand mean in proportion to n (mean - grand)
+    return sorted(candidates, key=lambda c: (-c.estimate, -c.n * (c.mean - grand)))
 
 
 def _leads(winner: Candidate, other: Candidate, noise: Noise) -> bool:

@@ -59,20 +59,29 @@ def replicates(
     return {configuration: tuple(own) for configuration, own in runs.items()}
 
 
+def mean(numbers: Sequence[float]) -> float:
+    """Return the mean of at least one number; of equal numbers it is exactly that number.
+
+    >>> mean([0.1, 0.1, 0.1])
+    0.1
+    """
+    first = numbers[0]
+    return first + math.fsum(number - first for number in numbers) / len(numbers)
+
+
 def mean_of(runs: Sequence[Observation]) -> Observation:
     """Return the runs of one configuration as one: mean qualities and violation.
 
     It is feasible if all of them are. Measures, duration and seed are of no single run, and empty.
     """
-    n = len(runs)
-    violation = math.fsum(run.violation for run in runs) / n
+    violation = mean([run.violation for run in runs])
     seconds = [run.second for run in runs if run.second is not None]
     return Observation(
         runs[0].configuration,
-        math.fsum(run.quality for run in runs) / n,
+        mean([run.quality for run in runs]),
         violation == 0,
         violation,
-        second=math.fsum(seconds) / n if len(seconds) == n else None,
+        second=mean(seconds) if len(seconds) == len(runs) else None,
     )
 
 
@@ -80,8 +89,8 @@ def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
     """Return the noise of the qualities, None if no configuration was run twice."""
     squares, df = 0.0, 0
     for own in replicates(observations).values():
-        mean = math.fsum(run.quality for run in own) / len(own)
-        squares += math.fsum((run.quality - mean) ** 2 for run in own)
+        centre = mean([run.quality for run in own])
+        squares += math.fsum((run.quality - centre) ** 2 for run in own)
         df += len(own) - 1
     if df == 0:
         return None

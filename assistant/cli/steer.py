@@ -13,7 +13,7 @@ from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
-from assistant.events import BudgetChanged, Event, SpaceChanged, SteeringChanged
+from assistant.events import BudgetChanged, Event, RunSubmitted, SpaceChanged, SteeringChanged
 from assistant.store import MemoryStore, SqliteStore
 from strategies import Level, OptionValue, ParameterSpace, StrategyEntry, strategy_entry
 from strategies.parameter import parse_number
@@ -61,13 +61,20 @@ def steer(
             help="Share of suggestions inside regions, 0 to 1; none to split no more.",
         ),
     ] = None,
+    replicate: Annotated[
+        list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
+    ] = None,
+    confirm: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Queue N runs that confirm what is recommended."),
+    ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
     """Change budget, levels, combinations or strategy of a stored experiment, all or nothing.
 
-    Options may be repeated, and take effect in the order of this list. Nothing is run: go on with
-    copperline resume.
+    Options may be repeated, and take effect in the order of this list. Nothing is run, only queued:
+    go on with copperline resume.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -91,6 +98,10 @@ def steer(
         options = dict(_option(entry, text) for text in option or [])
         level: float | Keep | None = "keep" if exploitation is None else _share(exploitation)
         session.change_strategy(strategy, options, level)
+    for run_id in replicate or []:
+        session.replicate(run_id)
+    if confirm is not None:
+        session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
     if not events:
         raise SettingsError(
@@ -156,7 +167,7 @@ def _share(text: str) -> float | None:
 
 
 def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_json: bool) -> None:
-    said = [sentence for event in events if (sentence := _sentence(event)) is not None]
+    said = [told for event in events if (told := _sentence(session, event)) is not None]
     if as_json:
         print_json({"experiment": session.id, "changes": said})
         return
@@ -166,8 +177,11 @@ def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_js
     OUT.print(f"Go on with: copperline resume {session.id}{where}", soft_wrap=True)
 
 
-def _sentence(event: Event) -> str | None:
+def _sentence(session: Session, event: Event) -> str | None:
     match event:
+        case RunSubmitted(run_id=run_id, configuration=configuration):
+            first = next(r for r in session.experiment.runs if r.configuration == configuration)
+            return f"Run {first.id} is repeated as run {run_id}."
         case SpaceChanged(text=text):
             return f"{text}."
         case SteeringChanged(steering=steering):

@@ -227,6 +227,9 @@ def _past(runner: Runner, experiment: Experiment) -> Intent | None:
     path = st.text_input(
         "Path of results from before", key="import-path", placeholder="results.csv"
     )
+    replicates = st.checkbox(
+        "Other results of the same configuration are replicates of it", key="import-replicates"
+    )
     answer_at("import")
     if not st.button("Import", key="import"):
         return None
@@ -235,7 +238,7 @@ def _past(runner: Runner, experiment: Experiment) -> Intent | None:
         if not path.strip():
             raise FieldError("import", "Name the path of a CSV file.")
         results = read_results(Path(path.strip()).expanduser(), experiment.space)
-        n = runner.session.import_results(results)
+        n = runner.session.import_results(results, replicates=replicates)
         return f"{n} of {len(results)} results were taken in; the others have a run already."
 
     return Intent("import", do, "Reading results")

@@ -18,7 +18,10 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     data = collect(experiment)
     found = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if found else st.warning
-    show(f"**{data.answer.headline}**\n\n" + "\n\n".join(data.answer.sentences))
+    sentences = [*data.answer.sentences]
+    if data.recommendation is not None:
+        sentences.append(data.recommendation.sentence)
+    show(f"**{data.answer.headline}**\n\n" + "\n\n".join(sentences))
     with st.container(horizontal=True):
         st.download_button(
             "Download the report (HTML)",

@@ -171,6 +171,14 @@ def _runs(runner: Runner, experiment: Experiment) -> Intent | None:
                     return f"Run {chosen} is {text}."
 
                 return Intent("rate", rate)
+        if not experiment.opened.deterministic and st.button("Run again", key="replicate"):
+
+            def repeat() -> str:
+                (run,) = runner.session.replicate(chosen)
+                runner.wake()
+                return f"Run {chosen} is repeated as run {run.id}."
+
+            return Intent("rate", repeat)
     return None
 
 

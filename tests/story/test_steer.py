@@ -65,9 +65,49 @@ def test_several_changes_are_said_one_by_one_and_hold_when_it_goes_on(
     assert all(run["configuration"]["level_ids"][1] != 2 for run in later)
 
 
+def test_runs_are_queued_again_and_run_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COPPERLINE_STORE", raising=False)
+    Path("tune.py").write_text("def measure(x, seed):\n    return (x - 3) ** 2 + seed % 100 / 9\n")
+    Path("tune.toml").write_text(NOISY)
+    assert run(["sweep", "tune.toml"]) == 0
+    capsys.readouterr()
+    assert run(["steer", "--runs", "9", "--replicate", "2", "--confirm", "2"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[:2] == ["The budget is 9 runs.", "Run 2 is repeated as run 6."]
+    assert all(line.startswith("Run ") and " is repeated as run " in line for line in told[2:4])
+    assert run(["resume", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["runs"]["submitted"] == 9
+    assert found["recommended"]["confirmed"] is True
+    assert found["recommended"]["sentence"].startswith(f"Run {found['recommended']['run']} is rec")
+    assert run(["steer", "--runs", "20", "--replicate", "33"]) == 2
+    assert "there is no run 33" in capsys.readouterr().err
+
+
+NOISY = """runs = 5
+initial = 3
+
+[application]
+function = "tune:measure"
+noisy = true
+
+[objective]
+minimise = "value"
+
+[[parameters]]
+name = "x"
+range = {low = 0, high = 9, step = 1}
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--replicate", "1"], "would cost a run and tell nothing"),
+        (["--confirm", "1"], "would cost a run and tell nothing"),
         (["--close", "size=1", "--close", "size=3"], "no level 3"),
         (["--close", "size"], "--close 'size' is not of the form"),
         (["--prefer", "mode=a", "--unprefer", "size=1"], "is not preferred"),
