@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assistant import Advice, AssistantError, Executor, Run, Session
+from assistant.recommendation import confirmed_last, is_confirmation_due, search_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,9 @@ class Follower:
 
     What it does next follows from the session's state alone, so it can take over a sweep that was
     interrupted anywhere and end where an unbroken one would have ended.
+
+    If results vary from run to run, the last 2 runs of a budget of at least 10 are kept: they
+    repeat the winner, or whoever leads then, before she is recommended.
 
     Args:
         initial: first runs chosen at random, beyond today's configuration and what was included.
@@ -76,24 +80,34 @@ class Follower:
             if session.is_overdue():
                 return "the deadline has passed"
             n = self._room(session, self.batch)
-            if not n:
-                return f"the budget of {session.experiment.n_charged} runs is used up"
-            batch = session.suggest(n)
-            if not batch.suggestions:
-                n_tried = len(session.experiment.runs)
-                return f"the space is exhausted: all {n_tried} allowed configurations have been run"
+            found = session.suggest(n).suggestions if n else ()
+            if found:
+                continue
+            if is_confirmation_due(session.experiment, self._limit(session), self._left(session)):
+                session.confirm(1)  # one at a time: what it shows decides what is repeated next
+                continue
+            return self._ended(session, exhausted=n > 0)
+
+    def _ended(self, session: Session, exhausted: bool) -> str:
+        experiment = session.experiment
+        n = confirmed_last(experiment)
+        runs = "run" if n == 1 else f"{n} runs"
+        last = f", the last {runs} of it to confirm the winner" if n else ""
+        if not exhausted:
+            return f"the budget of {experiment.n_charged} runs is used up{last}"
+        n_tried = len({run.configuration for run in experiment.runs})
+        confirmed = f", and the winner was confirmed in the last {runs}" if n else ""
+        return (
+            f"the space is exhausted: all {n_tried} allowed configurations have been run{confirmed}"
+        )
 
     def _take_open_batch(self, session: Session) -> None:
         batch = session.experiment.open_batch
         if batch is None:
             return
-        known = {run.configuration for run in session.experiment.runs}
-        free = [
-            position
-            for position, suggestion in enumerate(batch.suggestions)
-            if suggestion.configuration not in known
-        ]
-        room = self._room(session, len(free))
+        free = session.experiment.free_in(batch)
+        is_confirming = any(one.kind == "confirmation" for one in batch.suggestions)
+        room = self._left(session) if is_confirming else self._room(session, len(free))
         session.submit(batch, keep=free[:room])
 
     def _answer(self, session: Session, on_advice: Callable[[Advice], None] | None) -> None:
@@ -105,12 +119,14 @@ class Follower:
         session.answer_advice("accepted" if self.advice == "accept" else "ignored")
 
     def _room(self, session: Session, wanted: int) -> int:
-        left = self._left(session)
-        return wanted if left is None else min(wanted, left)
+        """Return how many new configurations may be tried, at most ``wanted``."""
+        room = search_room(session.experiment, self._limit(session), self._left(session))
+        return wanted if room is None else min(wanted, room)
 
     def _left(self, session: Session) -> int | None:
-        limits = [session.remaining_runs]
-        if self.max_runs is not None:
-            limits.append(max(0, self.max_runs - session.experiment.n_charged))
-        known = [limit for limit in limits if limit is not None]
-        return min(known, default=None)
+        limit = self._limit(session)
+        return None if limit is None else max(0, limit - session.experiment.n_charged)
+
+    def _limit(self, session: Session) -> int | None:
+        limits = (session.experiment.sla.max_runs, self.max_runs)
+        return min((limit for limit in limits if limit is not None), default=None)

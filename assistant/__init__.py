@@ -7,12 +7,22 @@ same call on the same `Session`.
 from assistant.errors import AssistantError
 from assistant.events import Advice, BatchSuggested, Fact, Forecast
 from assistant.experiment import Experiment
-from assistant.objective import Constraint, Measure, Objective, Rmse, Value, WeightedSum
+from assistant.objective import (
+    Constraint,
+    Measure,
+    Objective,
+    Rmse,
+    Second,
+    Value,
+    WeightedSum,
+)
 from assistant.opening import load_session, open_session
 from assistant.ports import Application, Executor, Store
+from assistant.recommendation import Recommendation
 from assistant.run import Outcome, Run, RunState
 from assistant.session import Session
 from assistant.sla import Sla, Steering, Watch
+from assistant.standing import Standing
 
 __all__ = [
     "Advice",
@@ -27,11 +37,14 @@ __all__ = [
     "Measure",
     "Objective",
     "Outcome",
+    "Recommendation",
     "Rmse",
     "Run",
     "RunState",
+    "Second",
     "Session",
     "Sla",
+    "Standing",
     "Steering",
     "Store",
     "Value",

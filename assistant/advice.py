@@ -5,16 +5,32 @@ import numpy as np
 from assistant.events import Advice, Forecast
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from strategies import Exploiting, Strategy, Suggestion, make_strategy
+from strategies import Exploiting, Preferring, Scalarising, Strategy, Suggestion, make_strategy
 
 
 def current_strategy(experiment: Experiment) -> Strategy:
-    """Return the strategy as it is steered now, split by the exploitation level if there is one."""
-    steering = experiment.steering
-    base = make_strategy(steering.strategy, **steering.options)
-    if steering.exploitation is None:
-        return base
-    return Exploiting(base, steering.exploitation, experiment.watch.regions)
+    """Return the strategy as it is steered now; see `strategy_at`."""
+    return strategy_at(experiment, experiment.steering.exploitation)
+
+
+def strategy_at(experiment: Experiment, exploitation: float | None) -> Strategy:
+    """Return the strategy of an experiment at an exploitation level, None for no split.
+
+    Of two measures, the weighing is innermost: it changes what the strategy takes for good, while
+    regions, which the forecast counts and people read, stay those of the first measure. The
+    person's preferred levels come outermost: like closed ones they hold for what is drawn inside
+    the regions too.
+    """
+    steering, objective = experiment.steering, experiment.opened.objective
+    strategy = make_strategy(steering.strategy, **steering.options)
+    if objective.second is not None:
+        labels = (str(objective.wrapper), str(objective.second.wrapper))
+        strategy = Scalarising(strategy, labels)
+    if exploitation is not None:
+        strategy = Exploiting(strategy, exploitation, experiment.watch.regions)
+    if experiment.space.preferred_part is not experiment.space:
+        strategy = Preferring(strategy)
+    return strategy
 
 
 def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generator) -> Advice | None:
@@ -37,10 +53,9 @@ def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generato
     exploitation = watch.advised
     if steering.exploitation is not None and steering.exploitation >= watch.advised:
         exploitation = 1.0
-    base = make_strategy(steering.strategy, **steering.options)
     proposal: tuple[Suggestion, ...] = ()
     if experiment.remaining_runs != 0:
-        strategy = Exploiting(base, exploitation, watch.regions)
+        strategy = strategy_at(experiment, exploitation)
         proposal = strategy.suggest(n, experiment.knowledge, rng)
     return Advice(
         number=len(experiment.advice) + 1,

@@ -50,6 +50,18 @@ class LevelMean:
     n: int
 
 
+@dataclass(frozen=True, slots=True)
+class TradePoint:
+    """One configuration by two measured values; ``on_front`` if no other dominates it."""
+
+    run_id: int
+    value: float
+    second: float
+    on_front: bool
+    feasible: bool
+    is_today: bool
+
+
 def _scale(values: Sequence[float]) -> Spec:
     """Return a linear scale, or a logarithmic one where a few values would hide the others."""
     if values and min(values) > 0 and max(values) > LOG_FROM_RATIO * min(values):
@@ -181,6 +193,79 @@ def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: s
                     },
                     "tooltip": [{"field": "level"}, {"field": "mean"}, {"field": "n"}],
                 },
+            },
+        ],
+    }
+
+
+def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Spec:
+    """Configurations by two measures: the front as a copper line, dominated ones grey.
+
+    ``title`` and ``second_title`` name the values with their units. Infeasible ones are crosses.
+    """
+    rows = [
+        {
+            "run": p.run_id,
+            "value": p.value,
+            "second": p.second,
+            "kind": "on the front" if p.on_front else "dominated",
+            "constraints": "met" if p.feasible else "violated",
+            "label": "today" if p.is_today else "",
+        }
+        for p in sorted(points, key=lambda p: p.on_front)  # the front is drawn over the others
+    ]
+    x = {
+        "field": "value",
+        "type": "quantitative",
+        "title": title,
+        "scale": _scale([p.value for p in points]),
+    }
+    y = {
+        "field": "second",
+        "type": "quantitative",
+        "title": second_title,
+        "scale": _scale([p.second for p in points]),
+    }
+    kinds, drawn = ["on the front", "dominated"], [ACCENT, "#b8c0c8"]
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "width": 640,
+        "height": 300,
+        "data": {"values": rows},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.kind == 'on the front'"}],
+                "mark": {"type": "line", "color": ACCENT, "strokeWidth": 1.5},
+                "encoding": {"x": x, "y": y, "order": {"field": "value", "type": "quantitative"}},
+            },
+            {
+                "mark": {"type": "point", "size": 55, "strokeWidth": 1.8, "filled": False},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": {
+                        "field": "kind",
+                        "type": "nominal",
+                        "scale": {"domain": kinds, "range": drawn},
+                    },
+                    "shape": {
+                        "field": "constraints",
+                        "type": "nominal",
+                        "scale": {"domain": ["met", "violated"], "range": ["circle", "cross"]},
+                        "legend": None,
+                    },
+                    "tooltip": [
+                        {"field": "run"},
+                        {"field": "value", "title": title},
+                        {"field": "second", "title": second_title},
+                        {"field": "constraints"},
+                    ],
+                },
+            },
+            {
+                "mark": {"type": "text", "dy": -10, "color": MUTED},
+                "encoding": {"x": x, "y": y, "text": {"field": "label"}},
             },
         ],
     }

@@ -6,22 +6,29 @@ applies. Nothing here touches a clock, a store or an executor.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from assistant.errors import ExperimentError, SettingsError
+from assistant.errors import ExperimentError, ObjectiveError, SettingsError
 from assistant.events import (
     AdviceAnswered,
     Answer,
     BatchSuggested,
+    Event,
     PlanSubmitted,
+    RunCompleted,
+    RunFailed,
     RunRated,
+    RunStarted,
     RunSubmitted,
     SpaceChanged,
     SteeringChanged,
 )
 from assistant.experiment import Experiment
-from assistant.run import RunState, Source
+from assistant.objective import Measure, finite
+from assistant.ports import Completion, Result
+from assistant.run import Outcome, RunState, Source
 from assistant.sla import Steering
 from strategies import Configuration, Exclusion, Level, make_strategy
 
@@ -31,6 +38,9 @@ _PURPOSES = {"suggest": 1, "run": 2, "advise": 3}
 def stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
     """Return the named random stream of one batch, run or advice, the same in every replay."""
     return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
+
+
+_SOURCES: Mapping[str, Source] = {"initial": "initial", "confirmation": "replicate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ def taken_from(
     for position in sorted(positions):
         suggestion = batch.suggestions[position]
         configuration = suggestion.configuration
-        source: Source = "initial" if suggestion.kind == "initial" else "suggested"
+        source = _SOURCES.get(suggestion.kind, "suggested")
         reason = suggestion.reason
         if edits.get(position):
             values = {**experiment.space.values(configuration), **edits[position]}
@@ -88,7 +98,8 @@ def submission(
     """Return the submission of runs, all or none.
 
     Raises:
-        ExperimentError: finished, over budget, or a configuration that was submitted before.
+        ExperimentError: finished, over budget, or a configuration that was submitted before and
+            is no replicate.
         StrategyError: a configuration that is not allowed (any more).
     """
     refuse_if_finished(experiment)
@@ -100,22 +111,133 @@ def submission(
             f"and {charged} were submitted; submit fewer"
         )
     known = {run.configuration: run.id for run in experiment.runs}
-    events = []
+    events: list[RunSubmitted] = []
     for run_id, one in enumerate(wanted, len(experiment.runs) + 1):
-        if one.configuration in known:
+        if one.configuration in known and one.source not in _REPEATED:
             values = _values_text(experiment.space.values(one.configuration))
             raise ExperimentError(
-                f"{values} is run {known[one.configuration]} already; choose another configuration"
+                f"{values} is run {known[one.configuration]} already; choose another configuration,"
+                " or repeat that run"
             )
         if one.source != "imported":
             experiment.space.check(one.configuration)
-        known[one.configuration] = run_id
+        known.setdefault(one.configuration, run_id)
         sequence = stream(experiment.opened.seed, "run", run_id)
         seed = int(sequence.generate_state(1, np.uint32)[0])
         events.append(
             RunSubmitted(now_s, run_id, one.configuration, one.source, seed, one.reason, one.batch)
         )
     return tuple(events)
+
+
+_REPEATED = ("replicate", "imported")
+"""Sources whose configuration may have a run already."""
+
+
+def replication(
+    experiment: Experiment, of: int | Mapping[str, Level], n: int, reason: str
+) -> tuple[Wanted, ...]:
+    """Return ``n`` more runs of a run's configuration, or of values that have a run.
+
+    Raises:
+        ExperimentError: there is no such run, ``n`` is below 1, or results do not vary.
+        StrategyError: a value outside the space.
+    """
+    if type(n) is not int or n < 1:
+        raise ExperimentError(f"a run is repeated a whole number of times from 1 on, not {n!r}")
+    refuse_if_deterministic(experiment)
+    if isinstance(of, Mapping):
+        configuration = experiment.space.from_values(of)
+        runs = [run for run in experiment.runs if run.configuration == configuration]
+        if not runs:
+            raise ExperimentError(
+                f"{_values_text(of)} has no run that could be repeated; include it first"
+            )
+        first = runs[0]
+    else:
+        first = experiment.run(of)
+    reason = reason or f"run {first.id} again"
+    return (Wanted(first.configuration, "replicate", reason),) * n
+
+
+def refuse_if_deterministic(experiment: Experiment) -> None:
+    """Raise ExperimentError if a replicate would only give the same result again."""
+    if experiment.opened.deterministic:
+        raise ExperimentError(
+            f"the application '{experiment.opened.application}' gives the same result for the same "
+            "configuration every time; a replicate would cost a run and tell nothing"
+        )
+
+
+def imported(
+    experiment: Experiment, results: Iterable[Result], replicates: bool, now_s: float
+) -> tuple[Event, ...]:
+    """Return results from before as runs that are over.
+
+    A result that is there already, with the same measures, is left out; so is another one of a
+    configuration that has a run, unless it is a replicate: ``replicates`` says that such are, or
+    its measure ``seed`` differs from those of all others.
+
+    Raises:
+        StrategyError: a value outside the space.
+        ObjectiveError: a measure that the objective needs is missing.
+    """
+    known: dict[Configuration, list[Mapping[str, Measure]]] = {}
+    for run in experiment.runs:
+        measures = {} if run.outcome is None else run.outcome.measures
+        known.setdefault(run.configuration, []).append(measures)
+    wanted, measured = [], []
+    for values, given in results:
+        configuration = experiment.space.from_values(values)
+        measures = {name: finite(value) for name, value in given.items()}
+        experiment.opened.objective.assess(measures)
+        earlier = known.setdefault(configuration, [])
+        if measures in earlier or (
+            earlier and not replicates and not _is_other_seed(measures, earlier)
+        ):
+            continue
+        earlier.append(measures)
+        wanted.append(Wanted(configuration, "imported", "a result from before"))
+        measured.append(measures)
+    events: list[Event] = []
+    for submitted, measures in zip(submission(experiment, wanted, now_s), measured, strict=True):
+        completion = Completion(submitted.run_id, measures, None, 0.0)
+        judged = judgement(experiment, completion, now_s)
+        events += [submitted, RunStarted(now_s, submitted.run_id), judged]
+    return tuple(events)
+
+
+def _is_other_seed(
+    measures: Mapping[str, Measure], earlier: Sequence[Mapping[str, Measure]]
+) -> bool:
+    seeds = [other.get("seed") for other in earlier]
+    return measures.get("seed") is not None and measures["seed"] not in seeds and None not in seeds
+
+
+def judgement(
+    experiment: Experiment, completion: Completion, now_s: float
+) -> RunCompleted | RunFailed:
+    """Return what the objective makes of a run that is over."""
+    failure = completion.failure
+    if completion.measures is not None and failure is None:
+        try:
+            assessment = experiment.opened.objective.assess(completion.measures)
+        except ObjectiveError as error:
+            failure = str(error)
+        else:
+            outcome = Outcome(
+                completion.measures,
+                assessment.value,
+                assessment.quality,
+                assessment.feasible,
+                assessment.violation,
+                assessment.second_value,
+                assessment.second,
+            )
+            return RunCompleted(now_s, completion.run_id, outcome, completion.duration_s)
+    return RunFailed(
+        now_s, completion.run_id, failure or "the run gave no measures", completion.duration_s
+    )
 
 
 def answer(
@@ -140,17 +262,24 @@ def answer(
     return AdviceAnswered(now_s, advice.number, given, level)
 
 
+Keep = Literal["keep"]
+"""Of an exploitation level: it stays as it is, where None means no split."""
+
+
 def steering(
     experiment: Experiment,
     strategy: str | None,
     options: Mapping[str, Level] | None,
-    exploitation: float | None,
+    exploitation: float | Keep | None,
     now_s: float,
 ) -> SteeringChanged:
-    """Return another steering; what is None stays. Options belong to their strategy.
+    """Return another steering. Options belong to their strategy.
+
+    A strategy or options that are None stay; so does the exploitation level on ``"keep"``.
 
     Raises:
         StrategyError: an unknown strategy or option.
+        SettingsError: an exploitation level outside 0 to 1.
     """
     refuse_if_finished(experiment)
     present = experiment.steering
@@ -158,7 +287,7 @@ def steering(
     kept = dict(present.options) if name == present.strategy else {}
     chosen = {**kept, **(options or {})}
     make_strategy(name, **chosen)
-    level = present.exploitation if exploitation is None else exploitation
+    level = present.exploitation if exploitation == "keep" else exploitation
     return SteeringChanged(now_s, Steering(name, chosen, level))
 
 
@@ -189,6 +318,22 @@ def adding(experiment: Experiment, parameter: str, value: Level, now_s: float) -
     refuse_if_finished(experiment)
     space = experiment.space.with_level(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} added")
+
+
+def preferring(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
+    """Prefer a level: a share of the suggestions keeps to the preferred ones."""
+    refuse_if_finished(experiment)
+    space = experiment.space.preferring(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} preferred")
+
+
+def unpreferring(
+    experiment: Experiment, parameter: str, value: Level, now_s: float
+) -> SpaceChanged:
+    """Prefer a level no more."""
+    refuse_if_finished(experiment)
+    space = experiment.space.unpreferring(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} preferred no more")
 
 
 def excluding(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:

@@ -26,7 +26,8 @@ class ExperimentOpened:
     """The first event of every journal: all that the experiment depends on.
 
     ``recipe`` is the sweep file, as JSON, from which a command line can build the application
-    again; empty if it was opened from Python.
+    again; empty if it was opened from Python. ``deterministic`` says whether the same configuration
+    gives the same result whatever the seed; None if that is unknown.
     """
 
     at_s: float
@@ -44,6 +45,7 @@ class ExperimentOpened:
     baseline: Configuration | None
     version: str
     recipe: str = ""
+    deterministic: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

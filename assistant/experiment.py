@@ -30,6 +30,7 @@ from assistant.events import (
     WatchChanged,
 )
 from assistant.run import Run, RunState
+from assistant.standing import Standing, best_of, best_so_far, front_of, observe, standings
 from strategies import (
     Configuration,
     DesignModel,
@@ -37,7 +38,7 @@ from strategies import (
     Knowledge,
     Level,
     Observation,
-    rank_key,
+    estimate_noise,
 )
 
 
@@ -128,6 +129,7 @@ class Experiment:
         self.__dict__.pop("knowledge", None)
         self.__dict__.pop("submitted_knowledge", None)
         self.__dict__.pop("measured_model", None)
+        self.__dict__.pop("standings", None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
@@ -259,7 +261,7 @@ class Experiment:
         acted = {run.batch for run in self._runs.values() if run.batch is not None}
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
         taken = sum(
-            run.batch is not None and run.source in ("initial", "suggested")
+            run.batch is not None and run.source in ("initial", "suggested", "replicate")
             for run in self._runs.values()
         )
         return taken / offered if offered else None
@@ -320,11 +322,32 @@ class Experiment:
         expectation = self.measured_model.expected(configuration)
         return None if expectation is None else self.opened.objective.value_of(expectation.value)
 
+    @cached_property
+    def standings(self) -> Mapping[Configuration, Standing]:
+        """How every configuration with a completed run stands: by the mean of its runs."""
+        return standings(self._runs.values())
+
+    def standing(self, run: Run) -> Standing | None:
+        """Return how the configuration of a run stands; None if none of its runs completed."""
+        return self.standings.get(run.configuration)
+
     @property
     def best(self) -> Run | None:
-        """The best completed run: feasible first, then quality, the earlier one on a tie."""
-        completed = self.runs_in(RunState.COMPLETED)
-        return max(completed, key=run_rank, default=None)
+        """The first run of the best configuration, the earlier one on a tie.
+
+        Feasible ones come first, then quality, by the mean of its runs; see `standing`. Of two
+        measures the first alone counts; `front` has the trade-offs.
+        """
+        leader = best_of(self.standings.values())
+        return None if leader is None else leader.run
+
+    @property
+    def front(self) -> tuple[Run, ...]:
+        """The first runs of the configurations that nothing beats in both measures.
+
+        The best by the first measure comes first. Empty without a second measure.
+        """
+        return tuple(one.run for one in front_of(self.standings.values()))
 
     @property
     def baseline(self) -> Run | None:
@@ -334,37 +357,23 @@ class Experiment:
             return None
         return next((run for run in self._runs.values() if run.configuration == today), None)
 
-    def best_so_far(self) -> tuple[Run, ...]:
-        """Return, for each completed run in order of completion, the best run until then."""
-        ended = sorted(
-            self.runs_in(RunState.COMPLETED), key=lambda run: (run.ended_s or 0.0, run.id)
-        )
-        best: list[Run] = []
-        for run in ended:
-            leads = best and run_rank(best[-1]) >= run_rank(run)
-            best.append(best[-1] if leads else run)
-        return tuple(best)
+    @property
+    def is_noisy(self) -> bool | None:
+        """Whether results vary: as the application says, else as replicates showed; or unknown."""
+        if self.opened.deterministic is not None:
+            return not self.opened.deterministic
+        noise = estimate_noise(self.knowledge.observations)
+        return None if noise is None else noise.variance > 0
 
+    def free_in(self, batch: BatchSuggested) -> list[int]:
+        """Return the positions in a batch that can be submitted: no run yet, or a confirmation."""
+        known = {run.configuration for run in self._runs.values()}
+        return [
+            position
+            for position, suggestion in enumerate(batch.suggestions)
+            if suggestion.kind == "confirmation" or suggestion.configuration not in known
+        ]
 
-def observe(run: Run) -> Observation | None:
-    """Return a completed run as strategies see it; None if it has not completed."""
-    if run.outcome is None:
-        return None
-    return Observation(
-        configuration=run.configuration,
-        quality=run.outcome.quality,
-        feasible=run.outcome.feasible,
-        violation=run.outcome.violation,
-        measures={k: v for k, v in run.outcome.measures.items() if v is not None},
-        duration_s=run.duration_s,
-        seed=run.seed,
-        good=run.good,
-    )
-
-
-def run_rank(run: Run) -> tuple[object, ...]:
-    """Return a key by which completed runs sort, greater is better. Raises on an unfinished run."""
-    observation = observe(run)
-    if observation is None:
-        raise ExperimentError(f"run {run.id} is {run.state}; only completed runs have a rank")
-    return rank_key(observation)
+    def best_so_far(self) -> tuple[Standing, ...]:
+        """Return, for each completed run in order of completion, what was best until then."""
+        return best_so_far(self._runs.values())

@@ -172,17 +172,52 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What one run is worth: ``value`` as measured, ``quality`` to be maximised, constraints."""
+    """What one run is worth: ``value`` as measured, ``quality`` to be maximised, constraints.
+
+    ``second_value`` and ``second`` are value and quality by the second measure, None without one.
+    """
 
     value: float
     quality: float
     feasible: bool
     violation: float
+    second_value: float | None = None
+    second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """A second measure that is wanted at once, with its own direction.
+
+    >>> Second(Value("utilisation"), "maximise").quality_of(0.75)
+    0.75
+    """
+
+    wrapper: Wrapper
+    goal: Goal = "minimise"
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        _check_goal(self.goal)
+
+    def quality_of(self, value: float) -> float:
+        """Return the quality of a measured value; the same sign leads back, see `value_of`."""
+        return -value if self.goal == "minimise" else value
+
+    def value_of(self, quality: float) -> float:
+        """Return the measured value behind a quality: the sign, undone."""
+        return -quality if self.goal == "minimise" else quality
+
+    def __str__(self) -> str:
+        return f"{self.goal} {self.wrapper}"
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What the sweep is for: one wrapper, its direction, and constraints.
+    """What the sweep is for: one wrapper, its direction, constraints, perhaps a second measure.
+
+    With a second measure there is no single best but a front of trade-offs; what must be one
+    number (the best run, regions, the baseline's comparison) goes by the first.
 
     >>> objective = Objective(Value("mean_wait_s"), "minimise")
     >>> objective.assess({"mean_wait_s": 12.0}).quality
@@ -193,11 +228,14 @@ class Objective:
     goal: Goal = "minimise"
     constraints: tuple[Constraint, ...] = ()
     unit: str = ""
+    second: Second | None = None
 
     def __post_init__(self) -> None:
-        if self.goal not in ("minimise", "maximise"):
+        _check_goal(self.goal)
+        if self.second is not None and self.second.wrapper == self.wrapper:
             raise ObjectiveError(
-                f"the goal of an objective is 'minimise' or 'maximise', not '{self.goal}'"
+                f"the second measure, {self.wrapper}, is the first one already; name another, "
+                "or none"
             )
 
     def assess(self, measures: Mapping[str, Measure]) -> Assessment:
@@ -207,23 +245,26 @@ class Objective:
             ObjectiveError: a measure that the objective or a constraint names is missing,
                 unknown, infinite, or a series where a number is needed.
         """
-        value = self.wrapper.of(measures)
+        value = _judged(self.wrapper, measures)
         violation = math.fsum(c.violation(measures) for c in self.constraints)
-        if not abs(value) <= LIMIT or not violation <= LIMIT:
+        if not violation <= LIMIT:
             raise ObjectiveError(
-                f"{self.wrapper} is {value:g} and the violation {violation:g}; numbers beyond "
-                f"{LIMIT:g} cannot be judged, so scale the measure"
+                f"the violation is {violation:g}; numbers beyond {LIMIT:g} cannot be judged, so "
+                "scale the measure"
             )
         quality = -value if self.goal == "minimise" else value
-        return Assessment(value, quality, violation == 0.0, violation)
+        if self.second is None:
+            return Assessment(value, quality, violation == 0.0, violation)
+        also = _judged(self.second.wrapper, measures)
+        second = self.second.quality_of(also)
+        return Assessment(value, quality, violation == 0.0, violation, also, second)
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures that the wrapper and the constraints look at."""
-        if isinstance(self.wrapper, WeightedSum):
-            wanted = [name for name, _ in self.wrapper.terms]
-        else:
-            wanted = [self.wrapper.measure]
+        """Names of the measures that the wrappers and the constraints look at."""
+        wanted = list(_looked_at(self.wrapper))
+        if self.second is not None:
+            wanted += _looked_at(self.second.wrapper)
         return tuple(dict.fromkeys([*wanted, *(c.measure for c in self.constraints)]))
 
     def value_of(self, quality: float) -> float:
@@ -231,7 +272,29 @@ class Objective:
         return -quality if self.goal == "minimise" else quality
 
     def __str__(self) -> str:
-        return f"{self.goal} {self.wrapper}"
+        also = f" and {self.second}" if self.second is not None else ""
+        return f"{self.goal} {self.wrapper}{also}"
+
+
+def _check_goal(goal: str) -> None:
+    if goal not in ("minimise", "maximise"):
+        raise ObjectiveError(f"the goal of an objective is 'minimise' or 'maximise', not '{goal}'")
+
+
+def _looked_at(wrapper: Wrapper) -> tuple[str, ...]:
+    if isinstance(wrapper, WeightedSum):
+        return tuple(name for name, _ in wrapper.terms)
+    return (wrapper.measure,)
+
+
+def _judged(wrapper: Wrapper, measures: Mapping[str, Measure]) -> float:
+    value = wrapper.of(measures)
+    if not abs(value) <= LIMIT:
+        raise ObjectiveError(
+            f"{wrapper} is {value:g}; numbers beyond {LIMIT:g} cannot be judged, so scale the "
+            "measure"
+        )
+    return value
 
 
 def _known(measures: Mapping[str, Measure], name: str) -> float | tuple[float, ...]:

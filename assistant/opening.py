@@ -84,6 +84,8 @@ def open_session(
         baseline=baseline,
         version=version,
         recipe=recipe,
+        # an application that does not say is one that does not know
+        deterministic=getattr(application, "deterministic", None),
     )
     store.append(opened.experiment_id, 0, [opened])
     return Session(Experiment(opened), store, clock)

@@ -41,11 +41,19 @@ class Application(Protocol):
         """Names of all measures that a run may give; None if they are known after a run only."""
 
     @property
+    def deterministic(self) -> bool | None:
+        """Whether the same values give the same measures whatever the seed; None if unknown."""
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """What a reader of the report should know: the data, the rules, the assumptions."""
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         """Run once. Returns the measures; raises RunError if the run failed."""
+
+
+Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
+"""A result from before: values and measures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,12 @@
 
 import csv
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 from assistant.errors import SettingsError
 from assistant.objective import Measure
-from strategies import Level, ParameterSpace
-
-Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
+from assistant.ports import Result
+from strategies import ParameterSpace
 
 
 def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:

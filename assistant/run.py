@@ -11,9 +11,10 @@ from typing import Literal
 from assistant.objective import Measure
 from strategies import Configuration
 
-Source = Literal["baseline", "initial", "suggested", "edited", "analyst", "imported"]
+Source = Literal["baseline", "initial", "suggested", "edited", "analyst", "imported", "replicate"]
 """Who wanted the run: today's configuration, the first jobs, the strategy, the person who changed
-a suggestion, the person alone, or a result from before, which costs nothing of the budget."""
+a suggestion, the person alone, a result from before, which costs nothing of the budget, or whoever
+wanted a configuration that has a run already to run again."""
 
 
 class RunState(StrEnum):
@@ -27,13 +28,18 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a completed run gave: raw measures, and what the objective made of them."""
+    """What a completed run gave: raw measures, and what the objective made of them.
+
+    ``second_value`` and ``second`` are by the second measure, None without one.
+    """
 
     measures: Mapping[str, Measure]
     value: float
     quality: float
     feasible: bool
     violation: float
+    second_value: float | None = None
+    second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

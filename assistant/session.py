@@ -18,8 +18,8 @@ import numpy as np
 from assistant import decisions
 from assistant.advice import advise, current_strategy
 from assistant.codec import decode_event, encode_event
-from assistant.decisions import Wanted, stream
-from assistant.errors import CodecError, ExperimentError, ObjectiveError
+from assistant.decisions import Keep, Wanted, stream
+from assistant.errors import CodecError, ExperimentError
 from assistant.events import (
     AdviceGiven,
     Answer,
@@ -29,17 +29,16 @@ from assistant.events import (
     ExperimentFinished,
     ExperimentReopened,
     Forecast,
-    RunCompleted,
-    RunFailed,
     RunReturned,
     RunStarted,
+    RunSubmitted,
     WatchChanged,
 )
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.objective import Measure, finite
-from assistant.ports import Clock, Completion, Executor, Store, Work
-from assistant.run import Outcome, Run, RunState
+from assistant.ports import Clock, Executor, Result, Store, Work
+from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
+from assistant.run import Run, RunState
 from assistant.sla import Sla, Watch
 from strategies import Level, Strategy, Suggestion, is_exhausted, make_strategy
 
@@ -149,6 +148,20 @@ class Session:
             reason = reason or "the analyst's own"
             return self._submit([Wanted(configuration, "analyst", reason)])[0]
 
+    def replicate(
+        self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
+    ) -> tuple[Run, ...]:
+        """Submit ``n`` more runs of a run's configuration, or of values that have a run.
+
+        Each has a seed of its own; what is best goes by their mean.
+
+        Raises:
+            StrategyError: a value outside the space, or a level that is closed by now.
+            ExperimentError: no such run, results do not vary, or the budget is used up.
+        """
+        with self._lock:
+            return self._submit(decisions.replication(self.experiment, of, n, reason))
+
     def submit_baseline(self) -> Run | None:
         """Submit today's configuration, so that there is something to compare with.
 
@@ -165,6 +178,26 @@ class Session:
         events = decisions.submission(self.experiment, wanted, self._clock.now_s())
         self._record(*events)
         return tuple(self.experiment.run(event.run_id) for event in events)
+
+    def recommendation(self) -> Recommendation | None:
+        """Say what to take and how sure that is; None while nothing meets every constraint."""
+        return recommend(self.experiment)
+
+    def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
+        """Propose up to ``n`` replicates that would confirm what is recommended; then `submit`.
+
+        Raises:
+            ExperimentError: the experiment is finished, there is nothing to confirm, results do
+                not vary, or what would have to be repeated is closed by now.
+            OptionError: ``n`` is no whole number of at least 1.
+        """
+        with self._lock:
+            decisions.refuse_if_finished(self.experiment)
+            suggestions = confirming(self.experiment, n)
+            number = len(self.experiment.batches) + 1
+            batch = BatchSuggested(self._clock.now_s(), number, suggestions, exhausted=False)
+            self._record(batch)
+            return batch
 
     # -- advice --------------------------------------------------------------------------------
 
@@ -202,14 +235,16 @@ class Session:
         self,
         strategy: str | None = None,
         options: Mapping[str, Level] | None = None,
-        exploitation: float | None = None,
+        exploitation: float | Keep | None = "keep",
     ) -> None:
-        """Choose in another way from now on; what is None stays as it is."""
-        with self._lock:
-            now_s = self._clock.now_s()
-            self._record(
-                decisions.steering(self.experiment, strategy, options, exploitation, now_s)
-            )
+        """Choose in another way from now on.
+
+        Args:
+            strategy: a registered name; as it is if None.
+            options: of the strategy; as they are if None.
+            exploitation: share of suggestions inside regions; None does not split any more.
+        """
+        self._decide(decisions.steering, strategy, options, exploitation)
 
     def change_budget(self, sla: Sla) -> None:
         """Agree on another budget from now on."""
@@ -225,70 +260,58 @@ class Session:
 
     def rate(self, run_id: int, good: bool | None) -> None:
         """Call a result good or bad, or take the verdict back (None)."""
-        with self._lock:
-            self._record(decisions.rating(self.experiment, run_id, good, self._clock.now_s()))
+        self._decide(decisions.rating, run_id, good)
 
     def close_level(self, parameter: str, value: Level) -> None:
         """Propose this level no more; what was run with it stays."""
-        with self._lock:
-            self._record(decisions.closing(self.experiment, parameter, value, self._clock.now_s()))
+        self._decide(decisions.closing, parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
         """Propose a closed level again."""
-        with self._lock:
-            self._record(
-                decisions.reopening(self.experiment, parameter, value, self._clock.now_s())
-            )
+        self._decide(decisions.reopening, parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
         """Add a level to a parameter."""
-        with self._lock:
-            self._record(decisions.adding(self.experiment, parameter, value, self._clock.now_s()))
+        self._decide(decisions.adding, parameter, value)
+
+    def prefer_level(self, parameter: str, value: Level) -> None:
+        """Keep a share of the suggestions to this level, and to others that are preferred."""
+        self._decide(decisions.preferring, parameter, value)
+
+    def unprefer_level(self, parameter: str, value: Level) -> None:
+        """Prefer a level no more."""
+        self._decide(decisions.unpreferring, parameter, value)
 
     def exclude(self, condition: str) -> None:
         """Never propose what meets this condition."""
-        with self._lock:
-            self._record(decisions.excluding(self.experiment, condition, self._clock.now_s()))
+        self._decide(decisions.excluding, condition)
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
         """Declare a range of values as the pending strategy (section 2.2)."""
-        with self._lock:
-            self._record(decisions.plan(self.experiment, levels, self._clock.now_s()))
+        self._decide(decisions.plan, levels)
 
-    def import_results(
-        self, results: Iterable[tuple[Mapping[str, Level], Mapping[str, Measure]]]
-    ) -> int:
+    def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
         """Take in results from before: values and measures. They cost nothing of the budget.
 
         All or none are stored.
 
+        Args:
+            results: values and measures.
+            replicates: whether other measures of a configuration that has a run are a replicate.
+                A result whose measure ``seed`` differs from those of all others is one anyway.
+
         Returns:
-            How many were taken; configurations that have a run already are left out.
+            How many were taken; the rest have a run already, and are left out.
 
         Raises:
             StrategyError: a value outside the space.
             ObjectiveError: a measure that the objective needs is missing.
         """
         with self._lock:
-            known = {run.configuration for run in self.experiment.runs}
-            wanted, measured = [], []
-            for values, measures in results:
-                configuration = self.experiment.space.from_values(values)
-                if configuration in known:
-                    continue
-                known.add(configuration)
-                known_numbers = {name: finite(value) for name, value in measures.items()}
-                self.experiment.opened.objective.assess(known_numbers)
-                wanted.append(Wanted(configuration, "imported", "a result from before"))
-                measured.append(known_numbers)
             now_s = self._clock.now_s()
-            submitted = decisions.submission(self.experiment, wanted, now_s)
-            events: list[Event] = []
-            for event, measures in zip(submitted, measured, strict=True):
-                completion = Completion(event.run_id, measures, None, 0.0)
-                events += [event, RunStarted(now_s, event.run_id), self._judge(completion)]
+            events = decisions.imported(self.experiment, results, replicates, now_s)
             self._record(*events)
-            return len(wanted)
+            return sum(isinstance(event, RunSubmitted) for event in events)
 
     # -- execution -----------------------------------------------------------------------------
 
@@ -322,8 +345,7 @@ class Session:
                 if not under_way:
                     return
                 for completion in executor.collect():
-                    with self._lock:
-                        self._record(self._judge(completion))
+                    self._decide(decisions.judgement, completion)
                     under_way.discard(completion.run_id)
                     tell(self.experiment.run(completion.run_id))
         except BaseException:
@@ -354,27 +376,6 @@ class Session:
     def _work(self, run: Run) -> Work:
         return Work(run.id, self.experiment.space.values(run.configuration), run.seed)
 
-    def _judge(self, completion: Completion) -> RunCompleted | RunFailed:
-        now_s = self._clock.now_s()
-        failure = completion.failure
-        if completion.measures is not None and failure is None:
-            try:
-                assessment = self.experiment.opened.objective.assess(completion.measures)
-            except ObjectiveError as error:
-                failure = str(error)
-            else:
-                outcome = Outcome(
-                    completion.measures,
-                    assessment.value,
-                    assessment.quality,
-                    assessment.feasible,
-                    assessment.violation,
-                )
-                return RunCompleted(now_s, completion.run_id, outcome, completion.duration_s)
-        return RunFailed(
-            now_s, completion.run_id, failure or "the run gave no measures", completion.duration_s
-        )
-
     def finish(self, reason: str) -> None:
         """Close the experiment: the analyst is satisfied, or nothing is left to spend or try."""
         with self._lock:
@@ -393,6 +394,11 @@ class Session:
     def events(self) -> tuple[Event, ...]:
         """Return the journal so far."""
         return self._store.load(self.id)
+
+    def _decide(self, decision: Callable[..., Event], *wanted: object) -> None:
+        """Record what a function of `decisions` makes of the experiment and of what is wanted."""
+        with self._lock:
+            self._record(decision(self.experiment, *wanted, self._clock.now_s()))
 
     def _record(self, *events: Event) -> None:
         """Store, then apply: what is applied has been stored, and can be read back."""

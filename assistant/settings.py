@@ -26,7 +26,16 @@ from assistant.applications.schema import (
     Strict,
 )
 from assistant.errors import SettingsError
-from assistant.objective import Constraint, Objective, Rmse, Value, WeightedSum, Wrapper
+from assistant.objective import (
+    Constraint,
+    Goal,
+    Objective,
+    Rmse,
+    Second,
+    Value,
+    WeightedSum,
+    Wrapper,
+)
 from assistant.ports import Application
 from assistant.sla import Watch
 from sim.api import default_workload, load_workload, rules_from_texts
@@ -93,13 +102,15 @@ class ConstraintSettings(Strict):
 
 
 class ObjectiveSettings(Strict):
-    """``[objective]``: exactly one of minimise, maximise, weighted and rmse."""
+    """``[objective]``: exactly one of minimise, maximise, weighted and rmse; perhaps a second."""
 
     minimise: str | None = None
     maximise: str | None = None
     weighted: dict[str, float] | None = None
     rmse: RmseSettings | None = None
     unit: str | None = None
+    second: str | None = None
+    second_goal: Goal | None = None
     constraints: list[ConstraintSettings] = Field(default_factory=list)
     without: list[str] = Field(default_factory=list)
 
@@ -107,6 +118,8 @@ class ObjectiveSettings(Strict):
     def _one(self) -> "ObjectiveSettings":
         if self._n_named > 1:
             raise ValueError("name only one of minimise, maximise, weighted and rmse")
+        if self.second_goal is not None and self.second is None:
+            raise ValueError("'second_goal' is about a second measure; name it with 'second'")
         return self
 
     @property
@@ -150,6 +163,7 @@ class SweepSettings(Strict):
     exploitation: float | None = Field(default=None, ge=0, le=1)
     advice: Literal["accept", "ignore"] = "ignore"
     results: list[str] = Field(default_factory=list)
+    replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
     watch: WatchSettings = WatchSettings()
     application: SchedulingSettings | LookupSettings | CommandSettings | FunctionSettings = Field(
@@ -327,10 +341,16 @@ def _objective(chosen: ObjectiveSettings | None, default: Objective) -> Objectiv
         wrapper, goal = Rmse(chosen.rmse.measure, tuple(chosen.rmse.reference)), "minimise"
     unit = chosen.unit
     if unit is None:
-        same = wrapper == default.wrapper
-        seconds = isinstance(wrapper, Value) and wrapper.measure.endswith("_s")
-        unit = default.unit if same else "s" if seconds else ""
-    return Objective(wrapper, goal, constraints, unit)
+        unit = default.unit if wrapper == default.wrapper else _unit_of(wrapper)
+    second = default.second
+    if chosen.second is not None:
+        also = Value(chosen.second)
+        second = Second(also, chosen.second_goal or "minimise", _unit_of(also))
+    return Objective(wrapper, goal, constraints, unit, second)
+
+
+def _unit_of(wrapper: Wrapper) -> str:
+    return "s" if isinstance(wrapper, Value) and wrapper.measure.endswith("_s") else ""
 
 
 _LEVEL_TYPES = ("bool", "int", "float", "str")

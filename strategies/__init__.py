@@ -13,6 +13,7 @@ from strategies.balanced import balanced_design
 from strategies.base import Strategy, Suggestion, SuggestionKind
 from strategies.blocks import Block, Effects, block_effects, find_blocks
 from strategies.configuration import Configuration
+from strategies.confirmation import Candidate, Choice, choose, confirmations
 from strategies.design import (
     METHODS,
     DesignModel,
@@ -42,10 +43,13 @@ from strategies.knowledge import Knowledge, is_exhausted
 from strategies.latin_hypercube import LatinHypercube
 from strategies.least_squares import least_squares_effects
 from strategies.measured_table import MeasuredTable, Measurement
+from strategies.noise import Noise, estimate_noise
 from strategies.observation import Failure, Observation, best, rank_key, responses
 from strategies.parameter import Family, Kind, Level, Parameter
+from strategies.pareto import Scalarising, hypervolume, pareto_front
 from strategies.particle_swarm import ParticleSwarm
 from strategies.pattern_search import PatternSearch
+from strategies.preference import Preferring
 from strategies.random_search import RandomSearch
 from strategies.regions import (
     PENDING_RULES,
@@ -83,6 +87,8 @@ __all__ = [
     "Anova",
     "AnovaModel",
     "Block",
+    "Candidate",
+    "Choice",
     "Configuration",
     "DesignModel",
     "Effects",
@@ -105,6 +111,7 @@ __all__ = [
     "MeasuredTable",
     "Measurement",
     "Method",
+    "Noise",
     "NotAllowedError",
     "Observation",
     "ObservationError",
@@ -119,10 +126,12 @@ __all__ = [
     "PendingRuns",
     "PlackettBurman",
     "Prediction",
+    "Preferring",
     "RandomSearch",
     "Region",
     "RegionRule",
     "RegularFraction",
+    "Scalarising",
     "SpaceError",
     "Strategy",
     "StrategyEntry",
@@ -137,11 +146,16 @@ __all__ = [
     "balanced_design",
     "best",
     "block_effects",
+    "choose",
+    "confirmations",
+    "estimate_noise",
     "find_blocks",
     "find_regions",
+    "hypervolume",
     "is_exhausted",
     "least_squares_effects",
     "make_strategy",
+    "pareto_front",
     "pending_in_region",
     "rank_key",
     "responses",

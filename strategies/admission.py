@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +21,33 @@ from strategies.randomness import below
 
 EXACT_BOUND = 200_000
 """Combinations that may be walked one by one; beyond it answers are lazy or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedCombinations:
+    """Level combinations of some parameters that occur in at least one allowed configuration.
+
+    Args:
+        parts: the allowed combinations of those parameters that exclusions name.
+        bound: which of the parameters they are; the others combine freely.
+        open_ids: open level ids of each parameter.
+    """
+
+    parts: frozenset[tuple[int, ...]]
+    bound: tuple[bool, ...]
+    open_ids: tuple[frozenset[int], ...]
+
+    def __len__(self) -> int:
+        """Count them."""
+        free = (len(ids) for ids, is_bound in zip(self.open_ids, self.bound, strict=True)
+                if not is_bound)  # fmt: skip
+        return len(self.parts) * math.prod(free)
+
+    def __contains__(self, level_ids: Sequence[int]) -> bool:
+        """Return whether the combination, one level id for each parameter, is one of them."""
+        part = tuple(i for i, is_bound in zip(level_ids, self.bound, strict=True) if is_bound)
+        levels = zip(level_ids, self.open_ids, strict=True)
+        return part in self.parts and all(i in ids for i, ids in levels)
 
 
 class Admission:

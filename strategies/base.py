@@ -22,6 +22,7 @@ SuggestionKind: TypeAlias = Literal[
     "particle",
     "design",
     "improvement",
+    "confirmation",
 ]
 
 

@@ -226,7 +226,9 @@ class _Batch:
             reason = "Drawn at random, since nothing near the constructions is free any more."
             self._add(configuration, "random", reason)
         else:
-            reason = "Drawn at random, since no run has completed yet and no level is preferred."
+            reason = (
+                "Drawn at random, since no run has completed yet and nothing is known of any level."
+            )
             self._add(configuration, "initial", reason)
         return True
 

@@ -32,6 +32,7 @@ class Observation:
         duration_s: how long the run took, None if unknown.
         seed: seed of the run, None if it had none.
         good: the analyst's verdict, None if not given.
+        second: quality by a second measure, finite, greater is better; None without one.
     Raises `ObservationError` for NaN, infinity, or a violation that contradicts ``feasible``.
     """
 
@@ -43,9 +44,12 @@ class Observation:
     duration_s: float | None = None
     seed: int | None = None
     good: bool | None = None
+    second: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quality", _finite("quality", self.quality))
+        if self.second is not None:
+            object.__setattr__(self, "second", _finite("second", self.second))
         object.__setattr__(self, "violation", _finite("violation", self.violation))
         object.__setattr__(self, "measures", dict(self.measures))
         if self.violation < 0 or (self.violation > 0) == bool(self.feasible):

@@ -207,6 +207,23 @@ class Parameter:
             value = {"true": True, "false": False}.get(text.strip().lower())
         return self.levels[self.level_id(text if value is None else value)]
 
+    def read(self, text: str) -> Level:
+        """Return the value written in ``text``, a level or not, such as one to be added.
+
+        Raises `SpaceError` if it is not of the type of the levels.
+        """
+        value: Level | None = text.strip()
+        if self.family == "number":
+            value = parse_number(text.strip())
+        elif self.family == "truth":
+            value = {"true": True, "false": False}.get(text.strip().lower())
+        if value is None:
+            wanted = "numbers" if self.family == "number" else "true and false"
+            raise SpaceError(
+                f"'{text}' cannot be a level of parameter '{self.name}', whose levels are {wanted}."
+            )
+        return value
+
     def with_level(self, value: Level) -> Parameter:
         """Return this parameter with one more level, under the next id."""
         return replace(self, levels=(*self.levels, value))

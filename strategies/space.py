@@ -15,45 +15,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.admission import EXACT_BOUND, Admission
+from strategies.admission import EXACT_BOUND, Admission, AllowedCombinations
 from strategies.configuration import Configuration
 from strategies.errors import NotAllowedError, SpaceError, UnknownParameterError, hint
 from strategies.exclusion import Exclusion
 from strategies.neighbourhood import by_distance
 from strategies.parameter import Level, Parameter, show, show_values
+from strategies.parts import check_closed, check_names, check_pairs
 
 GRID_BOUND = 50_000
 """Allowed configurations up to which `ParameterSpace.allowed_ids` lists them."""
 
 REJECTION_TRIES = 256
 LAST_TRIES = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedCombinations:
-    """Level combinations of some parameters that occur in at least one allowed configuration.
-
-    Args:
-        parts: the allowed combinations of those parameters that exclusions name.
-        bound: which of the parameters they are; the others combine freely.
-        open_ids: open level ids of each parameter.
-    """
-
-    parts: frozenset[tuple[int, ...]]
-    bound: tuple[bool, ...]
-    open_ids: tuple[frozenset[int], ...]
-
-    def __len__(self) -> int:
-        """Count them."""
-        free = (len(ids) for ids, is_bound in zip(self.open_ids, self.bound, strict=True)
-                if not is_bound)  # fmt: skip
-        return len(self.parts) * math.prod(free)
-
-    def __contains__(self, level_ids: Sequence[int]) -> bool:
-        """Return whether the combination, one level id for each parameter, is one of them."""
-        part = tuple(i for i, is_bound in zip(level_ids, self.bound, strict=True) if is_bound)
-        levels = zip(level_ids, self.open_ids, strict=True)
-        return part in self.parts and all(i in ids for i, ids in levels)
 
 
 @dataclass(frozen=True)
@@ -67,6 +41,8 @@ class ParameterSpace:
             closed, never removed, so that history stays valid.
         lineage: digest of the first version of the space; edits keep it, and every
             configuration carries it. Computed when empty.
+        preferred: (parameter name, level id) pairs that a share of the suggestions keeps to; see
+            `strategies.preference`. They forbid nothing, and rest while their level is closed.
     Raises `SpaceError` (or a subclass) for anything that cannot be.
 
     Not slotted: open levels and the verdicts of exclusions are cached on first use.
@@ -76,13 +52,16 @@ class ParameterSpace:
     exclusions: tuple[Exclusion, ...] = ()
     closed: frozenset[tuple[str, int]] = frozenset()
     lineage: str = ""
+    preferred: frozenset[tuple[str, int]] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
         object.__setattr__(self, "exclusions", tuple(self.exclusions))
         object.__setattr__(self, "closed", frozenset(self.closed))
-        _check_names(self.parameters)
-        _check_closed(self.parameters, self.closed)
+        object.__setattr__(self, "preferred", frozenset(self.preferred))
+        check_names(self.parameters)
+        check_closed(self.parameters, self.closed)
+        check_pairs(self.parameters, self.preferred, "prefer")
         families = {p.name: p.family for p in self.parameters}
         for exclusion in self.exclusions:
             exclusion.check(families)
@@ -342,6 +321,48 @@ class ParameterSpace:
             raise SpaceError(f"the exclusion '{exclusion.text}' is there already.")
         return replace(self, exclusions=(*self.exclusions, exclusion))
 
+    def preferring(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is preferred to the others of its parameter.
+
+        Raises `SpaceError` if it is preferred already or closed.
+        """
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair in self.preferred:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is preferred already."
+            )
+        if pair in self.closed:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is closed; reopen it before "
+                "it is preferred."
+            )
+        return replace(self, preferred=self.preferred | {pair})
+
+    def unpreferring(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is not preferred any more."""
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair not in self.preferred:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is not preferred."
+            )
+        return replace(self, preferred=self.preferred - {pair})
+
+    @cached_property
+    def preferred_part(self) -> ParameterSpace:
+        """The space of the preferred levels, of the same lineage.
+
+        Of every parameter that has open preferred levels the other levels are closed; it is the
+        space itself if none has.
+        """
+        others = {
+            (parameter.name, level_id)
+            for parameter, open_ids in zip(self.parameters, self.open_ids, strict=True)
+            if any((parameter.name, i) in self.preferred for i in open_ids)
+            for level_id in open_ids
+            if (parameter.name, level_id) not in self.preferred
+        }
+        return replace(self, closed=self.closed | others) if others else self
+
     # -- private ---------------------------------------------------------------------------
 
     @cached_property
@@ -391,35 +412,6 @@ def _coordinates(parameter: Parameter, ids: NDArray[np.int64]) -> NDArray[np.flo
         return np.full((ids.size, 1), 0.5)
     ranks = np.array(parameter.ranks, dtype=np.float64)
     return (ranks[ids] / (parameter.n_levels - 1)).reshape(-1, 1)
-
-
-def _check_names(parameters: Sequence[Parameter]) -> None:
-    if not parameters:
-        raise SpaceError("a space has no parameters; give at least one.")
-    seen: set[str] = set()
-    for parameter in parameters:
-        if parameter.name in seen:
-            raise SpaceError(f"two parameters are named '{parameter.name}'; names must differ.")
-        seen.add(parameter.name)
-
-
-def _check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, int]]) -> None:
-    n_levels = {p.name: p.n_levels for p in parameters}
-    n_open = dict(n_levels)
-    for name, level_id in sorted(closed):
-        if name not in n_levels:
-            raise UnknownParameterError(f"no parameter '{name}' to close" + hint(name, n_levels))
-        if not 0 <= level_id < n_levels[name]:
-            raise SpaceError(
-                f"parameter '{name}' has no level id {level_id} to close; allowed are 0 to "
-                f"{n_levels[name] - 1}."
-            )
-        n_open[name] -= 1
-    for name, n in n_open.items():
-        if n == 0:
-            raise SpaceError(
-                f"all levels of parameter '{name}' would be closed; leave at least one open."
-            )
 
 
 def _digest(space: ParameterSpace) -> str:

@@ -60,6 +60,7 @@ class Command:
         limit_s: wall-clock seconds per run; no limit if None.
         grace_s: seconds between SIGTERM and SIGKILL at the limit.
         unused: whether a parameter that nothing above mentions is allowed.
+        noisy: whether it gives other results for the same values; None if unknown.
 
     Raises:
         ApplicationError: the program cannot be started, a placeholder is unknown, a parameter is
@@ -78,6 +79,7 @@ class Command:
     limit_s: float | None = None
     grace_s: float = 2.0
     unused: bool = False
+    noisy: bool | None = None
 
     name = "command"
     measures = None
@@ -104,6 +106,11 @@ class Command:
                         f"{named} ({WALL} is the time of a run)"
                     )
         check_today(self.space, self.baseline)
+
+    @property
+    def deterministic(self) -> bool | None:
+        """Whether the same values give the same result, as its user said; None if unknown."""
+        return None if self.noisy is None else not self.noisy
 
     def _check_placeholders(self) -> None:
         parameters = self.space.names

@@ -38,6 +38,7 @@ class Function:
         baseline: today's configuration.
         reference: ``module:function``, if it was found by name; see `load`.
         folder: where that module was looked for first.
+        noisy: whether it gives other results for the same parameters; None if unknown.
 
     With several workers the function must be found by the other processes: one that stands at
     the top of a module, not a lambda and not one inside another.
@@ -53,6 +54,7 @@ class Function:
     baseline: Mapping[str, Level] | None = None
     reference: str = ""
     folder: str = ""
+    noisy: bool | None = None
 
     name = "function"
     measures = None
@@ -83,6 +85,7 @@ class Function:
         *,
         baseline: Mapping[str, Level] | None = None,
         folder: Path | str = "",
+        noisy: bool | None = None,
     ) -> "Function":
         """Find ``module:function`` in ``folder`` or among what is installed.
 
@@ -91,7 +94,12 @@ class Function:
         """
         where = str(Path(folder).absolute()) if folder else ""
         found = _find(reference, where)
-        return cls(found, space, objective, baseline, reference, where)
+        return cls(found, space, objective, baseline, reference, where, noisy)
+
+    @property
+    def deterministic(self) -> bool | None:
+        """Whether the same parameters give the same result, as its user said; None if unknown."""
+        return None if self.noisy is None else not self.noisy
 
     @property
     def _called(self) -> str:
@@ -152,7 +160,8 @@ class Function:
     def __reduce__(self) -> tuple[Callable[..., "Function"], tuple[object, ...]]:
         """Cross to another process by name where there is one, else as Python does it."""
         if self.reference:
-            return _load, (self.reference, self.space, self.objective, self.baseline, self.folder)
+            by_name = (self.reference, self.space, self.objective, self.baseline, self.folder)
+            return _load, (*by_name, self.noisy)
         try:
             pickle.dumps(self.function)
         except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
@@ -160,7 +169,8 @@ class Function:
                 f"{self._called} cannot be given to other processes ({error}); define it at the "
                 "top of a module, or use one worker"
             ) from error
-        return Function, (self.function, self.space, self.objective, self.baseline)
+        own = (self.function, self.space, self.objective, self.baseline, "", "", self.noisy)
+        return Function, own
 
 
 def _load(
@@ -169,8 +179,9 @@ def _load(
     objective: Objective,
     baseline: Mapping[str, Level] | None,
     folder: str,
+    noisy: bool | None,
 ) -> Function:
-    return Function.load(reference, space, objective, baseline=baseline, folder=folder)
+    return Function.load(reference, space, objective, baseline=baseline, folder=folder, noisy=noisy)
 
 
 def _find(reference: str, folder: str) -> Callable[..., object]:

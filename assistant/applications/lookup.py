@@ -25,6 +25,7 @@ class Lookup:
 
     name = "lookup"
     measures = ("objective", "duration_s")
+    deterministic = True
 
     @classmethod
     def read(cls, path: Path | str) -> "Lookup":

@@ -110,6 +110,7 @@ class Scheduling:
 
     name = "scheduling"
     measures = MEASURES
+    deterministic = True
 
     def __post_init__(self) -> None:
         known = (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS, "procs", "order", "backfill")

@@ -136,6 +136,7 @@ class CommandSettings(Strict):
     limit: DurationS | None = None
     unused: bool = False
     measures: MeasuresSettings | None = None
+    noisy: bool | None = None
     today: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Command:
@@ -151,6 +152,7 @@ class CommandSettings(Strict):
             stdin=self.stdin,
             limit_s=self.limit,
             unused=self.unused,
+            noisy=self.noisy,
         )
 
 
@@ -160,6 +162,7 @@ class FunctionSettings(Strict):
     kind: Literal["function"]
     function: str
     folder: str = ""
+    noisy: bool | None = None
     today: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Function:
@@ -170,6 +173,7 @@ class FunctionSettings(Strict):
             objective,
             baseline=_today(self.today),
             folder=self.folder,
+            noisy=self.noisy,
         )
 
 

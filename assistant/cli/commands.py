@@ -2,7 +2,7 @@
 
 import typer
 
-from assistant.cli import doctor, effects, experiments, init, sweep, tabulate, workloads
+from assistant.cli import doctor, effects, experiments, init, steer, sweep, tabulate, workloads
 
 
 def register(app: typer.Typer) -> None:
@@ -11,6 +11,7 @@ def register(app: typer.Typer) -> None:
     app.command("init")(init.init)
     app.command("sweep")(sweep.sweep)
     app.command("resume")(sweep.resume)
+    app.command("steer")(steer.steer)
     app.command("suggest")(experiments.suggest)
     app.command("effects")(effects.effects)
     app.command("report")(experiments.report)

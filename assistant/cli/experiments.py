@@ -109,7 +109,7 @@ def _afterwards(session: Session) -> Session:
 def _fresh(path: Path) -> Session:
     built = build_sweep(check_settings(read_settings(path), str(path)))
     session = open_sweep(built, MemoryStore(), path.stem, "")
-    session.import_results(past_results(built))
+    session.import_results(past_results(built), replicates=built.settings.replicates)
     return session
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assistant import Advice, Run, RunState, Session
+from assistant.objective import Second
 from assistant.report.words import level, number, quantity
 
 N_LATEST = 8
@@ -44,17 +45,20 @@ class SweepView:
         over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
         budget = experiment.sla.max_runs
         text = Text(f"{over}/{budget} runs" if budget else f"{over} runs")
-        best, today = experiment.best, experiment.baseline
-        if best is None or best.outcome is None:
+        best = None if experiment.best is None else experiment.standing(experiment.best)
+        today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+        if best is None:
             return text
         objective = experiment.opened.objective
         text.append(f"   best {objective.wrapper} ")
         text.append(quantity(best.outcome.value, objective.unit), style="bold")
         if not best.outcome.feasible:
             text.append("  (violates a constraint)", style="red")
-        elif today and today.outcome and today.outcome.value:
+        elif today and today.outcome.value:
             change = (best.outcome.value - today.outcome.value) / abs(today.outcome.value)
             text.append(f"  {change:+.1%} against today")
+        if objective.second is not None:
+            text.append(f"   {len(experiment.front)} on the front")
         return text
 
     def _picture(self) -> Group:
@@ -73,12 +77,15 @@ class SweepView:
         for name in space.names:
             table.add_column(name, justify="right")
         table.add_column(str(experiment.opened.objective.wrapper), justify="right")
+        second = experiment.opened.objective.second
+        if second is not None:
+            table.add_column(str(second.wrapper), justify="right")
         table.add_column("constraints")
         for run in experiment.runs[-N_LATEST:]:
             values = [level(value) for value in space.values(run.configuration).values()]
             leads = best is not None and best.id == run.id
             style = "bold orange3" if leads else "dim" if run.outcome is None else ""
-            table.add_row(str(run.id), run.source, *values, *_result(run), style=style)
+            table.add_row(str(run.id), run.source, *values, *_result(run, second), style=style)
         return table
 
     def __enter__(self) -> Self:
@@ -97,8 +104,11 @@ class SweepView:
             self._live.__exit__(kind, error, trace)
 
 
-def _result(run: Run) -> tuple[str, str]:
+def _result(run: Run, second: Second | None) -> tuple[str, ...]:
+    also = () if second is None else ("",)
     if run.outcome is None:
-        return (run.state.value, run.failure or "")
+        return (run.state.value, *also, run.failure or "")
+    if second is not None:
+        also = (number(run.outcome.second_value),)
     met = "met" if run.outcome.feasible else f"violated by {run.outcome.violation:.0%}"
-    return (number(run.outcome.value), met)
+    return (number(run.outcome.value), *also, met)

@@ -1,13 +1,15 @@
 """Options of the command line laid over the tables of a sweep file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from assistant import Experiment, Session
 from assistant.errors import ObjectiveError, SettingsError
-from assistant.results import Result, read_results
+from assistant.objective import Goal
+from assistant.ports import Result
+from assistant.results import read_results
 from assistant.settings import Sweep
 from strategies import Level, ParameterSpace, StrategyError
 
@@ -63,6 +65,7 @@ def merge_options(
     exclude: list[str],
     strategy: str | None,
     beta: float | None,
+    also: str | None = None,
     **top: Any,
 ) -> None:
     """Put the options that were given into ``tables``, where they overrule the file.
@@ -84,11 +87,19 @@ def merge_options(
     application.update({name: value for name, value in plain.items() if value is not None})
     _lists(application, procs=procs, order=order, backfill=backfill)
     for text in levels:
-        name, values = _pair(text, "--levels", "small_procs=0,16,32")
+        name, values = pair(text, "--levels", "small_procs=0,16,32")
         application.setdefault("levels", {})[name] = _values(values)
     for text in reading:
-        rule, choice = _pair(text, "--reading", "unsorted=sort")
+        rule, choice = pair(text, "--reading", "unsorted=sort")
         application.setdefault("reading", {})[rule] = choice
+    if also is not None:
+        goal, _, measure = also.strip().partition(" ")
+        if goal not in get_args(Goal) or not measure.strip():
+            raise SettingsError(
+                f"--also '{also}' is not of the form 'minimise MEASURE' or 'maximise MEASURE'"
+            )
+        told = {"second": measure.strip(), "second_goal": goal}
+        tables["objective"] = {**tables.get("objective", {}), **told}
     chosen = tables.setdefault("strategy", {})
     if strategy is not None:
         chosen["name"] = strategy
@@ -181,7 +192,7 @@ def further_runs(experiment: Experiment, texts: list[str]) -> tuple[dict[str, Le
 def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
     given: dict[str, Level] = {}
     for part in text.split(","):
-        name, value = _pair(part, "--include", "small_procs=16,small_max_procs=8")
+        name, value = pair(part, "--include", "small_procs=16,small_max_procs=8")
         given[name] = space.parse_value(name, value)
     return given
 
@@ -229,7 +240,8 @@ def results_of(session: Session, built: Sweep) -> list[Result]:
     return results
 
 
-def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+def pair(text: str, option: str, example: str) -> tuple[str, str]:
+    """Return name and value of ``name=value``. Raises SettingsError with an example."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise SettingsError(f"{option} '{text}' is not of the form {example}")

@@ -8,8 +8,10 @@ from rich.table import Table
 
 from assistant.cli.console import OUT
 from assistant.experiment import Experiment
+from assistant.recommendation import Recommendation
 from assistant.report.data import ReportData
-from assistant.report.words import quantity
+from assistant.report.words import number, quantity
+from assistant.run import Run
 
 N_EFFECTS = 3
 
@@ -17,7 +19,6 @@ N_EFFECTS = 3
 def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
     """Return what a program wants to know at the end of a sweep."""
     best, today = experiment.best, experiment.baseline
-    space = experiment.space
     return {
         "experiment": data.experiment_id,
         "name": data.name,
@@ -25,8 +26,10 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
         "headline": data.answer.headline,
         "improvement": data.answer.improvement,
         "objective": data.objective,
-        "today": _run(space, today),
-        "best": _run(space, best),
+        "today": _run(experiment, today),
+        "best": _run(experiment, best),
+        "recommended": _recommended(experiment, data.recommendation),
+        "front": [_run(experiment, run) for run in experiment.front],
         "runs": {
             "submitted": len(experiment.runs),
             "completed": data.n_completed,
@@ -38,13 +41,33 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
     }
 
 
-def _run(space: Any, run: Any) -> dict[str, Any] | None:
+def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:
+    """Return a configuration by its first run, with the mean outcome of all its runs."""
     if run is None:
         return None
+    standing = experiment.standing(run)
     return {
         "run": run.id,
-        "values": space.values(run.configuration),
-        **({} if run.outcome is None else asdict(run.outcome)),
+        "values": experiment.space.values(run.configuration),
+        "n_runs": 0 if standing is None else standing.n,
+        **({} if standing is None else asdict(standing.outcome)),
+    }
+
+
+def _recommended(
+    experiment: Experiment, recommendation: Recommendation | None
+) -> dict[str, Any] | None:
+    if recommendation is None:
+        return None
+    return {
+        "run": recommendation.run.id,
+        "values": experiment.space.values(recommendation.run.configuration),
+        "runs": [run.id for run in recommendation.runs],
+        "value": recommendation.value,
+        "interval": recommendation.interval,
+        "confirmed": recommendation.confirmed,
+        "rivals": [run.id for run in recommendation.rivals],
+        "sentence": recommendation.sentence,
     }
 
 
@@ -54,6 +77,8 @@ def print_summary(data: ReportData, report: Path) -> None:
     OUT.print(data.answer.headline, style="bold", soft_wrap=True)
     for sentence in data.answer.sentences:
         OUT.print(f"  {sentence}", soft_wrap=True)
+    if data.recommendation is not None:
+        OUT.print(f"  {data.recommendation.sentence}", soft_wrap=True)
     changed = [change for change in data.changes if change.differs]
     if changed and data.answer.verdict == "improved":
         table = Table(box=None, header_style="dim", pad_edge=False)
@@ -62,6 +87,8 @@ def print_summary(data: ReportData, report: Path) -> None:
         for change in changed:
             table.add_row(f"  {change.parameter}", change.today, change.best)
         OUT.print(table)
+    if data.front:
+        _print_front(data)
     known = [effect for effect in data.effects if effect.range_value is not None]
     if known:
         parts = [
@@ -72,3 +99,17 @@ def print_summary(data: ReportData, report: Path) -> None:
     if data.finished:
         OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)
+
+
+def _print_front(data: ReportData) -> None:
+    """Print the trade-offs of two measures, the best by the first measure first."""
+    OUT.print(f"  The front of {data.value_name} and {data.second_name}:", soft_wrap=True)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("  run", *data.parameters, data.value_name, data.second_name or ""):
+        table.add_column(name, justify="right")
+    for row in data.front:
+        today = " (today)" if row.is_today else ""
+        cells = [row.values[name] for name in data.parameters]
+        values = (number(row.value), number(row.second_value))
+        table.add_row(f"  {row.run_id}{today}", *cells, *values)
+    OUT.print(table)

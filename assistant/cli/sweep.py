@@ -1,7 +1,7 @@
 """``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report."""
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,10 +38,13 @@ from assistant.cli.options import (
     past_results,
     results_of,
 )
+from assistant.cli.steer import extend
 from assistant.cli.summary import print_summary, summary
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
+from assistant.ports import Result
+from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
 from assistant.report.words import moment
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
@@ -102,6 +105,12 @@ def sweep(
     beta: Annotated[
         float | None, typer.Option(help="Greediness of GRASP, 0 to 1.", show_default=False)
     ] = None,
+    also: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'minimise MEASURE'", help="A second measure: find the trade-offs of both."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random choice.  [default: 0]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
     deadline: Annotated[
@@ -118,6 +127,14 @@ def sweep(
     results: Annotated[
         list[Path] | None,
         typer.Option(help="Results from before (CSV: parameters, measures); they cost no run."),
+    ] = None,
+    replicates: Annotated[
+        bool | None,
+        typer.Option(
+            "--replicates",
+            help="Other results of the same configuration are replicates of it.",
+            show_default=False,
+        ),
     ] = None,
     start_from: Annotated[
         str | None,
@@ -139,9 +156,9 @@ def sweep(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
         levels=levels or [], reading=reading or [], too_wide=too_wide, exclude=exclude or [],
-        runs=runs, initial=initial, batch=batch, strategy=strategy, beta=beta, seed=seed,
+        runs=runs, initial=initial, batch=batch, strategy=strategy, beta=beta, also=also, seed=seed,
         workers=workers, name=name, deadline=deadline, exploitation=exploitation, advice=advice,
-        results=[str(path) for path in results] if results else None,
+        results=[str(path) for path in results] if results else None, replicates=replicates,
     )  # fmt: skip
     return _steer(tables, where, include or [], store, report, as_json, start_from)
 
@@ -165,7 +182,7 @@ def _steer(
     name, made_from = _name(built), recipe(tables, own)
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
     session = open_sweep(built, SqliteStore(path), name, made_from)
-    session.import_results(before)
+    _import(session, before, replicates=True, quiet=as_json)  # runs of their own, with own seeds
     return _follow(session, built, own, path, report, as_json)
 
 
@@ -199,7 +216,7 @@ def resume(
     mine = further_runs(session.experiment, include or [])
     _check_room(session, runs, len(mine))
     if runs is not None:
-        _extend(session, runs)
+        extend(session, runs)
     refuse_if_finished(session.experiment)
     session.recover()
     own = (*mine, *own_runs(built, []))
@@ -217,17 +234,6 @@ def _check_room(session: Session, runs: int | None, n_more: int) -> None:
         )
 
 
-def _extend(session: Session, runs: int) -> None:
-    used = session.experiment.n_charged
-    if runs <= used:
-        raise SettingsError(
-            f"experiment '{session.id}' has used {used} runs; a budget of {runs} leaves none"
-        )
-    if session.experiment.finished is not None:
-        session.reopen()
-    session.change_budget(replace(session.experiment.sla, max_runs=runs))
-
-
 def _follow(
     session: Session,
     built: Sweep,
@@ -239,7 +245,7 @@ def _follow(
     target = report or Path("copperline-out") / f"{session.id}.html"
     if not as_json:
         _introduce(session)
-    _run(session, built, own, path)
+    _run(session, built, own, path, quiet=as_json)
     data = collect(session.experiment)
     written = write_report(data, target)
     if as_json:
@@ -250,7 +256,20 @@ def _follow(
     return 0 if found else EXIT_NOTHING_FEASIBLE
 
 
-def _run(session: Session, built: Sweep, own: tuple[dict[str, Level], ...], path: Path) -> None:
+def _import(session: Session, results: Sequence[Result], *, replicates: bool, quiet: bool) -> None:
+    """Take in results from before, and say how many were left out."""
+    taken = session.import_results(results, replicates=replicates)
+    left_out = len(results) - taken
+    if taken and left_out and not quiet:
+        why = "they are there already"
+        if not replicates:
+            why = "their configurations have a result (--replicates takes other results of them)"
+        say(f"  {taken} results from before were taken in, {left_out} left out: {why}")
+
+
+def _run(
+    session: Session, built: Sweep, own: tuple[dict[str, Level], ...], path: Path, *, quiet: bool
+) -> None:
     settings = built.settings
     agent = Follower(settings.initial, settings.batch, advice=settings.advice)
     try:
@@ -258,7 +277,8 @@ def _run(session: Session, built: Sweep, own: tuple[dict[str, Level], ...], path
             make_executor(built.application, settings.workers) as executor,
             SweepView(session, ERR) as view,
         ):
-            session.import_results(past_results(built))  # those that are known are left out
+            past, replicates = past_results(built), built.settings.replicates
+            _import(session, past, replicates=replicates, quiet=quiet)
             session.submit_baseline()
             for values in own:
                 known = {run.configuration for run in session.experiment.runs}
@@ -286,6 +306,12 @@ def _introduce(session: Session) -> None:
         + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
         + f"; {_limits(session)}"
     )
+    limit = session.experiment.sla.max_runs
+    if session.experiment.is_noisy and limit is not None and limit >= KEPT_FROM:
+        say(
+            f"  results vary from run to run: the last {KEPT_RUNS} runs are kept to confirm the "
+            "winner"
+        )
     if opened.application == "scheduling" and _compiling():
         say(
             "  compiling the simulator in the background, once per machine and version; "

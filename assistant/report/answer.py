@@ -1,11 +1,12 @@
 """The answer first: is there something better than today, by how much, and how sure can one be."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from assistant.experiment import Experiment, run_rank
+from assistant.experiment import Experiment
 from assistant.report.words import quantity
 from assistant.run import Outcome, Run, RunState
+from assistant.standing import Standing
 
 Verdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
 
@@ -32,82 +33,114 @@ class Answer:
 
 def answer(experiment: Experiment) -> Answer:
     """Return the finding of an experiment so far."""
-    best, today = experiment.best, experiment.baseline
-    if best is None or best.outcome is None:
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    if best is None:
         failed = len(experiment.runs)
         text = f"None of {failed} runs gave a result." if failed else "Nothing has been run yet."
         return Answer("no_runs", text, (), None, None)
-    spent = _spent(experiment)
+    today_run = experiment.baseline
+    today = None if today_run is None else experiment.standing(today_run)
+    found = _found(experiment, best, today, today_run)
+    more = (*_traded(experiment, best), _spent(experiment))
+    return replace(found, sentences=(*found.sentences, *more))
+
+
+def _found(
+    experiment: Experiment, best: Standing, today: Standing | None, today_run: Run | None
+) -> Answer:
+    """Return the finding, without what was spent on it."""
     if not best.outcome.feasible:
-        return _nothing_feasible(experiment, best, best.outcome, today, spent)
-    if today is None or today.outcome is None:
-        why = "It did not complete." if today else "The application names none."
+        return _nothing_feasible(experiment, best, today)
+    if today is None:
+        why = "It did not complete." if today_run else "The application names none."
         return Answer(
             "no_today",
-            f"Best found: {_value(experiment, best.outcome)} (run {best.id}).",
-            (f"There is no today's configuration to compare with. {why}", spent),
+            f"Best found: {_value(experiment, best.outcome)} ({_named(best)}).",
+            (f"There is no today's configuration to compare with. {why}",),
             None,
-            best.id,
+            best.run.id,
         )
-    return _against_today(experiment, best, best.outcome, today, today.outcome, spent)
+    return _against_today(experiment, best, today)
 
 
-def _nothing_feasible(
-    experiment: Experiment, best: Run, new: Outcome, today: Run | None, spent: str
-) -> Answer:
+def _nothing_feasible(experiment: Experiment, best: Standing, today: Standing | None) -> Answer:
+    new = best.outcome
     headline = "No configuration tried meets every constraint"
     closest = f"it violates them by {new.violation:.0%} and gives {_value(experiment, new)}"
-    if today is not None and today.id == best.id:
+    if today is not None and today.configuration == best.configuration:
         headline, sentence = (
             f"{headline}; today's comes closest.",
             f"{closest[0].upper()}{closest[1:]}.",
         )
-    elif today is None or today.outcome is None:
+    elif today is None:
         headline, sentence = (
-            f"{headline}; run {best.id} comes closest.",
+            f"{headline}; {_named(best)} comes closest.",
             f"{closest[0].upper()}{closest[1:]}.",
         )
     else:
         old = today.outcome
-        headline = f"{headline}; run {best.id} comes closer than today."
+        headline = f"{headline}; {_named(best)} comes closer than today."
         sentence = (
             f"It violates them by {new.violation:.0%} instead of {old.violation:.0%}, and gives "
             f"{_value(experiment, new)} against today's {_value(experiment, old)}."
         )
     more = "A later sweep may find one that does: try more runs, other levels, or a looser bound."
-    return Answer("nothing_feasible", headline, (sentence, more, spent), None, best.id)
+    return Answer("nothing_feasible", headline, (sentence, more), None, best.run.id)
 
 
-def _against_today(
-    experiment: Experiment, best: Run, new: Outcome, today: Run, old: Outcome, spent: str
-) -> Answer:
-    if run_rank(best) <= run_rank(today):
+def _against_today(experiment: Experiment, best: Standing, today: Standing) -> Answer:
+    new, old = best.outcome, today.outcome
+    if best.rank <= today.rank:
         return Answer(
             "today_is_best",
             "Today's configuration is the best of those tried.",
-            (f"It gives {_value(experiment, old)}; no other run was better.", spent),
+            (f"It gives {_value(experiment, old)}; no other run was better.",),
             0.0,
-            best.id,
+            best.run.id,
         )
     improvement = (new.quality - old.quality) / abs(old.quality) if old.quality else None
     values = f"{_value(experiment, new)} against today's {_value(experiment, old)}"
+    name = _named(best)
+    name = f"{name[0].upper()}{name[1:]}"
     if not old.feasible:
         return Answer(
             "improved",
-            f"Run {best.id} meets every constraint, today's configuration does not.",
-            (f"It gives {values}.", spent),
+            f"{name} meets every constraint, today's configuration does not.",
+            (f"It gives {values}.",),
             improvement,
-            best.id,
+            best.run.id,
         )
     better = "lower" if experiment.opened.objective.goal == "minimise" else "higher"
     share = f"{abs(improvement):.1%} {better}" if improvement is not None else "better"
     return Answer(
         "improved",
-        f"Run {best.id} is {share} than today.",
-        (f"It gives {values}, and meets every constraint.", spent),
+        f"{name} is {share} than today.",
+        (f"It gives {values}, and meets every constraint.",),
         improvement,
-        best.id,
+        best.run.id,
     )
+
+
+def _named(best: Standing) -> str:
+    """Return ``run 7``, or ``run 7 (mean of 3 runs)`` where it was repeated."""
+    return f"run {best.run.id}" + (f" (mean of {best.n} runs)" if best.n > 1 else "")
+
+
+def _traded(experiment: Experiment, best: Standing) -> tuple[str, ...]:
+    """Say by which of two measures it is best, and how many trade-offs there are."""
+    objective = experiment.opened.objective
+    second = objective.second
+    if second is None:
+        return ()
+    also = f"{second.wrapper} = {quantity(best.outcome.second_value, second.unit)}"
+    n = len(experiment.front)
+    front = (
+        f"{n} configurations are on the front, on which neither gets better without the other "
+        "getting worse"
+        if n > 1
+        else "nothing tried is better in either"
+    )
+    return (f"It is the best by {objective.wrapper}, the first of two measures; {also}; {front}.",)
 
 
 def _value(experiment: Experiment, outcome: Outcome) -> str:
@@ -116,11 +149,13 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 
 def _spent(experiment: Experiment) -> str:
-    space, n = experiment.space, len(experiment.runs)
+    space, n_runs = experiment.space, len(experiment.runs)
+    n = len({run.configuration for run in experiment.runs})
     allowed = space.count_allowed()
     total = allowed if allowed is not None else space.size
     share = f" ({n / total:.2%})" if n < total else ", all of them"
     word = "allowed configurations" if allowed is not None else "combinations"
     failed = len(experiment.runs_in(RunState.FAILED))
+    repeated = f", in {n_runs} runs" if n_runs > n else ""
     words = f" {failed} of the runs failed." if failed else ""
-    return f"{n} of {total:,} {word} were tried{share}.{words}"
+    return f"{n} of {total:,} {word} were tried{share}{repeated}.{words}"

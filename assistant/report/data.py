@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assistant.charts import LevelMean, RunPoint
+from assistant.charts import LevelMean, RunPoint, TradePoint
 from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
+from assistant.recommendation import Recommendation, recommend
 from assistant.report.answer import Answer, answer
 from assistant.report.effects import EffectsSection, effects_section
+from assistant.report.trade import FrontRow, front_rows, trade_points
 from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
 from assistant.report.words import level, number, quantity, setting, unit_of
 from assistant.run import Run, RunState
+from assistant.standing import Standing
 from strategies import Level
 
 
@@ -62,6 +65,7 @@ class RunRow:
     source: str
     values: Mapping[str, str]
     value: float | None
+    second_value: float | None
     feasible: bool | None
     violation: float | None
     duration_s: float | None
@@ -73,17 +77,23 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """Everything that a report holds, whatever its format."""
+    """Everything that a report holds, whatever its format.
+
+    ``second_name`` is None and ``front`` empty without a second measure.
+    """
 
     experiment_id: str
     name: str
     application: str
     opened_s: float
     answer: Answer
+    recommendation: Recommendation | None
     objective: str
     constraints: tuple[str, ...]
     value_name: str
     unit: str
+    second_name: str | None
+    second_unit: str
     strategy: str
     seed: int
     version: str
@@ -98,6 +108,8 @@ class ReportData:
     changes: tuple[Change, ...]
     measures: tuple[MeasureRow, ...]
     points: tuple[RunPoint, ...]
+    front: tuple[FrontRow, ...]
+    trade: tuple[TradePoint, ...]
     today_value: float | None
     effects: tuple[ParameterEffect, ...]
     adjusted: EffectsSection | None
@@ -112,7 +124,8 @@ class ReportData:
 def collect(experiment: Experiment) -> ReportData:
     """Fold an experiment into what a report says. Unknown stays None."""
     opened = experiment.opened
-    best, today = experiment.best, _completed(experiment.baseline)
+    best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
+    second = opened.objective.second
     waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
     last_s = max([opened.at_s, *(run.ended_s for run in experiment.runs if run.ended_s)])
     return ReportData(
@@ -121,10 +134,13 @@ def collect(experiment: Experiment) -> ReportData:
         application=opened.application,
         opened_s=opened.at_s,
         answer=answer(experiment),
+        recommendation=recommend(experiment),
         objective=str(opened.objective),
         constraints=tuple(str(c) for c in opened.objective.constraints),
         value_name=str(opened.objective.wrapper),
         unit=opened.objective.unit,
+        second_name=None if second is None else str(second.wrapper),
+        second_unit="" if second is None else second.unit,
         strategy=str(experiment.steering),
         seed=opened.seed,
         version=opened.version,
@@ -139,7 +155,9 @@ def collect(experiment: Experiment) -> ReportData:
         changes=_changes(experiment, best, today),
         measures=_measures(best, today, opened.objective.measures),
         points=_points(experiment),
-        today_value=today.outcome.value if today and today.outcome else None,
+        front=front_rows(experiment),
+        trade=trade_points(experiment),
+        today_value=today.outcome.value if today else None,
         effects=_effects(experiment),
         adjusted=effects_section(experiment),
         runs=tuple(_row(experiment, run) for run in experiment.runs),
@@ -151,11 +169,13 @@ def collect(experiment: Experiment) -> ReportData:
     )
 
 
-def _completed(run: Run | None) -> Run | None:
-    return run if run is not None and run.outcome is not None else None
+def _standing(experiment: Experiment, run: Run | None) -> Standing | None:
+    return None if run is None else experiment.standing(run)
 
 
-def _changes(experiment: Experiment, best: Run | None, today: Run | None) -> tuple[Change, ...]:
+def _changes(
+    experiment: Experiment, best: Standing | None, today: Standing | None
+) -> tuple[Change, ...]:
     if best is None:
         return ()
     space = experiment.space
@@ -175,12 +195,12 @@ def _changes(experiment: Experiment, best: Run | None, today: Run | None) -> tup
 
 
 def _measures(
-    best: Run | None, today: Run | None, wanted: tuple[str, ...]
+    best: Standing | None, today: Standing | None, wanted: tuple[str, ...]
 ) -> tuple[MeasureRow, ...]:
-    """Return every measure of the best run, those that the objective looks at first."""
-    if best is None or best.outcome is None:
+    """Return every measure of the best, those that the objective looks at first."""
+    if best is None:
         return ()
-    old = today.outcome.measures if today and today.outcome else None
+    old = today.outcome.measures if today else None
     return tuple(
         MeasureRow(
             name=name,
@@ -212,7 +232,7 @@ def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
     )
     points = []
     for order, (run, best) in enumerate(zip(ended, experiment.best_so_far(), strict=True), 1):
-        if run.outcome is None or best.outcome is None:
+        if run.outcome is None:
             continue
         points.append(
             RunPoint(
@@ -271,6 +291,7 @@ def _row(experiment: Experiment, run: Run) -> RunRow:
         source=run.source,
         values={name: level(value) for name, value in values.items()},
         value=outcome.value if outcome else None,
+        second_value=outcome.second_value if outcome else None,
         feasible=outcome.feasible if outcome else None,
         violation=outcome.violation if outcome else None,
         duration_s=run.duration_s,

@@ -32,12 +32,15 @@ def render_html(data: ReportData) -> str:
         "moment": words.moment,
     }
     environment.filters.update(filters)
-    title = f"{data.value_name} [{data.unit}]" if data.unit else data.value_name
+    title = _titled(data.value_name, data.unit)
     drawn = data.effects[:MAX_EFFECT_CHARTS]
     return environment.get_template("report.html.j2").render(
         data=data,
         best_so_far=_svg(charts.best_so_far(data.points, data.today_value, title))
         if data.points
+        else None,
+        trade=_svg(charts.trade_off(data.trade, title, _titled(data.second_name, data.second_unit)))
+        if data.second_name is not None and data.trade
         else None,
         effects=[
             (effect, _svg(charts.level_means(effect.levels, effect.parameter, effect.unit, title)))
@@ -112,6 +115,10 @@ def check_target(path: Path) -> Path:
     except OSError as error:
         raise StoreError(f"the report '{path}' cannot be written: {error}") from error
     return target
+
+
+def _titled(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
 
 
 def _svg(spec: charts.Spec) -> Markup:

@@ -14,6 +14,7 @@ import streamlit as st
 from assistant import BatchSuggested, Experiment
 from assistant.decisions import submission, taken_from
 from assistant.errors import ExperimentError
+from assistant.recommendation import KEPT_RUNS, recommend
 from assistant.report.words import level
 from assistant.ui import words
 from assistant.ui.intents import Intent, answer_at, sentence
@@ -84,8 +85,9 @@ def _ask(runner: Runner, experiment: Experiment, *, first: bool) -> Intent | Non
             label = "Suggest"
         kind = "primary" if experiment.open_batch is None else "secondary"
         asked = st.button(label, type=kind, key="suggest")  # type: ignore[arg-type]
+        confirm = _confirm(runner, experiment)
     if not asked:
-        return None
+        return confirm
 
     def suggest() -> str:
         release(runner.session.id)
@@ -96,6 +98,26 @@ def _ask(runner: Runner, experiment: Experiment, *, first: bool) -> Intent | Non
         return ""
 
     return Intent("suggest", suggest, "Choosing suggestions")
+
+
+def _confirm(runner: Runner, experiment: Experiment) -> Intent | None:
+    """Draw a button that suggests replicates of what is recommended, while that is not sure."""
+    if experiment.opened.deterministic:
+        return None
+    recommended = recommend(experiment)
+    if recommended is None or recommended.confirmed:
+        return None
+    label = f"Suggest to confirm run {recommended.run.id}"
+    if not st.button(label, key="confirm", help=recommended.sentence):
+        return None
+
+    def confirm() -> str:
+        release(runner.session.id)
+        room = runner.experiment.remaining_runs
+        runner.session.confirm(KEPT_RUNS if room is None else min(KEPT_RUNS, room))
+        return ""
+
+    return Intent("suggest", confirm, "Choosing what to repeat")
 
 
 def _table(runner: Runner, experiment: Experiment, batch: BatchSuggested) -> Intent | None:

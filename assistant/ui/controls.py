@@ -10,7 +10,7 @@ from assistant import Experiment, Sla, Watch
 from assistant.results import read_results
 from assistant.settings import check_settings
 from assistant.sla import PENDING
-from assistant.ui import batch, words
+from assistant.ui import batch, levels, words
 from assistant.ui.intents import FieldError, Intent, answer_at, sentence
 from assistant.ui.runner import OnAdvice, Runner, RunnerState
 from strategies import Level, RegionRule, strategy_entry, strategy_names
@@ -94,9 +94,8 @@ def _choosing(runner: Runner, experiment: Experiment) -> Intent | None:
     split = st.toggle(
         "Spend a share of the runs inside regions of good results",
         share is not None,
-        disabled=share is not None,
         key=f"{key}-split",
-        help="Once chosen, the share can be set to 0 %, which keeps out of the regions.",
+        help="A share of 0 % keeps out of the regions; without a split they are not looked at.",
     )
     level = None
     if split:
@@ -180,45 +179,6 @@ def _budget(runner: Runner, experiment: Experiment) -> Intent | None:
     return Intent("budget", do)
 
 
-def _levels(runner: Runner, experiment: Experiment) -> Intent | None:
-    space = experiment.space
-    open_ones = [
-        (parameter.name, value)
-        for parameter in space.parameters
-        for value in words.open_levels(space, parameter)
-        if len(words.open_levels(space, parameter)) > 1
-    ]
-    closed = words.closed_levels(space)
-    answer_at("levels")
-    st.caption("A closed level is not proposed any more; what was run with it stays.")
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        one = st.selectbox("Open level", open_ones, format_func=_pair, key="close-level", width=320)
-        if st.button("Close", key="close", disabled=one is None) and one is not None:
-            return Intent("levels", lambda: _close(runner, one))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        two = st.selectbox(
-            "Closed level", closed, format_func=_pair, key=f"reopen-level-{len(closed)}", width=320,
-            placeholder="none is closed",
-        )  # fmt: skip
-        if st.button("Reopen", key="reopen", disabled=two is None) and two is not None:
-            return Intent("levels", lambda: _reopen(runner, two))
-    return None
-
-
-def _pair(pair: tuple[str, Level]) -> str:
-    return f"{pair[0]} = {pair[1]}"
-
-
-def _close(runner: Runner, pair: tuple[str, Level]) -> str:
-    runner.session.close_level(*pair)
-    return f"{_pair(pair)} is closed."
-
-
-def _reopen(runner: Runner, pair: tuple[str, Level]) -> str:
-    runner.session.reopen_level(*pair)
-    return f"{_pair(pair)} is open again."
-
-
 def _watch(runner: Runner, experiment: Experiment) -> Intent | None:
     watch, objective = experiment.watch, experiment.opened.objective
     rule = watch.regions
@@ -267,6 +227,9 @@ def _past(runner: Runner, experiment: Experiment) -> Intent | None:
     path = st.text_input(
         "Path of results from before", key="import-path", placeholder="results.csv"
     )
+    replicates = st.checkbox(
+        "Other results of the same configuration are replicates of it", key="import-replicates"
+    )
     answer_at("import")
     if not st.button("Import", key="import"):
         return None
@@ -275,7 +238,7 @@ def _past(runner: Runner, experiment: Experiment) -> Intent | None:
         if not path.strip():
             raise FieldError("import", "Name the path of a CSV file.")
         results = read_results(Path(path.strip()).expanduser(), experiment.space)
-        n = runner.session.import_results(results)
+        n = runner.session.import_results(results, replicates=replicates)
         return f"{n} of {len(results)} results were taken in; the others have a run already."
 
     return Intent("import", do, "Reading results")
@@ -302,7 +265,7 @@ def _finishing(runner: Runner, experiment: Experiment) -> Intent | None:
 SECTIONS: Mapping[str, Callable[[Runner, Experiment], Intent | None]] = {
     "How it chooses": _choosing,
     "Budget": _budget,
-    "Levels": _levels,
+    "Levels": levels.section,
     "Regions": _watch,
     "Past results": _past,
     "Finish": _finishing,

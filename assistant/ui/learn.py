@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment
-from assistant.charts import Spec, best_so_far, level_means
+from assistant.charts import Spec, best_so_far, level_means, trade_off
 from assistant.forecast import forecast
 from assistant.report import ReportData, collect
 from assistant.report.words import number
@@ -27,7 +27,7 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     if not data.points:
         st.info("Nothing has completed yet, so nothing is known. Submit runs on the page *Steer*.")
         return intent
-    title = f"{data.value_name} [{data.unit}]" if data.unit else data.value_name
+    title = words.titled(data.value_name, data.unit)
     st.subheader("Best so far")
     best = number(data.points[-1].best)
     st.vega_lite_chart(
@@ -36,9 +36,46 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
         width="stretch",
         alt=f"{title} of {len(data.points)} runs in order of completion; best {best}",
     )
+    _front(data, title)
     _regions(experiment)
     _effects(data, title)
     return intent
+
+
+def _front(data: ReportData, title: str) -> None:
+    """Draw the trade-offs of two measures; nothing with one."""
+    if data.second_name is None:
+        return
+    second = words.titled(data.second_name, data.second_unit)
+    st.subheader(f"The front: {data.value_name} against {data.second_name}")
+    st.vega_lite_chart(
+        wide(trade_off(data.trade, title, second)),
+        theme=None,
+        width="stretch",
+        alt=f"{second} against {title}; {len(data.front)} of {len(data.trade)} on the front",
+    )
+    st.caption(
+        "On the copper line neither gets better without the other getting worse. *Best* is by "
+        f"{data.value_name} alone."
+    )
+    st.dataframe(front_table(data), hide_index=True, width="stretch", alt="the front")
+
+
+def front_table(data: ReportData) -> pd.DataFrame:
+    """Return the front as it is shown, the best by the first measure first."""
+    title = words.titled(data.value_name, data.unit)
+    second = words.titled(data.second_name or "", data.second_unit)
+    return pd.DataFrame(
+        {
+            "run": row.run_id,
+            title: number(row.value),
+            second: number(row.second_value),
+            **row.values,
+            "runs": row.n_runs,
+            "": "today" if row.is_today else "",
+        }
+        for row in data.front
+    )
 
 
 def wide(spec: Spec) -> Spec:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from assistant import Application, Session, Store
 from assistant.errors import SettingsError
-from assistant.results import Result, read_results
+from assistant.ports import Result
+from assistant.results import read_results
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
@@ -89,7 +90,7 @@ def _opened(
 ) -> Session:
     """Open, and take in the plan, past results, today's and the analyst's own configurations."""
     session = open_sweep(built, store, name, made_from)
-    session.import_results(past)
+    session.import_results(past, replicates=built.settings.replicates)
     session.submit_baseline()
     for values in own:
         if session.experiment.space.from_values(values) not in {

@@ -4,7 +4,7 @@ import time
 
 import streamlit as st
 
-from assistant import Experiment, RunState
+from assistant import Experiment, RunState, Standing
 from assistant.forecast import forecast
 from assistant.report.words import quantity
 from assistant.ui import words
@@ -137,15 +137,16 @@ def _numbers(runner: Runner) -> None:
 
 def _best(experiment: Experiment) -> None:
     unit = experiment.opened.objective.unit
-    best, today = experiment.best, experiment.baseline
-    if best is None or best.outcome is None:
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+    if best is None:
         st.metric("Best so far", "unknown", border=True, height="stretch")
         return
     delta, colour = None, "off"
-    old = today.outcome if today is not None else None
+    old = None if today is None else today.outcome
     if not best.outcome.feasible:
         delta = "violates a constraint"
-    elif old is not None and today is not None and best.id == today.id:
+    elif today is not None and best.configuration == today.configuration:
         delta = "today's configuration"
     elif old is not None and not old.feasible:
         delta, colour = "meets every constraint, today does not", "normal"
@@ -163,5 +164,15 @@ def _best(experiment: Experiment) -> None:
         delta_arrow="off",
         border=True,
         height="stretch",
-        help=f"run {best.id}: {words.settings_of(experiment.space, best.configuration)}",
+        help=_best_help(experiment, best),
     )
+
+
+def _best_help(experiment: Experiment, best: Standing) -> str:
+    """Say which run it is, of how many it is the mean, and by which of two measures it is best."""
+    mean = "" if best.n == 1 else f", mean of {words.runs(best.n)}"
+    text = f"run {best.run.id}{mean}: {words.settings_of(experiment.space, best.configuration)}"
+    if experiment.opened.objective.second is None:
+        return text
+    front = f"{len(experiment.front)} on the front, see *Learn*"
+    return f"{text}. By {experiment.opened.objective.wrapper}, the first of two measures; {front}."

@@ -6,6 +6,7 @@ import streamlit as st
 from assistant import Experiment
 from assistant.report import ReportData, collect, render_html
 from assistant.ui.intents import Intent
+from assistant.ui.learn import front_table
 from assistant.ui.progress import bar
 from assistant.ui.runner import Runner
 from assistant.ui.steer import runs_table
@@ -17,7 +18,10 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     data = collect(experiment)
     found = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if found else st.warning
-    show(f"**{data.answer.headline}**\n\n" + "\n\n".join(data.answer.sentences))
+    sentences = [*data.answer.sentences]
+    if data.recommendation is not None:
+        sentences.append(data.recommendation.sentence)
+    show(f"**{data.answer.headline}**\n\n" + "\n\n".join(sentences))
     with st.container(horizontal=True):
         st.download_button(
             "Download the report (HTML)",
@@ -64,6 +68,9 @@ def _tables(data: ReportData) -> None:
             for change in data.changes
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
+    if data.front:
+        st.subheader(f"The front: {data.value_name} against {data.second_name}")
+        st.dataframe(front_table(data), hide_index=True, width="stretch", alt="the front")
     if data.measures:
         st.subheader("What was measured")
         rows = [

@@ -22,6 +22,7 @@ from assistant import (
 )
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
+from assistant.recommendation import is_confirmation_due, search_room
 from assistant.run import RunState
 from assistant.settings import build_sweep, check_settings
 from assistant.store import SqliteStore
@@ -203,38 +204,40 @@ class Runner:
         size, experiment = self._automatic, self.experiment
         if size is None:
             return False
-        room = experiment.remaining_runs
+        limit, left = experiment.sla.max_runs, experiment.remaining_runs
+        room = search_room(experiment, limit, left)
         n = size if room is None else min(size, room)
-        if n == 0:
-            self._automatic = None
-            self.note = f"Automatic steering ended: the budget of {experiment.sla.max_runs} runs "
-            self.note += "is used up."
-            return False
-        if experiment.open_advice is None and not self._on_offer()[1]:
+        if experiment.open_advice is None and not self._on_offer(n)[1]:
             suggest = (
                 self.session.suggest if experiment.batches else self.session.initial_evaluation
             )
-            if not suggest(n).suggestions:
-                self._automatic = None
-                self.note = "Automatic steering ended: every allowed configuration has been run."
-                return False
+            if not n or not suggest(n).suggestions:
+                if not is_confirmation_due(self.experiment, limit, left):
+                    self._automatic = None
+                    why = f"the budget of {limit} runs is used up"
+                    why = "every allowed configuration has been run" if n else why
+                    self.note = f"Automatic steering ended: {why}."
+                    return False
+                self.session.confirm(1)
         if self.experiment.open_advice is not None:
             if self._on_advice == "ask":
                 self.note = "Automatic steering waits for your answer to the warning."
                 return False
             self.session.answer_advice("accepted" if self._on_advice == "accept" else "ignored")
-        batch, free = self._on_offer()
-        return batch is not None and bool(self.session.submit(batch, keep=free[:n]))
+        batch, keep = self._on_offer(n)
+        if batch is None or not keep:  # an answer took the batch away, or nothing may be searched
+            return self._submit_by_itself()
+        return bool(self.session.submit(batch, keep=keep))
 
-    def _on_offer(self) -> tuple[BatchSuggested | None, list[int]]:
-        """Return the open batch and the positions in it that have no run."""
-        experiment = self.experiment
-        batch = experiment.open_batch
+    def _on_offer(self, n: int) -> tuple[BatchSuggested | None, list[int]]:
+        """Return the open batch and the positions to take: up to n new ones, or confirmations."""
+        batch = self.experiment.open_batch
         if batch is None:
             return None, []
-        known = {run.configuration for run in experiment.runs}
-        offered = [one.configuration for one in batch.suggestions]
-        return batch, [i for i, one in enumerate(offered) if one not in known]
+        free = self.experiment.free_in(batch)
+        if any(one.kind == "confirmation" for one in batch.suggestions):
+            return batch, free[: self.experiment.remaining_runs]
+        return batch, free[:n]
 
 
 def rebuild(experiment: Experiment) -> Application:

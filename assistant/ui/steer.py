@@ -100,7 +100,9 @@ def _cells(experiment: Experiment, configuration: object) -> dict[str, str]:
 def runs_table(experiment: Experiment) -> pd.DataFrame:
     """Return every run as it is shown, the latest first."""
     objective = experiment.opened.objective
-    title = f"{objective.wrapper} [{objective.unit}]" if objective.unit else str(objective.wrapper)
+    title = words.titled(str(objective.wrapper), objective.unit)
+    second = objective.second
+    also = "" if second is None else words.titled(str(second.wrapper), second.unit)
     rows = []
     for run in reversed(experiment.runs):
         outcome = run.outcome
@@ -110,6 +112,7 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
                 "run": run.id,
                 "state": _state(experiment, run),
                 title: outcome.value if outcome else None,
+                **({also: outcome.second_value if outcome else None} if also else {}),
                 "meets constraints": meets,
                 "verdict": words.VERDICTS[run.good],
                 **_cells(experiment, run.configuration),
@@ -122,9 +125,9 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
 
 def _state(experiment: Experiment, run: Run) -> str:
     best = experiment.best
-    if best is None or best.outcome is None or run.id != best.id:
+    if best is None or run.id != best.id:
         return run.state.value
-    return "best" if best.outcome.feasible else "closest"
+    return "best" if experiment.standings[best.configuration].outcome.feasible else "closest"
 
 
 def _runs(runner: Runner, experiment: Experiment) -> Intent | None:
@@ -168,6 +171,14 @@ def _runs(runner: Runner, experiment: Experiment) -> Intent | None:
                     return f"Run {chosen} is {text}."
 
                 return Intent("rate", rate)
+        if not experiment.opened.deterministic and st.button("Run again", key="replicate"):
+
+            def repeat() -> str:
+                (run,) = runner.session.replicate(chosen)
+                runner.wake()
+                return f"Run {chosen} is repeated as run {run.id}."
+
+            return Intent("rate", repeat)
     return None
 
 

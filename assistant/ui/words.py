@@ -28,6 +28,7 @@ SOURCES = {
     "edited": "suggested, edited",
     "analyst": "yours",
     "imported": "from before",
+    "replicate": "repeated",
 }
 
 VERDICTS = {True: "good", False: "bad", None: ""}
@@ -90,6 +91,11 @@ def column(parameter: Parameter) -> str:
     return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
 
 
+def titled(name: str, unit: str) -> str:
+    """Return a measure's name with its unit, as a heading."""
+    return f"{name} [{unit}]" if unit else name
+
+
 def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
     """Return the levels that may be proposed, in their order."""
     ids = space.open_ids[space.names.index(parameter.name)]
@@ -99,6 +105,11 @@ def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
 def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
     """Return the closed levels with the names of their parameters."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
+
+
+def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
+    """Return the preferred levels with the names of their parameters."""
+    return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
 
 
 def expected_of(experiment: Experiment, configurations: Sequence[Configuration]) -> list[str]:

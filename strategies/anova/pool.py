@@ -40,9 +40,9 @@ def free_ids(knowledge: Knowledge, taken: Set[Configuration]) -> Ints | None:
     allowed = space.allowed_ids
     if allowed is None:
         return None
-    rows = np.array([c.level_ids for c in taken], dtype=np.int64).reshape(len(taken), -1)
-    if not len(rows):
+    if not taken:
         return allowed
+    rows = np.array([c.level_ids for c in taken], dtype=np.int64)
     found: Ints = allowed[~np.isin(_numbers(space, allowed), _numbers(space, rows))]
     return found
 

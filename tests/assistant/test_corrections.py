@@ -1,11 +1,14 @@
 """The analyst stays in charge: edits, ratings, closed levels, another strategy, another budget."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
-from assistant import Experiment, RunState, Session, Sla, Watch, open_session
+from assistant import Experiment, RunState, Session, Sla, Steering, Watch, open_session
+from assistant.codec import decode_event, encode_event
 from assistant.errors import ExperimentError, ObjectiveError, SettingsError
+from assistant.events import SpaceChanged
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore
 from strategies import StrategyError
@@ -212,3 +215,38 @@ def test_numbers_that_are_not_finite_are_unknown_in_results_from_before() -> Non
     outcome = Experiment.replay(store.load(session.id)).run(1).outcome
     assert outcome is not None
     assert outcome.measures["other"] is None
+
+
+def test_a_preferred_level_draws_half_of_the_suggestions_and_is_journalled() -> None:
+    session, store = opened(runs=None)
+    session.prefer_level("mode", "odd")
+    batch = session.suggest(8)
+    said = [s for s in batch.suggestions if s.reason.endswith("; mode='odd' is preferred.")]
+    assert len(said) == 4
+    space = session.experiment.space
+    assert all(space.values(s.configuration)["mode"] == "odd" for s in said)
+    assert Experiment.replay(store.load(session.id)).space == space
+    session.unprefer_level("mode", "odd")
+    assert not any("preferred" in s.reason for s in session.suggest(4).suggestions)
+    texts = [e.text for e in store.load(session.id) if isinstance(e, SpaceChanged)]
+    assert texts == ["mode=odd preferred", "mode=odd preferred no more"]
+    with pytest.raises(StrategyError, match="is not preferred"):
+        session.unprefer_level("x", 1)
+
+
+def test_a_journal_from_before_there_were_preferences_is_read() -> None:
+    session, store = opened()
+    session.close_level("x", 3)
+    lines = [json.loads(encode_event(event)) for event in store.load(session.id)]
+    for line in lines:
+        assert line["space"].pop("preferred") == []
+    read = Experiment.replay(decode_event(json.dumps(line)) for line in lines)
+    assert read.space == session.experiment.space
+
+
+def test_the_split_by_regions_can_be_taken_back() -> None:
+    session, _ = opened(exploitation=0.5)
+    session.change_strategy(options={"beta": 0.3})
+    assert session.experiment.steering.exploitation == 0.5
+    session.change_strategy(exploitation=None)
+    assert session.experiment.steering == Steering("grasp", {"beta": 0.3})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant import Constraint, Objective, Rmse, Value, WeightedSum
+from assistant import Constraint, Objective, Rmse, Second, Value, WeightedSum
 from assistant.errors import ObjectiveError
 
 finite = st.floats(-1e6, 1e6)
@@ -80,3 +80,27 @@ def test_weighted_sum() -> None:
     assert WeightedSum((("a", 2.0), ("b", -1.0))).of({"a": 3.0, "b": 4.0}) == 2.0
     with pytest.raises(ObjectiveError, match="at least one"):
         WeightedSum(())
+
+
+def test_a_second_measure_has_a_sign_of_its_own() -> None:
+    objective = Objective(
+        WeightedSum((("wait_s", 1.0), ("procs", 2.0))),
+        "minimise",
+        (Constraint("power_w", at_most=9.0),),
+        second=Second(Value("utilisation"), "maximise"),
+    )
+    assessed = objective.assess({"wait_s": 3.0, "procs": 2.0, "utilisation": 0.5, "power_w": 1.0})
+    assert (assessed.quality, assessed.second_value, assessed.second) == (-7.0, 0.5, 0.5)
+    assert objective.measures == ("wait_s", "procs", "utilisation", "power_w")
+    assert str(objective).endswith(" and maximise utilisation")
+    less = Second(Value("cost"), "minimise")
+    assert less.quality_of(4.0) == -4.0
+    assert less.value_of(-4.0) == 4.0
+    with pytest.raises(ObjectiveError, match="gave no measure 'utilisation'"):
+        objective.assess({"wait_s": 3.0, "procs": 2.0, "power_w": 1.0})
+    with pytest.raises(ObjectiveError, match="cannot be judged"):
+        Objective(Value("v"), second=Second(Value("w"))).assess({"v": 1.0, "w": 1e200})
+    with pytest.raises(ObjectiveError, match="'minimise' or 'maximise'"):
+        Second(Value("w"), "least")  # type: ignore[arg-type]
+    with pytest.raises(ObjectiveError, match="is the first one already"):
+        Objective(Value("v"), second=Second(Value("v"), "maximise"))

@@ -1,5 +1,6 @@
 """Every registered application: a stable space, repeatable runs, failures and no crashes."""
 
+import dataclasses
 import pickle
 
 import pytest
@@ -33,6 +34,29 @@ def test_a_run_is_a_function_of_values_and_seed(entry: ApplicationEntry) -> None
             application.objective.assess(first.measures)
             measured += 1
     assert measured
+
+
+@every_application
+def test_one_that_says_it_repeats_itself_does_whatever_the_seed(entry: ApplicationEntry) -> None:
+    application = entry.example()
+    if application.deterministic is not True:
+        assert application.deterministic is None  # an example of ours does not know either
+        return
+    for configuration in list(application.space.configurations())[:5]:
+        values = application.space.values(configuration)
+        first, other = (attempt(application, Work(1, values, seed)) for seed in (7, 8))
+        assert (first.measures, first.failure) == (other.measures, other.failure)
+
+
+@pytest.mark.parametrize("noisy", [None, True, False])
+@pytest.mark.parametrize("name", ["command", "function"])
+def test_what_a_user_says_of_noise_crosses_to_other_processes(
+    name: str, noisy: bool | None
+) -> None:
+    example = next(e for e in APPLICATIONS if e.name == name).example()
+    said = dataclasses.replace(example, noisy=noisy)  # type: ignore[type-var]
+    for one in (said, pickle.loads(pickle.dumps(said))):
+        assert one.deterministic is (None if noisy is None else not noisy)
 
 
 @every_application

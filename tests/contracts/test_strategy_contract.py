@@ -1,6 +1,9 @@
 """What every registered strategy promises. Being registered means being tested here."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +23,9 @@ from strategies import (
     OptionError,
     Parameter,
     ParameterSpace,
+    Preferring,
     RegionRule,
+    Scalarising,
     Strategy,
     StrategyEntry,
     Suggestion,
@@ -87,7 +92,77 @@ BY_EFFECTS = tuple(
     for effects in METHODS[1:]
 )
 
-ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS)
+
+@cache
+def with_preferences(space: ParameterSpace) -> ParameterSpace:
+    """Return the space with every third open level of its first two parameters preferred."""
+    pairs = {
+        (p.name, i)
+        for p, ids in zip(space.parameters[:2], space.open_ids, strict=False)
+        for i in ids[::3]
+    }
+    return dataclasses.replace(space, preferred=frozenset(pairs))
+
+
+@dataclass(frozen=True)
+class ThePreferred:
+    """Prefers some levels of whatever space it is asked about, then asks the wrapper."""
+
+    base: Strategy
+    share: float
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        known = dataclasses.replace(knowledge, space=with_preferences(knowledge.space))
+        return Preferring(self.base, self.share).suggest(n, known, rng)
+
+
+PREFERRING = tuple(
+    StrategyEntry(
+        base,
+        f"{base} that keeps {share:g} of its suggestions to preferred levels.",
+        lambda base=base, share=share: ThePreferred(make_strategy(base), share),
+    )
+    for base, share in (("grasp", 0.5), ("random", 1.0))
+)
+
+
+@dataclass(frozen=True)
+class MeasuredTwice:
+    """Gives every observation a second quality, which mostly contradicts the first, then asks."""
+
+    base: Strategy
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        twice = tuple(
+            dataclasses.replace(o, second=o.configuration.level_ids[0] - o.quality)
+            for o in knowledge.observations
+        )
+        known = dataclasses.replace(knowledge, observations=twice)
+        return Scalarising(self.base).suggest(n, known, rng)
+
+
+SCALARISING = tuple(
+    StrategyEntry(
+        base,
+        f"{base} that weighs two measures.",
+        lambda base=base: MeasuredTwice(make_strategy(base)),
+    )
+    for base in ("grasp", "random")
+)
+
+ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS, *PREFERRING, *SCALARISING)
 
 
 @pytest.fixture(params=ENTRIES, ids=lambda entry: entry.summary.split(":")[0])

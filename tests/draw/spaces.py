@@ -31,7 +31,7 @@ def parameters(draw: st.DrawFn, name: str | None = None, max_levels: int = 5) ->
 def spaces(
     draw: st.DrawFn, max_parameters: int = 4, max_levels: int = 5, exclusions: bool = True
 ) -> ParameterSpace:
-    """A small space, some levels closed, sometimes with an exclusion that may hold often."""
+    """A small space, some levels closed or preferred, with exclusions that may hold often."""
     n = draw(st.integers(1, max_parameters))
     drawn = tuple(draw(parameters(name=name, max_levels=max_levels)) for name in NAMES[:n])
     closed = set()
@@ -40,7 +40,9 @@ def spaces(
         keep = draw(st.sampled_from(ids))
         closed |= {(parameter.name, i) for i in ids if i != keep and draw(st.integers(0, 3)) == 0}
     chosen = draw(st.lists(exclusions_of(drawn), max_size=2, unique=True)) if exclusions else []
-    return ParameterSpace(drawn, tuple(chosen), frozenset(closed))
+    pairs = [(parameter.name, i) for parameter in drawn for i in range(parameter.n_levels)]
+    preferred = draw(st.sets(st.sampled_from(pairs), max_size=2))
+    return ParameterSpace(drawn, tuple(chosen), frozenset(closed), preferred=frozenset(preferred))
 
 
 def exclusions_of(drawn: tuple[Parameter, ...]) -> st.SearchStrategy[Exclusion]:

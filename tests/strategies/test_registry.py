@@ -25,7 +25,7 @@ def claim(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
 
 
 def test_names_and_options() -> None:
-    assert strategy_names()[:2] == ("grasp", "random")
+    assert strategy_names()[:3] == ("anova", "grasp", "random")
     assert make_strategy("grasp", beta=1) == Grasp(beta=1.0)
     with pytest.raises(
         UnknownStrategyError, match=r"no strategy 'gasp'; did you mean 'grasp'\? Kn"

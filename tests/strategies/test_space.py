@@ -1,6 +1,8 @@
 """Spaces: indices, values, coordinates, neighbours, sampling, counting and edits."""
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +23,7 @@ from strategies import (
 )
 from strategies.neighbourhood import squared_distance, squared_scale
 from strategies.randomness import below, permuted
-from tests.draw.spaces import all_of, configurations, spaces
+from tests.draw.spaces import all_of, configurations, grid, spaces
 
 SPACE = ParameterSpace(
     (
@@ -341,3 +343,46 @@ def test_draws_below_numbers_beyond_64_bits_are_in_range_and_reach_both_halves()
     drawn = [below(rng, n) for _ in range(200)]
     assert all(0 <= d < n for d in drawn)
     assert 60 < sum(d < n // 2 for d in drawn) < 140
+
+
+# -- preferred levels ----------------------------------------------------------------------------
+
+
+def test_preferring_forbids_nothing_and_keeps_the_lineage() -> None:
+    space = grid(3, 2)
+    preferred = space.preferring("p0", 1)
+    assert preferred.lineage == space.lineage
+    assert preferred.preferred == {("p0", 1)}
+    assert preferred.count_allowed() == space.count_allowed()
+    assert preferred.unpreferring("p0", 1) == space
+    assert ParameterSpace(space.parameters, preferred=preferred.preferred).lineage == space.lineage
+
+
+def test_the_preferred_part_closes_the_other_open_levels_of_those_parameters() -> None:
+    space = grid(4, 3, 2).closing("p0", 0).preferring("p0", 1).preferring("p0", 3)
+    assert space.preferred_part.open_ids == ((1, 3), (0, 1, 2), (0, 1))
+    assert space.preferred_part.lineage == space.lineage
+    resting = space.closing("p0", 1).closing("p0", 3)  # a preference rests while closed
+    assert resting.preferred_part is resting
+    assert resting.reopening("p0", 3).preferred_part.open_ids[0] == (3,)
+    assert space.with_level("p1", 9).preferred_part.open_ids[1] == (0, 1, 2, 3)
+    assert grid(2).preferring("p0", 0).closing("p0", 1).preferred_part.open_ids == ((0,),)
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda s: s.preferring("p0", 1).preferring("p0", 1), "preferred already"),
+        (lambda s: s.closing("p0", 1).preferring("p0", 1), "is closed; reopen it"),
+        (lambda s: s.preferring("p0", 7), "no level 7"),
+        (lambda s: s.preferring("q", 1), "no parameter 'q'"),
+        (lambda s: s.unpreferring("p0", 1), "is not preferred"),
+        (lambda s: replace(s, preferred=frozenset({("q", 0)})), "no parameter 'q' to prefer"),
+        (lambda s: replace(s, preferred=frozenset({("p0", 3)})), "no level id 3 to prefer"),
+    ],
+)
+def test_a_preference_that_cannot_be_is_refused(
+    edit: Callable[[ParameterSpace], object], words: str
+) -> None:
+    with pytest.raises(SpaceError, match=words):
+        edit(grid(3, 2))

@@ -243,6 +243,25 @@ def test_a_run_of_ones_own_levels_budget_strategy_and_finish(store: Path, table:
     page = press(page, "close")
     page.selectbox(key="reopen-level-1").set_value(("x", 1))
     page = press(page, "reopen")
+    page.selectbox(key="close-level").set_value(("y", 4))
+    page = press(page, "prefer")
+    assert "y = 4 is preferred" in page.success[0].value
+    assert runner_in(page, store).experiment.space.preferred == {("y", 3)}
+    page.selectbox(key="unprefer-level-1").set_value(("y", 4))
+    page = press(page, "unprefer")
+    assert "Say which level" in press(page, "add").error[0].value
+    page.text_input(key="add-level").set_value("wide")
+    assert "levels are numbers" in press(page, "add").error[0].value
+    page.text_input(key="add-level").set_value("9")
+    page = press(page, "add")
+    page.text_input(key="exclude").set_value("x == 9 and z > 2")
+    assert "'z'" in press(page, "forbid").error[0].value
+    page.text_input(key="exclude").set_value("x == 9 and y > 2")
+    page = press(page, "forbid")
+    space = runner_in(page, store).experiment.space
+    assert space.preferred == frozenset()
+    assert space.parameter("x").levels[-1] == 9
+    assert [exclusion.text for exclusion in space.exclusions] == ["x == 9 and y > 2"]
     page = press(page, "change-budget")
     page = press(page, "change-steering")
     page = press(page, "change-watch")

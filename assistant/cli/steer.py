@@ -1,0 +1,191 @@
+"""``copperline steer``: change how a stored experiment goes on, without running anything."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assistant import Session, load_session
+from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path
+from assistant.cli.experiments import stored_session
+from assistant.cli.options import pair
+from assistant.decisions import Keep
+from assistant.errors import SettingsError
+from assistant.events import BudgetChanged, Event, RunSubmitted, SpaceChanged, SteeringChanged
+from assistant.store import MemoryStore, SqliteStore
+from strategies import Level, OptionValue, ParameterSpace, StrategyEntry, strategy_entry
+from strategies.parameter import parse_number
+
+NO_SPLIT = "none"
+_EXAMPLE = "order=sjf"
+
+
+def steer(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Another budget of runs; a finished experiment goes on."),
+    ] = None,
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Add a level to a parameter.")
+    ] = None,
+    reopen: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Propose a closed level again.")
+    ] = None,
+    close: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Propose this level no more.")
+    ] = None,
+    unprefer: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Prefer this level no more.")
+    ] = None,
+    prefer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=LEVEL", help="Keep half of the suggestions to this level."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Choose like this from now on.", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the strategy.")
+    ] = None,
+    exploitation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of suggestions inside regions, 0 to 1; none to split no more.",
+        ),
+    ] = None,
+    replicate: Annotated[
+        list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
+    ] = None,
+    confirm: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Queue N runs that confirm what is recommended."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Change budget, levels, combinations or strategy of a stored experiment, all or nothing.
+
+    Options may be repeated, and take effect in the order of this list. Nothing is run, only queued:
+    go on with copperline resume.
+    """
+    stored = stored_session(experiment, store)
+    before = stored.events()
+    rehearsed = MemoryStore()  # all or nothing: what is refused here has stored nothing
+    rehearsed.append(stored.id, 0, before)
+    session = load_session(rehearsed, stored.id)
+    if runs is not None:
+        extend(session, runs)
+    _each(session, "--add", add, session.add_level, _new_level)
+    for flag, texts, change in (
+        ("--reopen", reopen, session.reopen_level),
+        ("--close", close, session.close_level),
+        ("--unprefer", unprefer, session.unprefer_level),
+        ("--prefer", prefer, session.prefer_level),
+    ):
+        _each(session, flag, texts, change, ParameterSpace.parse_value)
+    for condition in exclude or []:
+        session.exclude(condition)
+    if strategy is not None or option or exploitation is not None:
+        entry = strategy_entry(strategy or session.experiment.steering.strategy)
+        options = dict(_option(entry, text) for text in option or [])
+        level: float | Keep | None = "keep" if exploitation is None else _share(exploitation)
+        session.change_strategy(strategy, options, level)
+    for run_id in replicate or []:
+        session.replicate(run_id)
+    if confirm is not None:
+        session.submit(session.confirm(confirm))
+    events = session.events()[len(before) :]
+    if not events:
+        raise SettingsError(
+            "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
+            "(copperline steer --help has all)"
+        )
+    SqliteStore(store_path(store)).append(stored.id, len(before), events)
+    _tell(session, events, store, as_json)
+    return 0
+
+
+def extend(session: Session, runs: int) -> None:
+    """Give an experiment another budget of runs, and reopen it if it is finished.
+
+    Raises:
+        SettingsError: it has used as many already.
+    """
+    used = session.experiment.n_charged
+    if runs <= used:
+        raise SettingsError(
+            f"experiment '{session.id}' has used {used} runs; a budget of {runs} leaves none"
+        )
+    if session.experiment.finished is not None:
+        session.reopen()
+    session.change_budget(replace(session.experiment.sla, max_runs=runs))
+
+
+def _each(
+    session: Session,
+    flag: str,
+    texts: list[str] | None,
+    change: Callable[[str, Level], None],
+    read: Callable[[ParameterSpace, str, str], Level],
+) -> None:
+    for text in texts or []:
+        name, value = pair(text, flag, _EXAMPLE)
+        change(name, read(session.experiment.space, name, value))
+
+
+def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
+    return space.parameter(name).read(text)
+
+
+def _option(entry: StrategyEntry, text: str) -> tuple[str, OptionValue]:
+    """Return an option as its type wants it; what does not fit is refused by the strategy."""
+    name, value = pair(text, "--option", "beta=0.9")
+    kind = next((one.type for one in entry.options if one.name == name), str)
+    if kind is bool:
+        return name, {"true": True, "false": False}.get(value.lower(), value)
+    number = None if kind is str else parse_number(value)
+    return name, value if number is None else number
+
+
+def _share(text: str) -> float | None:
+    if text.strip().lower() == NO_SPLIT:
+        return None
+    share = parse_number(text.strip())
+    if share is None:
+        raise SettingsError(
+            f"--exploitation '{text}' is neither a share from 0 to 1 nor '{NO_SPLIT}'"
+        )
+    return share
+
+
+def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_json: bool) -> None:
+    said = [told for event in events if (told := _sentence(session, event)) is not None]
+    if as_json:
+        print_json({"experiment": session.id, "changes": said})
+        return
+    for sentence in said:
+        OUT.print(sentence, soft_wrap=True)
+    where = "" if store is None else f" --store {store}"
+    OUT.print(f"Go on with: copperline resume {session.id}{where}", soft_wrap=True)
+
+
+def _sentence(session: Session, event: Event) -> str | None:
+    match event:
+        case RunSubmitted(run_id=run_id, configuration=configuration):
+            first = next(r for r in session.experiment.runs if r.configuration == configuration)
+            return f"Run {first.id} is repeated as run {run_id}."
+        case SpaceChanged(text=text):
+            return f"{text}."
+        case SteeringChanged(steering=steering):
+            return f"From now on: {steering}."
+        case BudgetChanged(sla=sla):
+            return f"The budget is {sla.max_runs} runs."
+    return None
