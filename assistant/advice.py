@@ -5,7 +5,15 @@ import numpy as np
 from assistant.events import Advice, Forecast
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from strategies import Exploiting, Preferring, Scalarising, Strategy, Suggestion, make_strategy
+from strategies import (
+    Exploiting,
+    Preferring,
+    Scalarising,
+    Strategy,
+    Suggestion,
+    make_strategy,
+    strategy_entry,
+)
 
 
 def current_strategy(experiment: Experiment) -> Strategy:
@@ -31,6 +39,15 @@ def strategy_at(experiment: Experiment, exploitation: float | None) -> Strategy:
     if experiment.space.preferred_part is not experiment.space:
         strategy = Preferring(strategy)
     return strategy
+
+
+def initial_strategy(experiment: Experiment) -> Strategy:
+    """Return what chooses the first runs: the strategy in force, or random search before it."""
+    if strategy_entry(experiment.steering.strategy).starts:
+        return strategy_at(experiment, None)
+    strategy: Strategy = make_strategy("random")
+    preferring = experiment.space.preferred_part is not experiment.space
+    return Preferring(strategy) if preferring else strategy
 
 
 def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generator) -> Advice | None:

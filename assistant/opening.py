@@ -10,7 +10,7 @@ from assistant.objective import Objective
 from assistant.ports import Application, Clock, Store, SystemClock
 from assistant.session import Session
 from assistant.sla import Sla, Steering, Watch
-from strategies import Level, ParameterSpace, make_strategy
+from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
 
 MAX_SLUG = 48
 
@@ -23,7 +23,7 @@ def open_session(
     space: ParameterSpace | None = None,
     objective: Objective | None = None,
     sla: Sla | None = None,
-    strategy: str = "grasp",
+    strategy: str = DEFAULT_STRATEGY,
     options: Mapping[str, Level] | None = None,
     exploitation: float | None = None,
     watch: Watch | None = None,

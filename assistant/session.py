@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from assistant import decisions
-from assistant.advice import advise, current_strategy
+from assistant.advice import advise, current_strategy, initial_strategy
 from assistant.codec import decode_event, encode_event
 from assistant.decisions import Keep, Wanted, stream
 from assistant.errors import CodecError, ExperimentError
@@ -40,7 +40,7 @@ from assistant.ports import Clock, Executor, Result, Store, Work
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
 from assistant.run import Run, RunState
 from assistant.sla import Sla, Watch
-from strategies import Level, Strategy, Suggestion, is_exhausted, make_strategy
+from strategies import Level, Strategy, Suggestion, is_exhausted
 
 
 class Session:
@@ -78,8 +78,12 @@ class Session:
     # -- the loop ------------------------------------------------------------------------------
 
     def initial_evaluation(self, n: int) -> BatchSuggested:
-        """Propose the first runs at random; `include` is for choosing them oneself."""
-        return self._suggest(make_strategy("random"), n, initial=True)
+        """Propose the first runs; `include` is for choosing them oneself.
+
+        The strategy in force chooses them if that is its way (`StrategyEntry.starts`); else they
+        are random, as in the paper.
+        """
+        return self._suggest(initial_strategy(self.experiment), n, initial=True)
 
     def suggest(self, n: int) -> BatchSuggested:
         """Propose up to ``n`` configurations by the experiment's strategy.
@@ -423,5 +427,4 @@ def _refuse_unreadable(event: Event) -> None:
 
 
 def _as_initial(suggestion: Suggestion) -> Suggestion:
-    reason = "one of the first runs, chosen at random"
-    return replace(suggestion, kind="initial", reason=reason)
+    return replace(suggestion, kind="initial")

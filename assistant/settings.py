@@ -39,7 +39,14 @@ from assistant.objective import (
 from assistant.ports import Application
 from assistant.sla import Watch
 from sim.api import default_workload, load_workload, rules_from_texts
-from strategies import Exclusion, Level, ParameterSpace, RegionRule, make_strategy
+from strategies import (
+    DEFAULT_STRATEGY,
+    Exclusion,
+    Level,
+    ParameterSpace,
+    RegionRule,
+    make_strategy,
+)
 
 
 class TodaySettings(Strict):
@@ -77,7 +84,7 @@ class StrategySettings(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str = "grasp"
+    name: str = DEFAULT_STRATEGY
 
     @property
     def options(self) -> dict[str, Level]:

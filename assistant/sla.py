@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from assistant.errors import SettingsError
-from strategies import RegionRule
+from strategies import DEFAULT_STRATEGY, RegionRule
 
 Pending = Literal["queued", "near", "box", "plan"]
 """What counts as pending in the paper's rule, which leaves it open (section 3.2): runs that wait in
@@ -106,7 +106,7 @@ class Steering:
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
     """
 
-    strategy: str = "grasp"
+    strategy: str = DEFAULT_STRATEGY
     options: dict[str, str | int | float | bool] = field(default_factory=dict)
     exploitation: float | None = None
 

@@ -61,6 +61,7 @@ from strategies.regions import (
     pending_in_region,
 )
 from strategies.registry import (
+    DEFAULT_STRATEGY,
     ENTRY_POINT_GROUP,
     STRATEGIES,
     Option,
@@ -79,6 +80,7 @@ from strategies.two_level import (
 )
 
 __all__ = [
+    "DEFAULT_STRATEGY",
     "ENTRY_POINT_GROUP",
     "METHODS",
     "PENDING_RULES",

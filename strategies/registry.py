@@ -34,6 +34,9 @@ ENTRY_POINT_GROUP = "copperline.strategies"
 
 OptionValue: TypeAlias = int | float | bool | str
 
+DEFAULT_STRATEGY = "anova"
+"""What is used unless another one is asked for: the one that needs the fewest runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -85,12 +88,21 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class StrategyEntry:
-    """A registered strategy: name, one line for people, options, and how to make it."""
+    """A registered strategy.
+
+    Args:
+        name: under which people ask for it.
+        summary: one line for people.
+        factory: makes it, from its options.
+        options: of the strategy.
+        starts: whether it chooses the first runs itself; else they are random, as in the paper.
+    """
 
     name: str
     summary: str
     factory: Callable[..., Strategy]
     options: tuple[Option, ...] = ()
+    starts: bool = False
 
     def build(self, /, **options: OptionValue) -> Strategy:
         """Make the strategy, with defaults for options that are not given.
@@ -123,6 +135,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 "weight of the chance that a run succeeds; 0 ignores failures",
             ),
         ),
+        starts=True,
     ),
     StrategyEntry(
         "grasp",
@@ -145,11 +158,12 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
             ),
         ),
     ),
-    StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch),
+    StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch, starts=True),
     StrategyEntry(
         "pattern_search",
         "Polls around the best configuration, with steps that are halved when none is better.",
         PatternSearch,
+        starts=True,
     ),
     StrategyEntry(
         "particle_swarm",
@@ -167,6 +181,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
             ),
             Option("social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"),
         ),
+        starts=True,
     ),
     StrategyEntry(
         "latin_hypercube",
@@ -179,6 +194,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 choices=CRITERIA,
             ),
         ),
+        starts=True,
     ),
     StrategyEntry(
         "full_factorial",
@@ -191,6 +207,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 choices=RUN_ORDERS,
             ),
         ),
+        starts=True,
     ),
     StrategyEntry(
         "fractional_factorial",
@@ -203,6 +220,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 "3 tells main effects apart, 4 also from two-factor interactions, 5 those too",
             ),
         ),
+        starts=True,
     ),
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
 from assistant.ui.intents import FieldError, sentence
-from strategies import Level
+from strategies import DEFAULT_STRATEGY, Level
 
 Source = Literal["example", "log", "table", "file"]
 
@@ -42,7 +42,7 @@ class Form:
     name: str = ""
     runs: int = 40
     deadline: str = ""
-    strategy: str = "grasp"
+    strategy: str = DEFAULT_STRATEGY
     options: Mapping[str, Level] = field(default_factory=dict)
     seed: int = 3
     workers: int = 1

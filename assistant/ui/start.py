@@ -11,6 +11,7 @@ from assistant.ui.controls import strategy_fields
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.opening import Form, Source, open_from
 from assistant.ui.runner import runner_of
+from strategies import DEFAULT_STRATEGY
 
 _SOURCES: dict[Source, str] = {
     "example": "Built-in example",
@@ -120,7 +121,7 @@ def _fields(source: Source, path: str) -> Form:
     )
     answer_at("start-deadline")
     with st.expander("How it chooses"):
-        strategy, options = strategy_fields("start", "grasp", {})
+        strategy, options = strategy_fields("start", DEFAULT_STRATEGY, {})
         seed = st.number_input("Seed of every random choice", 0, value=3, key="start-seed")
         workers = st.number_input("Runs at once", 1, 64, 1, key="start-workers")
     return Form(source, path, None, name, runs, deadline, strategy, options, seed, workers)

@@ -1,6 +1,7 @@
 """The strongest strategy: expected improvement under an ANOVA model of the grid.
 
-1. The first `start` runs are a balanced level design; whatever was run or imported counts.
+1. The first `start` runs are a balanced level design; whatever was run or imported counts. More
+   of them come only while no run has ended.
 2. Then the model (`AnovaModel`) is fitted, and the free configuration of greatest
    log expected improvement + `caution` x log chance of success is proposed: of all of them up to
    50,000, beyond of a pool of greedy randomised constructions on the model's effects.
@@ -81,7 +82,8 @@ class Anova:
         """Propose ``n`` configurations; see `Strategy.suggest`."""
         require_count(n)
         batch = _Batch(self, knowledge, rng)
-        batch.add_design(min(n, self.start - len(knowledge.taken)))
+        nothing_ended = not knowledge.observations and not knowledge.failures
+        batch.add_design(n if nothing_ended else min(n, self.start - len(knowledge.taken)))
         while len(batch.suggestions) < n and batch.add_next():
             pass
         return tuple(batch.suggestions)
@@ -107,8 +109,8 @@ class _Batch:
         points = balanced_design(space, n, self._rng, self._taken, so_far)
         for number, configuration in enumerate(points, len(so_far) + 1):
             reason = (
-                f"Run {number} of the first {self._anova.start}, which try the levels of every "
-                "parameter about equally often."
+                f"Run {number} of the design that comes first: every level of every parameter "
+                "about equally often."
             )
             self._add(configuration, "initial", reason)
 
