@@ -116,7 +116,8 @@ class Smac:
     """SMAC3's facade for hyper-parameters by ask and tell (Lindauer et al. 2022).
 
     Defaults but the seed, and that a run is deterministic, as it is here: otherwise it would
-    repeat runs to average them. Nothing is saved between runs.
+    repeat runs to average them. Nothing is saved between runs. It says that a space is exhausted
+    when a few draws bring nothing new, on small ones before they are; the episode ends then.
     """
 
     def __init__(self, parameters: list[Parameter], seed: int, budget: int) -> None:
@@ -125,6 +126,7 @@ class Smac:
         history = import_module("smac.runhistory")
         logging.getLogger("smac").setLevel(logging.ERROR)
         self._value, self._status = history.TrialValue, history.StatusType
+        self._exhausted = import_module("smac.main.exceptions").ConfigurationSpaceExhaustedException
         configurations = space.ConfigurationSpace(seed=seed)
         self._names = [f"p{i}" for i in range(len(parameters))]
         for name, (kind, n) in zip(self._names, parameters, strict=True):
@@ -150,7 +152,7 @@ class Smac:
         """See `Search.ask`."""
         try:
             self._info = self._smac.ask()
-        except StopIteration:
+        except (StopIteration, self._exhausted):
             return None
         return [int(self._info.config[name]) for name in self._names]
 
