@@ -11,7 +11,16 @@ from assistant.objective import Goal
 from assistant.ports import Result
 from assistant.results import read_results
 from assistant.settings import Sweep
-from strategies import Level, ParameterSpace, StrategyError
+from strategies import (
+    DEFAULT_STRATEGY,
+    Level,
+    OptionValue,
+    ParameterSpace,
+    StrategyEntry,
+    StrategyError,
+    strategy_entry,
+)
+from strategies.parameter import parse_number
 
 SweepFile = Annotated[Path | None, typer.Argument(help="A sweep file (TOML).", show_default=False)]
 JobLog = Annotated[
@@ -64,7 +73,7 @@ def merge_options(
     too_wide: str | None,
     exclude: list[str],
     strategy: str | None,
-    beta: float | None,
+    options: list[str] | None = None,
     also: str | None = None,
     **top: Any,
 ) -> None:
@@ -103,8 +112,19 @@ def merge_options(
     chosen = tables.setdefault("strategy", {})
     if strategy is not None:
         chosen["name"] = strategy
-    if beta is not None:
-        chosen["beta"] = beta
+    if options:
+        entry = strategy_entry(chosen.get("name", DEFAULT_STRATEGY))
+        chosen.update(strategy_option(entry, text) for text in options)
+
+
+def strategy_option(entry: StrategyEntry, text: str) -> tuple[str, OptionValue]:
+    """Return an option as its type wants it; what does not fit is refused by the strategy."""
+    name, value = pair(text, "--option", "beta=0.9")
+    kind = next((one.type for one in entry.options if one.name == name), str)
+    if kind is bool:
+        return name, {"true": True, "false": False}.get(value.lower(), value)
+    number = None if kind is str else parse_number(value)
+    return name, value if number is None else number
 
 
 def _lists(

@@ -10,12 +10,12 @@ import typer
 from assistant import Session, load_session
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path
 from assistant.cli.experiments import stored_session
-from assistant.cli.options import pair
+from assistant.cli.options import pair, strategy_option
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
 from assistant.events import BudgetChanged, Event, RunSubmitted, SpaceChanged, SteeringChanged
 from assistant.store import MemoryStore, SqliteStore
-from strategies import Level, OptionValue, ParameterSpace, StrategyEntry, strategy_entry
+from strategies import Level, ParameterSpace, strategy_entry
 from strategies.parameter import parse_number
 
 NO_SPLIT = "none"
@@ -95,7 +95,7 @@ def steer(
         session.exclude(condition)
     if strategy is not None or option or exploitation is not None:
         entry = strategy_entry(strategy or session.experiment.steering.strategy)
-        options = dict(_option(entry, text) for text in option or [])
+        options = dict(strategy_option(entry, text) for text in option or [])
         level: float | Keep | None = "keep" if exploitation is None else _share(exploitation)
         session.change_strategy(strategy, options, level)
     for run_id in replicate or []:
@@ -143,16 +143,6 @@ def _each(
 
 def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
     return space.parameter(name).read(text)
-
-
-def _option(entry: StrategyEntry, text: str) -> tuple[str, OptionValue]:
-    """Return an option as its type wants it; what does not fit is refused by the strategy."""
-    name, value = pair(text, "--option", "beta=0.9")
-    kind = next((one.type for one in entry.options if one.name == name), str)
-    if kind is bool:
-        return name, {"true": True, "false": False}.get(value.lower(), value)
-    number = None if kind is str else parse_number(value)
-    return name, value if number is None else number
 
 
 def _share(text: str) -> float | None:

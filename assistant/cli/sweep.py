@@ -50,7 +50,7 @@ from assistant.report.words import moment
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
-from strategies import Level
+from strategies import DEFAULT_STRATEGY, Level
 
 DEMO: dict[str, Any] = {
     "name": "demo",
@@ -98,12 +98,15 @@ def sweep(
     include: Include = None,
     runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
     initial: Annotated[
-        int | None, typer.Option(help="First runs at random.  [default: 10]")
+        int | None, typer.Option(help="First runs, before results decide.  [default: 10]")
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Suggestions at a time.  [default: 5]")] = None,
-    strategy: Annotated[str | None, typer.Option(help="How to choose.  [default: grasp]")] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="Greediness of GRASP, 0 to 1.", show_default=False)
+    strategy: Annotated[
+        str | None, typer.Option(help=f"How to choose.  [default: {DEFAULT_STRATEGY}]")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of the strategy, e.g. beta=0.9."),
     ] = None,
     also: Annotated[
         str | None,
@@ -156,7 +159,8 @@ def sweep(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
         levels=levels or [], reading=reading or [], too_wide=too_wide, exclude=exclude or [],
-        runs=runs, initial=initial, batch=batch, strategy=strategy, beta=beta, also=also, seed=seed,
+        runs=runs, initial=initial, batch=batch, strategy=strategy, options=option, also=also,
+        seed=seed,
         workers=workers, name=name, deadline=deadline, exploitation=exploitation, advice=advice,
         results=[str(path) for path in results] if results else None, replicates=replicates,
     )  # fmt: skip

@@ -64,7 +64,7 @@ def tabulate(
         tables,
         log=log, first=first, procs=procs, order=order, backfill=backfill,
         levels=levels or [], reading=reading or [], too_wide=too_wide,
-        table=None, exclude=exclude or [], strategy=None, beta=None,
+        table=None, exclude=exclude or [], strategy=None,
     )  # fmt: skip
     built = build_sweep(check_settings(tables, where))
     application = built.application

@@ -241,7 +241,7 @@ BAD_CALLS = {
     "unknown order": (("sweep", "--order", "fcfc"), "did you mean 'fcfs'"),
     "unknown order among levels": (("sweep", "--order", "fcfs,sjg"), "did you mean 'sjf'"),
     "unknown strategy": (("sweep", "--strategy", "grsp"), "did you mean 'grasp'"),
-    "beta out of bounds": (("sweep", "--beta", "1.5"), "beta"),
+    "beta out of bounds": (("sweep", "--strategy", "grasp", "--option", "beta=1.5"), "beta"),
     "no runs": (("sweep", "--runs", "0"), "runs"),
     "unknown parameter": (("sweep", "--include", "smal_procs=3"), "small_procs"),
     "value outside the space": (("sweep", "--include", "small_procs=99999"), "99999"),
@@ -333,7 +333,7 @@ BAD_FILES = {
     "a number for a list": ("exclude = 5", "exclude"),
     "an option called self": ("[strategy]\nself = 1", "self"),
     "two goals": ('[objective]\nminimise = "a"\nmaximise = "b"', "only one of"),
-    "unknown strategy option": ("[strategy]\nbetta = 0.5", "beta"),
+    "unknown strategy option": ("[strategy]\ncautoin = 0.5", "caution"),
     "value outside": ("[[run]]\nsmall_procs = 99999", "99999"),
     "unknown parameter": ("[[run]]\nsmall = 1", "small"),
 }

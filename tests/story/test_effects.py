@@ -99,7 +99,19 @@ def test_an_unfinished_sweep_is_given_a_budget_only_if_it_needs_one(
 
 
 def test_one_level_and_everything_can_be_asked_for(cli: Cli) -> None:
-    cli("sweep", "--table", "table.csv", "--runs", "3", "--name", "mine", "--seed", "1")
+    cli(
+        "sweep",
+        "--table",
+        "table.csv",
+        "--runs",
+        "3",
+        "--name",
+        "mine",
+        "--seed",
+        "1",
+        "--strategy",
+        "random",
+    )
     everything = json.loads(cli("effects", "--missing", "all", "--json")[1])
     assert everything["smallest"]
     assert len(everything["runs"]) == everything["lacking"]
