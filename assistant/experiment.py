@@ -32,6 +32,7 @@ from assistant.events import (
 from assistant.run import Run, RunState
 from assistant.standing import Standing, best_of, best_so_far, front_of, observe, standings
 from strategies import (
+    AnovaModel,
     Configuration,
     DesignModel,
     Failure,
@@ -129,6 +130,7 @@ class Experiment:
         self.__dict__.pop("knowledge", None)
         self.__dict__.pop("submitted_knowledge", None)
         self.__dict__.pop("measured_model", None)
+        self.__dict__.pop("measured_anova", None)
         self.__dict__.pop("standings", None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
@@ -317,10 +319,11 @@ class Experiment:
             if run.outcome is not None
         )
 
-    def expected_value(self, configuration: Configuration) -> float | None:
-        """Return the measured value that the main effects lead one to expect; None if unknown."""
-        expectation = self.measured_model.expected(configuration)
-        return None if expectation is None else self.opened.objective.value_of(expectation.value)
+    @cached_property
+    def measured_anova(self) -> AnovaModel | None:
+        """The ANOVA model of the qualities as measured; None before the first result."""
+        measured = self.measured
+        return AnovaModel(self.space, measured) if measured else None
 
     @cached_property
     def standings(self) -> Mapping[Configuration, Standing]:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from assistant import load_session
+from assistant import Experiment, load_session
 from assistant.cli.console import (
     EXIT_INTERRUPTED,
     OUT,
@@ -25,12 +25,15 @@ from assistant.cli.summary import print_summary, summary
 from assistant.codec import encode_event
 from assistant.errors import SettingsError, StoreError
 from assistant.events import ExperimentFinished
+from assistant.expectation import expectation
 from assistant.report import collect, write_report
-from assistant.report.words import level, moment, quantity
+from assistant.report.why import why
+from assistant.report.words import level, moment
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep
 from assistant.store import MemoryStore, SqliteStore
+from strategies import Suggestion
 
 MAX_SHOWN = 160
 
@@ -60,8 +63,8 @@ def suggest(
         rows = [
             {
                 "values": known.space.values(suggestion.configuration),
-                "reason": suggestion.reason,
-                "expected": known.expected_value(suggestion.configuration),
+                "reason": why(known, suggestion),
+                **_expected(known, suggestion),
             }
             for suggestion in batch.suggestions
         ]
@@ -77,16 +80,14 @@ def suggest(
         )
         return 0
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in known.space.names:
+    for name in ("no.", *known.space.names):
         table.add_column(name, justify="right")
-    table.add_column(f"expected {known.opened.objective.wrapper}", justify="right")
-    table.add_column("why")
-    for suggestion in batch.suggestions:
+    for number, suggestion in enumerate(batch.suggestions, 1):
         cells = [level(v) for v in known.space.values(suggestion.configuration).values()]
-        expected = known.expected_value(suggestion.configuration)
-        unit = known.opened.objective.unit
-        table.add_row(*cells, quantity(expected, unit), suggestion.reason)
+        table.add_row(str(number), *cells)
     OUT.print(table)
+    for number, suggestion in enumerate(batch.suggestions, 1):
+        OUT.print(f"{number}. {why(known, suggestion)}", soft_wrap=True)
     if known.open_advice is not None:
         OUT.print(f"warning: {known.open_advice.text}", style="yellow", soft_wrap=True)
     if not recorded:
@@ -96,6 +97,16 @@ def suggest(
     if batch.exhausted:
         OUT.print("The space is exhausted: every allowed configuration has been proposed or run.")
     return 0
+
+
+def _expected(known: Experiment, suggestion: Suggestion) -> dict[str, object]:
+    """Return value and 95% interval in the unit of the objective, and the chance to be best."""
+    found = expectation(known, suggestion.configuration)
+    return {
+        "expected": None if found is None else found.value,
+        "interval": None if found is None else [found.low, found.high],
+        "chance": suggestion.chance,
+    }
 
 
 def _afterwards(session: Session) -> Session:

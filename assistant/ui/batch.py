@@ -15,6 +15,7 @@ from assistant import BatchSuggested, Experiment
 from assistant.decisions import submission, taken_from
 from assistant.errors import ExperimentError
 from assistant.recommendation import KEPT_RUNS, recommend
+from assistant.report.why import expected_text
 from assistant.report.words import level
 from assistant.ui import words
 from assistant.ui.intents import Intent, answer_at, sentence
@@ -178,7 +179,7 @@ def _base(experiment: Experiment, batch: BatchSuggested) -> pd.DataFrame:
     space = experiment.space
     offered = [suggestion.configuration for suggestion in batch.suggestions]
     rows: list[dict[str, object]] = []
-    expected = words.expected_of(experiment, offered)
+    expected = [expected_text(experiment, one) for one in offered]
     for suggestion, value in zip(batch.suggestions, expected, strict=True):
         values = space.values(suggestion.configuration)
         cells = {name: level(one) for name, one in values.items()}
@@ -218,7 +219,9 @@ def _editor(runner: Runner, experiment: Experiment, batch: BatchSuggested) -> Ch
             "take", width=60, help="Click on the box, or go to it and press the space key."
         ),
         EXPECTED: st.column_config.TextColumn(
-            "expected", disabled=True, help="By the main effects of what was measured so far."
+            "expected",
+            disabled=True,
+            help="By the model of what was measured so far, with a 95% interval.",
         ),
         WHY: st.column_config.TextColumn("why", disabled=True, width="large"),
     }
@@ -254,7 +257,7 @@ def _preview(experiment: Experiment, batch: BatchSuggested, choice: Choice) -> s
     """Say what the changed rows are expected to give, and what would be refused."""
     try:
         wanted = taken_from(experiment, batch, choice.keep, choice.edits)
-        expected = words.expected_of(experiment, [one.configuration for one in wanted])
+        expected = [expected_text(experiment, one.configuration) for one in wanted]
         for position, value in zip(choice.keep, expected, strict=True):
             if position in choice.edits:
                 st.caption(f"No. {position + 1}, as you changed it: expected {value}.")

@@ -1,18 +1,10 @@
 """Sentences and cells of the pages, made of values; unknown is said, never shown as a number."""
 
 import time
-from collections.abc import Sequence
 
 from assistant import BatchSuggested, Experiment, Forecast, Run
 from assistant.report.words import level, quantity, setting
-from strategies import (
-    Configuration,
-    DesignModel,
-    Level,
-    Observation,
-    Parameter,
-    ParameterSpace,
-)
+from strategies import Configuration, Level, Parameter, ParameterSpace
 
 STATES = {
     "viewing": "Looking only",
@@ -110,31 +102,6 @@ def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
 def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
     """Return the preferred levels with the names of their parameters."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
-
-
-def expected_of(experiment: Experiment, configurations: Sequence[Configuration]) -> list[str]:
-    """Return the values expected of configurations, by main effects of what was measured.
-
-    Whether a constraint would be met is not part of it. Unknown before two results, and where the
-    effects add up to more or less than anything measured: that would be a guess.
-    """
-    objective = experiment.opened.objective
-    measured = [
-        Observation(run.configuration, run.outcome.quality)
-        for run in experiment.runs
-        if run.outcome is not None
-    ]
-    if len(measured) < 2:
-        return ["unknown"] * len(configurations)
-    model = DesignModel.fit(experiment.space, measured)
-    known = [one.quality for one in measured]
-    expectations = [model.expected(configuration) for configuration in configurations]
-    return [
-        "unknown"
-        if one is None or not min(known) <= one.value <= max(known)
-        else quantity(objective.value_of(one.value), objective.unit).partition(" (")[0]
-        for one in expectations
-    ]
 
 
 def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
