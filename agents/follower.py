@@ -23,8 +23,10 @@ class Follower:
     repeat the winner, or whoever leads then, before she is recommended.
 
     Args:
-        initial: first runs chosen at random, beyond today's configuration and what was included.
-        batch: suggestions taken at a time; the model learns between batches.
+        initial: first runs, before results decide, beyond today's configuration and what was
+            included.
+        batch: suggestions taken at a time, between which the model learns; None takes as many as
+            suit the strategy (`Session.batch_size`).
         max_runs: stop here although the budget may allow more; needed if it has no limit.
         advice: what it does about warnings: ``accept`` or ``ignore``.
 
@@ -33,14 +35,14 @@ class Follower:
     """
 
     initial: int = 10
-    batch: int = 5
+    batch: int | None = None
     max_runs: int | None = None
     advice: Literal["accept", "ignore"] = "ignore"
 
     def __post_init__(self) -> None:
         if self.initial < 0:
             raise AssistantError(f"the number of first runs must be at least 0, not {self.initial}")
-        if self.batch < 1:
+        if self.batch is not None and self.batch < 1:
             raise AssistantError(f"a batch has at least 1 suggestion, not {self.batch}")
         if self.advice not in ("accept", "ignore"):
             raise AssistantError(f"warnings are met with accept or ignore, not '{self.advice}'")
@@ -79,7 +81,7 @@ class Follower:
             session.run_queued(executor, on_change, session.is_overdue)
             if session.is_overdue():
                 return "the deadline has passed"
-            n = self._room(session, self.batch)
+            n = self._room(session, self.batch or session.batch_size)
             found = session.suggest(n).suggestions if n else ()
             if found:
                 continue

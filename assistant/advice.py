@@ -15,6 +15,9 @@ from strategies import (
     strategy_entry,
 )
 
+REMIND_AFTER = 5
+"""Runs after a warning that was ignored until it is given again."""
+
 
 def current_strategy(experiment: Experiment) -> Strategy:
     """Return the strategy as it is steered now; see `strategy_at`."""
@@ -53,9 +56,9 @@ def initial_strategy(experiment: Experiment) -> Strategy:
 def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generator) -> Advice | None:
     """Return a warning with a proposal, or None if none is due.
 
-    A warning is due when the forecast is a miss and the share of the budget named by
-    `Watch.warn_from` is spent. Where all runs go inside the regions already, it can only propose
-    more runs or fewer levels.
+    A warning is due when the forecast is a miss, the share of the budget named by
+    `Watch.warn_from` is spent, and one that was ignored is 5 runs old. Where all runs go inside the
+    regions already, it can only propose more runs or fewer levels.
 
     Args:
         experiment: as far as it has come, the new suggestions of this round included.
@@ -85,7 +88,13 @@ def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generato
 
 def _is_time(experiment: Experiment, seen: Forecast) -> bool:
     limit = experiment.sla.max_runs
-    return limit is None or seen.executed >= experiment.watch.warn_from * limit
+    if limit is not None and seen.executed < experiment.watch.warn_from * limit:
+        return False
+    last = experiment.advice[-1] if experiment.advice else None
+    answer = None if last is None else experiment.answer_to(last)
+    if last is None or answer is None or answer.answer != "ignored":
+        return True
+    return seen.executed >= last.forecast.executed + REMIND_AFTER
 
 
 def words(seen: Forecast, exploitation: float, now: float | None) -> str:

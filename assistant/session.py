@@ -40,7 +40,7 @@ from assistant.ports import Clock, Executor, Result, Store, Work
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
 from assistant.run import Run, RunState
 from assistant.sla import Sla, Watch
-from strategies import Level, Strategy, Suggestion, is_exhausted
+from strategies import Level, Strategy, Suggestion, is_exhausted, strategy_entry
 
 
 class Session:
@@ -64,6 +64,12 @@ class Session:
     def remaining_runs(self) -> int | None:
         """Runs that may still be submitted; None without a limit."""
         return self.experiment.remaining_runs
+
+    @property
+    def batch_size(self) -> int:
+        """Suggestions at a time that suit the strategy and the runs that execute at once."""
+        entry = strategy_entry(self.experiment.steering.strategy)
+        return max(entry.batch, self.experiment.opened.workers)
 
     @property
     def is_exhausted(self) -> bool:

@@ -164,7 +164,7 @@ class SweepSettings(Strict):
     seed: int = Field(default=0, ge=0)
     runs: int | None = Field(default=None, ge=1)
     initial: int = Field(default=10, ge=0)
-    batch: int = Field(default=5, ge=1)
+    batch: int | None = Field(default=None, ge=1)
     workers: int = Field(default=1, ge=1)
     deadline: DurationS | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)

@@ -96,6 +96,8 @@ class StrategyEntry:
         factory: makes it, from its options.
         options: of the strategy.
         starts: whether it chooses the first runs itself; else they are random, as in the paper.
+        batch: suggestions that belong together; where nothing else is said as many are taken at a
+            time, or as many as run at once if those are more.
     """
 
     name: str
@@ -103,6 +105,7 @@ class StrategyEntry:
     factory: Callable[..., Strategy]
     options: tuple[Option, ...] = ()
     starts: bool = False
+    batch: int = 1
 
     def build(self, /, **options: OptionValue) -> Strategy:
         """Make the strategy, with defaults for options that are not given.
@@ -157,6 +160,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 choices=METHODS,
             ),
         ),
+        batch=DEFAULT_NEIGHBOURS + 1,
     ),
     StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch, starts=True),
     StrategyEntry(

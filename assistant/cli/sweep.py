@@ -100,7 +100,10 @@ def sweep(
     initial: Annotated[
         int | None, typer.Option(help="First runs, before results decide.  [default: 10]")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Suggestions at a time.  [default: 5]")] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Suggestions at a time.  [default: what suits the strategy]"),
+    ] = None,
     strategy: Annotated[
         str | None, typer.Option(help=f"How to choose.  [default: {DEFAULT_STRATEGY}]")
     ] = None,

@@ -159,7 +159,7 @@ def test_the_file_the_option_and_a_script_end_in_the_same_front(
 
     opened = open_from(Form("file", "sweep.toml"), folder / "other.db")
     session = opened.session
-    Follower(initial=6, batch=5).steer(session, SerialExecutor(opened.application))
+    Follower(initial=6).steer(session, SerialExecutor(opened.application))
     assert [one["run"] for one in by_file["front"]] == [r.id for r in session.experiment.front]
 
     assert run(["report", "latest"]) == 0
