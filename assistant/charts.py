@@ -42,11 +42,13 @@ class RunPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelMean:
-    """The mean value at one level; None where the level has not been tried."""
+class LevelEstimate:
+    """What to expect at one level, with its 95% interval; None where it has not been tried."""
 
     level: str
-    mean: float | None
+    value: float | None
+    low: float | None
+    high: float | None
     n: int
 
 
@@ -158,9 +160,11 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
     }
 
 
-def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: str) -> Spec:
-    """Mean value per level of one parameter, levels in their order; untried levels stay empty."""
-    rows = [{"level": m.level, "mean": m.mean, "n": m.n} for m in levels]
+def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, title: str) -> Spec:
+    """Estimate per level of one parameter, levels in their order; untried levels stay empty."""
+    rows = [
+        {"level": e.level, "value": e.value, "low": e.low, "high": e.high, "n": e.n} for e in levels
+    ]
     axis = f"{parameter} [{unit}]" if unit else parameter
     x = {
         "field": "level",
@@ -169,17 +173,22 @@ def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: s
         "title": axis,
         "axis": {"labelAngle": -60 if len(levels) > 6 else 0, "labelOverlap": False},
     }
-    scale = _scale([m.mean for m in levels if m.mean is not None])
-    y = {"field": "mean", "type": "quantitative", "title": title, "scale": scale}
+    ends = [end for e in levels for end in (e.low, e.value, e.high) if end is not None]
+    scale = _scale(ends)
+    y = {"field": "value", "type": "quantitative", "title": title, "scale": scale}
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
         "width": 300,
         "height": 170,
         "data": {"values": rows},
-        "transform": [{"filter": "isValid(datum.mean)"}],
+        "transform": [{"filter": "isValid(datum.value)"}],
         "layer": [
             {"mark": {"type": "line", "color": GRID}, "encoding": {"x": x, "y": y}},
+            {
+                "mark": {"type": "rule", "color": ACCENT, "opacity": 0.4},
+                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+            },
             {
                 "mark": {"type": "circle", "color": ACCENT, "opacity": 1},
                 "encoding": {
@@ -191,7 +200,7 @@ def level_means(levels: Sequence[LevelMean], parameter: str, unit: str, title: s
                         "scale": {"range": [20, 160]},
                         "legend": None,
                     },
-                    "tooltip": [{"field": "level"}, {"field": "mean"}, {"field": "n"}],
+                    "tooltip": [{"field": name} for name in ("level", "value", "low", "high", "n")],
                 },
             },
         ],

@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
 from strategies.anova import Anova
-from strategies.anova.search import DEFAULT_CAUTION, DEFAULT_START
+from strategies.anova.search import DEFAULT_CAUTION, DEFAULT_DESIGN, DEFAULT_START, DESIGNS
 from strategies.base import Strategy
 from strategies.design import METHODS
 from strategies.errors import OptionError, StrategyError, UnknownStrategyError, hint
@@ -136,6 +136,11 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
             Option(
                 "caution", float, DEFAULT_CAUTION, 0.0, 10.0,
                 "weight of the chance that a run succeeds; 0 ignores failures",
+            ),
+            Option(
+                "design", str, DEFAULT_DESIGN,
+                summary="levels of the first runs: the ends of ordinal parameters, or all",
+                choices=DESIGNS,
             ),
         ),
         starts=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assistant.charts import LevelMean, RunPoint, TradePoint
+from assistant.charts import LevelEstimate, RunPoint, TradePoint
 from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
@@ -15,7 +15,7 @@ from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_r
 from assistant.report.words import level, number, quantity, setting, unit_of
 from assistant.run import Run, RunState
 from assistant.standing import Standing
-from strategies import Level
+from strategies import Level, Marginal, Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ParameterEffect:
     unit: str
     description: str
     range_value: float | None
-    levels: tuple[LevelMean, ...]
+    levels: tuple[LevelEstimate, ...]
 
     @property
     def n_tried(self) -> int:
@@ -248,38 +248,44 @@ def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
 
 
 def _effects(experiment: Experiment) -> tuple[ParameterEffect, ...]:
-    """Return mean measured values per level, parameters with the widest range first.
+    """Return what to expect per level by the ANOVA model, parameters with the widest range first.
 
-    These are means of what was measured, whether or not a run met the constraints; strategies
-    learn from responses, in which a violation counts.
+    The model is of what was measured, whether or not a run met the constraints; strategies learn
+    from responses, in which a violation counts.
     """
-    space, value_of = experiment.space, experiment.opened.objective.value_of
-    if not experiment.runs_in(RunState.COMPLETED):
+    space, model = experiment.space, experiment.measured_anova
+    if model is None:
         return ()
-    model = experiment.measured_model
+    counts = experiment.measured_model
     effects = []
     for parameter in space.parameters:
-        means = []
-        for level_id in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__):
-            quality = model.quality(parameter.name, level_id)
-            means.append(
-                LevelMean(
-                    level(parameter.levels[level_id]),
-                    None if quality is None else value_of(quality),
-                    model.count(parameter.name, level_id),
-                )
-            )
-        known = [m.mean for m in means if m.mean is not None]
+        marginals = model.main_effect(parameter.name)
+        estimates = [
+            _estimate(experiment, parameter, marginals[i], counts.count(parameter.name, i))
+            for i in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+        ]
+        known = [e.value for e in estimates if e.value is not None]
         effects.append(
             ParameterEffect(
                 parameter.name,
                 parameter.unit,
                 parameter.description,
                 max(known) - min(known) if len(known) > 1 else None,
-                tuple(means),
+                tuple(estimates),
             )
         )
     return tuple(sorted(effects, key=lambda e: e.range_value or 0.0, reverse=True))
+
+
+def _estimate(
+    experiment: Experiment, parameter: Parameter, marginal: Marginal, n: int
+) -> LevelEstimate:
+    text = level(parameter.levels[marginal.level_ids[0]])
+    if n == 0:
+        return LevelEstimate(text, None, None, None, 0)
+    value_of = experiment.opened.objective.value_of
+    low, high = sorted(value_of(end) for end in marginal.interval)
+    return LevelEstimate(text, value_of(marginal.value), low, high, n)
 
 
 def _row(experiment: Experiment, run: Run) -> RunRow:

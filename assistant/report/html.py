@@ -43,7 +43,10 @@ def render_html(data: ReportData) -> str:
         if data.second_name is not None and data.trade
         else None,
         effects=[
-            (effect, _svg(charts.level_means(effect.levels, effect.parameter, effect.unit, title)))
+            (
+                effect,
+                _svg(charts.level_estimates(effect.levels, effect.parameter, effect.unit, title)),
+            )
             for effect in drawn
         ],
         effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment
-from assistant.charts import Spec, best_so_far, level_means, trade_off
+from assistant.charts import Spec, best_so_far, level_estimates, trade_off
 from assistant.forecast import forecast
 from assistant.report import ReportData, collect
 from assistant.report.words import number
@@ -125,17 +125,18 @@ def _mean(experiment: Experiment, region: Region) -> float:
 def _effects(data: ReportData, title: str) -> None:
     st.subheader("What matters")
     st.caption(
-        f"Mean {title} of the runs at each level; parameters with the widest range first. "
-        "A level without a run shows nothing: its effect is unknown."
+        f"What {title} to expect of a typical configuration with each level, by the model that the "
+        "suggestions come from, with 95% intervals; parameters with the widest range first. A "
+        "level without a run shows nothing: its effect is unknown."
     )
     columns = st.columns(_CHARTS_A_ROW)
     for i, effect in enumerate(data.effects):
-        chart = level_means(effect.levels, effect.parameter, effect.unit, "")
+        chart = level_estimates(effect.levels, effect.parameter, effect.unit, "")
         with columns[i % _CHARTS_A_ROW]:
             known = "unknown" if effect.range_value is None else number(effect.range_value)
             st.markdown(f"**{effect.parameter}** · range {known} {data.unit}")
             st.vega_lite_chart(
                 wide(chart), theme=None, width="stretch",
-                alt=f"mean {title} by level of {effect.parameter}",
+                alt=f"expected {title} by level of {effect.parameter}",
             )  # fmt: skip
             st.caption(f"{effect.n_tried} of {len(effect.levels)} levels tried")

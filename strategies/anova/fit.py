@@ -21,6 +21,9 @@ JITTER = 1e-6
 BOX = 4.0
 """Half width of the box around the prior means, in logarithms."""
 
+MOST_NOISE = 0.0
+"""Logarithm of the greatest variance of the noise: all that there is in standardised targets."""
+
 MOST_LEARNT = 160
 """Runs that hyperparameters are learnt from at most."""
 
@@ -100,7 +103,7 @@ def _learn(
             mean,
             jac=True,
             method="L-BFGS-B",
-            bounds=list(zip(mean - BOX, mean + BOX, strict=True)),
+            bounds=list(zip(mean - BOX, np.append(mean[:-1] + BOX, MOST_NOISE), strict=True)),
             options={"maxiter": iterations},
         )
         mean = found.x

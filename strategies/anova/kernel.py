@@ -4,9 +4,10 @@ For two configurations x and x', with one correlation z_i per parameter,
 
     k(x, x') = v1 / d * sum_i z_i(x_i, x'_i) + v2 * prod_i z_i(x_i, x'_i).
 
-The sum is a prior over main effects, the product one over everything else (interactions of any
-order). An ordinal parameter has z = (1 + a + a^2 / 3) exp(-a) with a = sqrt(5) |p - p'| / l
-(Matern with smoothness 5/2), a nominal one z = exp(-[level differs] / l).
+The sum is a prior over main effects, the product one over interactions of any order (its
+correlations are not centred, so there are main effects in it too). An ordinal parameter has
+z = (1 + a + a^2 / 3) exp(-a) with a = sqrt(5) |p - p'| / l (Matern with smoothness 5/2), a nominal
+one z = exp(-[level differs] / l).
 
 Only levels enter, so a kernel is evaluated by one small table per parameter.
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
-from strategies.anova.acquisition import chance_to_beat
 from strategies.anova.fit import Prior, learn, n_learnt
 from strategies.anova.kernel import Axis, Floats, Ints
 from strategies.anova.posterior import Posterior
@@ -31,8 +31,7 @@ MOST_RUNS = 400
 MOST_LEVELS = 256
 """Levels of a parameter that an average runs over at most, evenly spread by rank."""
 
-INTERVAL = 1.959963984540054
-"""Standard deviations on both sides of a 95% interval."""
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,15 @@ class Prediction:
     Args:
         value: expected response (its median).
         interval: 95% interval of one run, noise included.
-        chance: probability that it is better than the best run so far.
+        chance: probability that it succeeds and is better than the best run so far; None while no
+            run differs from another.
+        succeeds: probability that it gives a result.
     """
 
     value: float
     interval: tuple[float, float]
-    chance: float
+    chance: float | None
+    succeeds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class Marginal:
 
     Args:
         level_ids: of the parameters asked for.
-        value: expected response.
+        value: the response at the mean target: of a typical configuration, not a mean of responses.
         interval: 95% interval of that.
-        count: runs with these levels.
+        count: fitted runs with these levels.
     """
 
     level_ids: tuple[int, ...]
@@ -126,16 +128,36 @@ class AnovaModel:
         """Return of level ids [m, parameters] the columns that the model looks at, [m, d]."""
         return ids[:, list(self.columns)]
 
+    @cached_property
+    def doubt(self) -> float:
+        """Factor on standard deviations that are told to people, at least 1.
+
+        How far runs were from predictions by the others, root mean square, in standard deviations.
+        """
+        return max(1.0, float(np.sqrt(np.mean(self.posterior.left_out**2))))
+
+    @cached_property
+    def freedom(self) -> float:
+        """Degrees of freedom of the t distribution that people are told, at least 2.
+
+        Runs less what was learnt from them; few runs leave the spread itself uncertain.
+        """
+        return float(max(len(self.ids) - len(self.axes) - 3, 2))
+
     def predict(self, configuration: Configuration) -> Prediction:
         """Predict a run. Raises `SpaceError` if the configuration is not of this space."""
         self.space.index(configuration)
-        mean, sd = self.posterior.predict(self.ids_of([configuration]))
-        z, spread = float(mean[0]), float(sd[0])
-        half = INTERVAL * float(np.hypot(spread, np.sqrt(self.hyperparameters.noise)))
+        ids = self.ids_of([configuration])
+        mean, sd = self.posterior.predict(ids)
+        z, latent = float(mean[0]), float(sd[0]) * self.doubt
+        half = float(np.hypot(latent, np.sqrt(self.hyperparameters.noise) * self.doubt))
+        half *= float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
         value = self.targets.response(z)
         low, high = self.targets.response(z - half), self.targets.response(z + half)
-        interval = (min(low, value), max(high, value))
-        return Prediction(value, interval, chance_to_beat(z, spread, self.best))
+        succeeds = 1.0 if self.validity is None else float(self.validity.chance(ids)[0])
+        better = float(stdtr(self.freedom, (z - self.best) / latent))
+        chance = better * succeeds if self.targets.knots.size > 1 else None
+        return Prediction(value, (min(low, value), max(high, value)), chance, succeeds)
 
     def main_effect(self, parameter: str) -> tuple[Marginal, ...]:
         """Return what to expect of every level of a parameter, by level id."""
@@ -178,11 +200,12 @@ class AnovaModel:
         parameters = [self.space.parameters[i] for i in positions]
         combinations = list(np.ndindex(*(p.n_levels for p in parameters)))
         z, sd = self._averaged(positions, combinations)
+        width = self.doubt * float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
         found = []
         for level_ids, centre, spread in zip(combinations, z, sd, strict=True):
             value = self.targets.response(float(centre))
-            low = self.targets.response(float(centre - INTERVAL * spread))
-            high = self.targets.response(float(centre + INTERVAL * spread))
+            low = self.targets.response(float(centre - width * spread))
+            high = self.targets.response(float(centre + width * spread))
             count = self._count(positions, level_ids)
             found.append(Marginal(level_ids, value, (min(low, value), max(high, value)), count))
         return tuple(found)

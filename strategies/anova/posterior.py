@@ -89,6 +89,19 @@ class Posterior:
         variance = self.hyperparameters.prior_variance - variance
         return mean, np.sqrt(np.maximum(variance, LEAST_VARIANCE))
 
+    @cached_property
+    def left_out(self) -> Floats:
+        """How far each run is from its prediction by all others, in standard deviations, [n].
+
+        Reference: Rasmussen & Williams 2006, equations 5.10-5.12.
+        """
+        inverse = solve_triangular(
+            self.factor, np.eye(len(self.ids)), lower=True, check_finite=False
+        )
+        precision = np.einsum("ij,ij->j", inverse, inverse)
+        found: Floats = self.weights / np.sqrt(precision)
+        return found
+
     def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
         """Draw n noisy results [m, n] of runs that have not ended, all m together.
 

@@ -12,13 +12,14 @@ While fewer than three runs have given a result and some have failed, it looks f
 runs succeed at all: near successes, far from what was tried.
 
 References: Jones, Schonlau & Welch 1998 (expected improvement); Snoek, Larochelle & Adams 2012,
-section 3.2 (fantasies); Gardner et al. 2014 (chance of feasibility). What is ours: the kernel, the
+(fantasies); Gardner et al. 2014 (chance of feasibility). What is ours: the kernel, the
 targets and the pool; ``python -m benchmarks.search`` measures it beside others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -34,7 +35,12 @@ from strategies.base import Suggestion, SuggestionKind, require_count
 from strategies.configuration import Configuration
 from strategies.errors import OptionError
 from strategies.knowledge import Knowledge
+from strategies.space import ParameterSpace
 
+Design: TypeAlias = Literal["extremes", "balanced"]
+
+DESIGNS: tuple[Design, ...] = get_args(Design)
+DEFAULT_DESIGN: Design = "extremes"
 DEFAULT_START = 10
 DEFAULT_CAUTION = 1.5
 FANTASIES = 8
@@ -55,13 +61,15 @@ class Anova:
     """Expected improvement under the ANOVA model.
 
     Args:
-        start: runs of the balanced design that come first.
+        start: runs of the design that comes first.
+        design: its levels: of ordinal parameters the lowest and the highest, or all of them.
         caution: weight of the chance that a run succeeds; 0 ignores failures.
     Raises `OptionError` outside these.
     """
 
     start: int = DEFAULT_START
     caution: float = DEFAULT_CAUTION
+    design: Design = DEFAULT_DESIGN
 
     def __post_init__(self) -> None:
         if type(self.start) is not int or self.start < 1:
@@ -70,6 +78,10 @@ class Anova:
             )
         if type(self.caution) not in (int, float) or not 0 <= self.caution <= 10:
             raise OptionError(f"anova has caution={self.caution!r}; it must be from 0 to 10.")
+        if self.design not in DESIGNS:
+            raise OptionError(
+                f"anova has design={self.design!r}; allowed are {', '.join(DESIGNS)}."
+            )
 
     @property
     def name(self) -> str:
@@ -89,6 +101,17 @@ class Anova:
         return tuple(batch.suggestions)
 
 
+def _extremes(space: ParameterSpace) -> ParameterSpace:
+    """Return the space with the lowest and highest open level of ordinal parameters only."""
+    inner = {
+        (parameter.name, level_id)
+        for parameter, by_rank in zip(space.parameters, space.open_by_rank, strict=True)
+        if parameter.kind == "ordinal"
+        for level_id in by_rank[1:-1]
+    }
+    return replace(space, closed=space.closed | inner)
+
+
 class _Batch:
     """Suggestions collected in one call."""
 
@@ -106,7 +129,13 @@ class _Batch:
         if n < 1:
             return
         space, so_far = self._knowledge.space, self._knowledge.taken
-        points = balanced_design(space, n, self._rng, self._taken, so_far)
+        points: tuple[Configuration, ...] = ()
+        if self._anova.design == "extremes":
+            points = balanced_design(_extremes(space), n, self._rng, self._taken, so_far)
+        if len(points) < n:
+            taken = self._taken.union(points)
+            more = balanced_design(space, n - len(points), self._rng, taken, {*so_far, *points})
+            points = (*points, *more)
         for number, configuration in enumerate(points, len(so_far) + 1):
             reason = (
                 f"Run {number} of the design that comes first: every level of every parameter "
@@ -133,7 +162,9 @@ class _Batch:
             configuration = best_of_pool(model, knowledge, self._taken, worth, self._rng)
         if configuration is None:
             return self._add_random() if free is None else False
-        reason = improvement_reason(model, configuration, knowledge, free is not None)
+        n_before = len(self._ongoing) + len(self.suggestions)
+        exact = free is not None
+        reason = improvement_reason(model, configuration, knowledge, exact=exact, n_before=n_before)
         self._add(configuration, "improvement", reason)
         return True
 
@@ -175,7 +206,8 @@ class _Batch:
         targets = np.concatenate([z, drawn])
         all_ids = np.concatenate([model.ids, ids])
         imagined = Posterior(model.axes, model.hyperparameters, all_ids, targets)
-        return imagined, np.maximum(drawn.max(axis=0), model.best)
+        mean, _ = imagined.predict(ids)  # without the noise that was drawn
+        return imagined, np.maximum(mean.max(axis=0), model.best)
 
     def _worth(self, model: AnovaModel, fantasy: tuple[Posterior, Floats], ids: Ints) -> Floats:
         """Return log expected improvement + caution x log chance of success, [m]."""

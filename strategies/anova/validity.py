@@ -1,7 +1,8 @@
 """The chance that a run succeeds, from which runs did and which failed.
 
 Failures say nothing about quality, so they are kept out of the model of quality and have one of
-their own: the same kernel on labels +1 (a result) and -1 (none) less their mean m, and
+their own: the same kernel on labels +1 (a result) and -1 (none) less m, their mean with one more
+run of each kind, and
 
     p = Phi((mu + m) / sqrt(0.15 + sd^2)), kept within [0.01, 0.99].
 

@@ -18,7 +18,12 @@ NEGLIGIBLE = 0.02
 
 
 def improvement_reason(
-    model: AnovaModel, configuration: Configuration, knowledge: Knowledge, exact: bool
+    model: AnovaModel,
+    configuration: Configuration,
+    knowledge: Knowledge,
+    *,
+    exact: bool,
+    n_before: int,
 ) -> str:
     """Say what the model expects of a configuration, and what for.
 
@@ -27,14 +32,22 @@ def improvement_reason(
         configuration: what was chosen.
         knowledge: what was known then.
         exact: whether all free configurations were compared.
+        n_before: runs under way and suggestions before it, which were imagined to have ended.
     """
     prediction = model.predict(configuration)
-    field = "all free configurations" if exact else "the configurations compared"
-    parts = [f"Promises most of {field}: {_percent(prediction.chance)} to beat the best run"]
-    if model.validity is not None:
-        p = float(model.validity.chance(model.ids_of([configuration]))[0])
-        if p < SURE:
-            parts.append(f"{_percent(p)} to succeed at all")
+    field = "free configurations" if exact else "configurations compared"
+    if n_before:
+        field += (
+            f" beside the {n_before} under way" if n_before > 1 else " beside the one under way"
+        )
+    if prediction.chance is None:
+        parts = [f"Least is known of it among the {field}: no run differs from another yet"]
+    else:
+        parts = [
+            f"Promises most of the {field}: {_percent(prediction.chance)} to beat the best run"
+        ]
+    if prediction.succeeds < SURE:
+        parts.append(f"{_percent(prediction.succeeds)} that it gives a result")
     effects = _best_levels(model, configuration)
     if effects:
         verb = "has" if len(effects) == 1 else "have"

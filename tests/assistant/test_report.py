@@ -79,15 +79,24 @@ def test_only_failures() -> None:
     assert "the licence server is down" in render_html(data)
 
 
-def test_effects_are_means_of_what_was_measured_and_unknown_stays_unknown() -> None:
+def test_effects_are_those_of_the_model_that_searches_and_unknown_stays_unknown() -> None:
     session = open_session(Bowl(), store=MemoryStore(), sla=Sla(9), clock=TickingClock())
     for x, y in ((0, 0), (0, 1), (2, 0)):
         session.include({"x": x, "y": y, "mode": "plain"})
     session.run_queued(SerialExecutor(Bowl()))
     effects = {e.parameter: e for e in collect(session.experiment).effects}
-    means = {m.level: m.mean for m in effects["x"].levels}
-    assert means == {"0": 5.5, "1": None, "2": 1.0, "3": None}
-    assert effects["x"].range_value == 4.5
+    model = session.experiment.measured_anova
+    assert model is not None
+    expected = [-m.value for m in model.main_effect("x")]
+    values = {e.level: e.value for e in effects["x"].levels}
+    assert values == {"0": expected[0], "1": None, "2": expected[2], "3": None}
+    assert effects["x"].range_value == expected[0] - expected[2] > 0
+    for estimate in effects["x"].levels:
+        if estimate.value is not None:
+            assert estimate.low is not None
+            assert estimate.high is not None
+            assert estimate.low <= estimate.value <= estimate.high
+    assert [e.n for e in effects["x"].levels] == [2, 0, 1, 0]
     assert effects["mode"].range_value is None
     assert "unknown, a single level was tried" in render_html(collect(session.experiment))
 
