@@ -30,7 +30,7 @@ from assistant.objective import Measure, finite
 from assistant.ports import Completion, Result
 from assistant.run import Outcome, RunState, Source
 from assistant.sla import Steering
-from strategies import Configuration, Exclusion, Level, make_strategy
+from strategies import Configuration, Exclusion, Knowledge, Level, make_strategy
 
 _PURPOSES = {"suggest": 1, "run": 2, "advise": 3}
 
@@ -51,6 +51,14 @@ class Wanted:
     source: Source
     reason: str
     batch: int | None = None
+
+
+def before_results(knowledge: Knowledge) -> Knowledge:
+    """Return what was known before anything ended: the first runs are chosen without results.
+
+    Today's run may have ended by then, but one result is no guide.
+    """
+    return Knowledge(knowledge.space, pending=knowledge.taken)
 
 
 def taken_from(

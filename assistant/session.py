@@ -111,7 +111,10 @@ class Session:
             number = len(experiment.batches) + 1
             seed = experiment.opened.seed
             rng = np.random.default_rng(stream(seed, "suggest", number))
-            suggestions = strategy.suggest(n, experiment.knowledge, rng)
+            knowledge = experiment.knowledge
+            if initial:
+                knowledge = decisions.before_results(knowledge)
+            suggestions = strategy.suggest(n, knowledge, rng)
             if initial:
                 suggestions = tuple(_as_initial(suggestion) for suggestion in suggestions)
             now_s = self._clock.now_s()

@@ -1,7 +1,9 @@
 """The strongest strategy: expected improvement under an ANOVA model of the grid.
 
-1. The first `start` runs are a balanced level design; whatever was run or imported counts. More
-   of them come only while no run has ended.
+1. The first `start` runs are a design balanced in its levels: of ordinal parameters the lowest and
+   the highest (as in two-level factorials: there effects show most, and there the best of a real
+   program often is), of nominal ones all. ``design="balanced"`` takes all levels of both. Whatever
+   was run or imported counts; more of them come only while no run has ended.
 2. Then the model (`AnovaModel`) is fitted, and the free configuration of greatest
    log expected improvement + `caution` x log chance of success is proposed: of all of them up to
    50,000, beyond of a pool of greedy randomised constructions on the model's effects.
@@ -132,15 +134,16 @@ class _Batch:
         points: tuple[Configuration, ...] = ()
         if self._anova.design == "extremes":
             points = balanced_design(_extremes(space), n, self._rng, self._taken, so_far)
+        n_extreme = len(so_far) + len(points)
         if len(points) < n:
             taken = self._taken.union(points)
             more = balanced_design(space, n - len(points), self._rng, taken, {*so_far, *points})
             points = (*points, *more)
         for number, configuration in enumerate(points, len(so_far) + 1):
-            reason = (
-                f"Run {number} of the design that comes first: every level of every parameter "
-                "about equally often."
-            )
+            tried = "every level of every parameter"
+            if number <= n_extreme:
+                tried = "the lowest and highest of ordered levels and all others"
+            reason = f"Run {number} of the design that comes first: {tried}, about equally often."
             self._add(configuration, "initial", reason)
 
     def add_next(self) -> bool:

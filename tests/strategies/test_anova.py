@@ -267,6 +267,17 @@ def test_the_first_runs_are_balanced_whatever_was_run_before() -> None:
     assert counts.tolist() == [5, 5]
 
 
+def test_the_design_takes_the_ends_of_ordered_levels_first_and_then_goes_inside() -> None:
+    ends = {tuple(ids) for ids in itertools.product(range(3), (0, 4), (0, 3), (0,), range(2))}
+    batch = Anova().suggest(30, Knowledge(SPACE), np.random.default_rng(3))
+    chosen = [s.configuration.level_ids for s in batch]
+    assert set(chosen[:24]) == ends
+    assert "lowest and highest" in batch[23].reason
+    assert "every level of every parameter" in batch[24].reason
+    inner = Anova(design="balanced").suggest(10, Knowledge(SPACE), np.random.default_rng(3))
+    assert {s.configuration.level_ids[1] for s in inner} == set(range(5))
+
+
 def test_a_batch_is_spread_since_its_own_results_are_imagined() -> None:
     knowledge = Knowledge(SPACE, observed(20))
     batch = Anova().suggest(6, knowledge, np.random.default_rng(2))
