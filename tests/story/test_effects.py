@@ -53,7 +53,7 @@ def test_effects_of_a_sweep_are_tables_of_changes_with_tests(cli: Cli) -> None:
 
 
 def test_the_missing_runs_are_run_by_the_command_that_is_printed(cli: Cli) -> None:
-    cli("sweep", "--table", "table.csv", "--runs", "9", "--name", "mine")
+    cli("sweep", "--table", "table.csv", "--runs", "9", "--name", "mine", "--strategy", "random")
     code, out, _ = cli("effects", "--pair", "size,mode")
     assert code == 0
     assert "combinations of size x mode without a run" in out
