@@ -97,7 +97,7 @@ class Follower:
         last = f", the last {runs} of it to confirm the winner" if n else ""
         if not exhausted:
             return f"the budget of {experiment.n_charged} runs is used up{last}"
-        n_tried = len({run.configuration for run in experiment.runs})
+        n_tried, _ = experiment.tried
         confirmed = f", and the winner was confirmed in the last {runs}" if n else ""
         return (
             f"the space is exhausted: all {n_tried} allowed configurations have been run{confirmed}"

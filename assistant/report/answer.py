@@ -150,12 +150,16 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 def _spent(experiment: Experiment) -> str:
     space, n_runs = experiment.space, len(experiment.runs)
-    n = len({run.configuration for run in experiment.runs})
     allowed = space.count_allowed()
+    n, n_gone = experiment.tried
+    if allowed is None:  # all combinations are counted then, closed ones too
+        n, n_gone = n + n_gone, 0
     total = allowed if allowed is not None else space.size
     share = f" ({n / total:.2%})" if n < total else ", all of them"
     word = "allowed configurations" if allowed is not None else "combinations"
+    why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
+    gone = f"; {n_gone} more {why} now" if n_gone else ""
     failed = len(experiment.runs_in(RunState.FAILED))
-    repeated = f", in {n_runs} runs" if n_runs > n else ""
+    repeated = f", in {n_runs} runs" if n_runs > n + n_gone else ""
     words = f" {failed} of the runs failed." if failed else ""
-    return f"{n} of {total:,} {word} were tried{share}{repeated}.{words}"
+    return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"

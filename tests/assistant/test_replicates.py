@@ -360,6 +360,21 @@ def test_an_exhausted_space_is_confirmed_with_what_is_left() -> None:
     )
 
 
+def test_what_was_closed_on_the_way_is_not_counted_among_the_allowed() -> None:
+    session, _ = opened(NoisyBowl(deterministic=True, sd=0.0), 100)
+    measured(session, 3, 2.0, y=1)
+    measured(session, 3, 3.0, y=2)
+    session.close_level("x", 3)
+    bowl = NoisyBowl(deterministic=True, sd=0.0)
+    reason = Follower(initial=4, batch=3).steer(session, SerialExecutor(bowl))
+    assert reason == "the space is exhausted: all 18 allowed configurations have been run"
+    said = collect(session.experiment).answer.sentences
+    assert (
+        "18 of 18 allowed configurations were tried, all of them; 2 more with levels that are "
+        "closed now."
+    ) in said
+
+
 def test_without_anything_feasible_the_kept_runs_search_on() -> None:
     from assistant import Constraint
 
