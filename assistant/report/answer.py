@@ -111,7 +111,11 @@ def _against_today(experiment: Experiment, best: Standing, today: Standing) -> A
             best.run.id,
         )
     better = "lower" if experiment.opened.objective.goal == "minimise" else "higher"
-    share = f"{abs(improvement):.1%} {better}" if improvement is not None else "better"
+    if old.value > 0 and new.value >= 0:
+        share = f"{abs(new.value - old.value) / old.value:.1%} {better}"
+    else:  # a percentage of nothing, or across 0, says nothing
+        unit = experiment.opened.objective.unit
+        share = f"{quantity(abs(new.value - old.value), unit)} {better}"
     return Answer(
         "improved",
         f"{name} is {share} than today.",
