@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assistant import Advice, AssistantError, Executor, Run, Session
-from assistant.recommendation import confirmed_last, is_confirmation_due, search_room
+from assistant.recommendation import (
+    confirmed_last,
+    is_confirmation_due,
+    is_exhausted,
+    search_room,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,8 @@ class Follower:
     interrupted anywhere and end where an unbroken one would have ended.
 
     If results vary from run to run, the last 2 runs of a budget of at least 10 are kept: they
-    repeat the winner, or whoever leads then, before she is recommended.
+    repeat the winner, or whoever leads then, before she is recommended. Once the space is exhausted
+    the rest of the budget tells her from those that may be as good.
 
     Args:
         initial: first runs, before results decide, beyond today's configuration and what was
@@ -88,7 +94,9 @@ class Follower:
             if is_confirmation_due(session.experiment, self._limit(session), self._left(session)):
                 session.confirm(1)  # one at a time: what it shows decides what is repeated next
                 continue
-            return self._ended(session, exhausted=n > 0)
+            left = self._left(session)
+            over = n > 0 or (bool(left) and is_exhausted(session.experiment))
+            return self._ended(session, exhausted=over)
 
     def _ended(self, session: Session, exhausted: bool) -> str:
         experiment = session.experiment
@@ -97,7 +105,7 @@ class Follower:
         last = f", the last {runs} of it to confirm the winner" if n else ""
         if not exhausted:
             return f"the budget of {experiment.n_charged} runs is used up{last}"
-        n_tried = len({run.configuration for run in experiment.runs})
+        n_tried, _ = experiment.tried
         confirmed = f", and the winner was confirmed in the last {runs}" if n else ""
         return (
             f"the space is exhausted: all {n_tried} allowed configurations have been run{confirmed}"

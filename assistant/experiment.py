@@ -216,6 +216,13 @@ class Experiment:
         return sum(run.source != "imported" for run in self._runs.values())
 
     @property
+    def tried(self) -> tuple[int, int]:
+        """Configurations with a run: how many are allowed now, and how many are not any more."""
+        ever = {run.configuration for run in self._runs.values()}
+        n_allowed = sum(map(self.space.is_allowed, ever))
+        return n_allowed, len(ever) - n_allowed
+
+    @property
     def remaining_runs(self) -> int | None:
         """Runs that may still be submitted; None without a limit."""
         return self.sla.remaining_runs(self.n_charged)

@@ -109,10 +109,26 @@ def search_room(experiment: Experiment, limit: int | None, left: int | None) -> 
 
 
 def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | None) -> bool:
-    """Return whether, once nothing is left to search, a replicate should confirm the winner."""
-    if limit is None or not left or limit < KEPT_FROM or not experiment.is_noisy:
+    """Return whether, once nothing is left to search, a replicate should confirm the winner.
+
+    Where every allowed configuration has been run, all that is left of the budget may go to telling
+    her from her rivals, until that is done or a repetition failed.
+    """
+    if limit is None or not left or not experiment.is_noisy:
         return False
-    return confirmed_last(experiment) < KEPT_RUNS and _can_confirm(experiment)
+    choice = _choice(experiment)
+    if choice is None or not confirmations(choice, 1, experiment.space):
+        return False
+    if limit >= KEPT_FROM and confirmed_last(experiment) < KEPT_RUNS:
+        return True
+    failed = any(run.source == "replicate" for run in experiment.runs_in(RunState.FAILED))
+    return is_exhausted(experiment) and choice.basis in ("repeated", "unknown") and not failed
+
+
+def is_exhausted(experiment: Experiment) -> bool:
+    """Return whether every configuration that is allowed now has a run."""
+    n_tried, _ = experiment.tried
+    return n_tried == experiment.space.count_allowed()
 
 
 def confirmed_last(experiment: Experiment) -> int:
@@ -151,6 +167,8 @@ def _sentence(experiment: Experiment, choice: Choice) -> str:
         "deterministic": "is confirmed: the same configuration gives the same result every time",
         "replicates": f"{sure}: {times}{_mean(experiment, choice)}{rivals}",
         "gap": f"{sure}: {times}, and leads by more than the noise of the replicates explains",
+        "repeated": f"is recommended, and repeated, but not told apart from {others}: {times}"
+        f"{_mean(experiment, choice)}",
         "failed": f"{unsure}: {times}, and failed {_n_failed(experiment, winner.configuration)}",
         "unknown": f"{unsure}: {times}, and {_why(experiment)}{rivals}",
     }[choice.basis]

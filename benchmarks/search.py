@@ -306,7 +306,8 @@ def problems_of(options: argparse.Namespace) -> list[Problem]:
     """Return every space that was asked for."""
     paths = [] if options.tables is None else sorted(options.tables.glob("*.csv"))
     problems = [from_table(path) for path in (paths[:2] if options.quick else paths)]
-    if options.generated:
+    unnamed = options.tables is None and options.scheduling is None
+    if options.generated or (options.quick and unnamed):
         seeds = range(1 if options.quick else SPACES_PER_FAMILY)
         problems += [generated(family, seed) for family in FAMILIES for seed in seeds]
     if options.scheduling is not None:

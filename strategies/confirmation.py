@@ -21,11 +21,11 @@ from strategies.noise import Noise, estimate_noise, mean, mean_of, replicates
 from strategies.observation import Observation
 from strategies.space import ParameterSpace
 
-Basis: TypeAlias = Literal["deterministic", "replicates", "gap", "failed", "unknown"]
-"""Why a winner is confirmed or, for the last two, is not."""
+Basis: TypeAlias = Literal["deterministic", "replicates", "gap", "repeated", "failed", "unknown"]
+"""Why a winner is confirmed or, for the last three, is not."""
 
 CONFIRMED_RUNS = 2
-"""Runs of a winner that confirm her."""
+"""Runs of a winner that confirm her, if nothing else could be as good by the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def choose(
     """Return what would be recommended; None if nothing feasible was observed.
 
     A configuration is feasible if all its runs are. The winner is confirmed if results do not vary
-    (``deterministic``), or by at least two runs, or if all others are further behind than half
-    the 95% interval of the difference; not if one of her runs failed.
+    (``deterministic``), or if all others are further behind than half the 95% interval of the
+    difference; alone by at least two runs. She is not if one of her runs failed.
 
     Args:
         observations: completed runs.
@@ -106,7 +106,9 @@ def choose(
     elif deterministic:
         basis = "deterministic"
     elif winner.n >= CONFIRMED_RUNS:
-        basis = "replicates"
+        # ties do not count where replicates agree exactly: no run would tell them apart
+        contested = rivals and noise is not None and noise.variance > 0
+        basis = "repeated" if contested else "replicates"
     elif noise is not None and others and not rivals:
         basis = "gap"
     return Choice(winner, runner_up, rivals, noise, interval, basis)

@@ -115,13 +115,16 @@ class Scalarising:
     def _weighed(self, suggestion: Suggestion, weight: float, knowledge: Knowledge) -> Suggestion:
         """Say the trade, and expect qualities by the first measure, as everywhere."""
         first, second = self.labels
-        trade = f"weighs {first} {weight:g} to {second} {1 - weight:g}"
         expected = knowledge.model.expected(suggestion.configuration)
+        reason = suggestion.reason
+        if suggestion.kind != "initial":  # first runs follow a design, whatever is weighed
+            reason = f"By {weight:g} {first} to {1 - weight:g} {second}: {reason}"
         return replace(
             suggestion,
-            reason=f"{suggestion.reason.removesuffix('.')}; {trade}.",
+            reason=reason,
             expected=expected.value if expected else None,
             interval=expected.interval if expected else None,
+            chance=None,  # that was of the weighed cost
         )
 
 

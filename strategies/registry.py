@@ -115,6 +115,10 @@ class StrategyEntry:
         known = {option.name: option for option in self.options}
         for name in options:
             if name not in known:
+                if not known:
+                    raise OptionError(
+                        f"strategy '{self.name}' has no options, so no '{name}'; leave it out."
+                    )
                 raise OptionError(
                     f"strategy '{self.name}' has no option '{name}'{hint(name, known)}"
                 )

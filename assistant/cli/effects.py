@@ -1,5 +1,6 @@
 """``copperline effects``: effects with their tests, what stands out, and which runs are missing."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from assistant.experiment import Experiment
 from assistant.report.effects import figure_of, p_text, sentences
 from assistant.report.words import level, number
 from assistant.session import Session
-from strategies.analysis import Covered, all_pairs
+from strategies.analysis import Covered, TermTest, all_pairs
 
 MOST_CONTRASTS = 12
 MOST_PAIRS = 10
@@ -107,11 +108,7 @@ def _print_report(session: Session, report: EffectsReport) -> None:
             OUT.print(f"{' x '.join(test.parameters)}: {test.reason}", style="dim", soft_wrap=True)
     lacking = [t for t in report.tests if len(t.parameters) == 2 and t.df < t.full_df]
     if lacking:
-        OUT.print(
-            "With an interaction that lacks runs in the model, main effects may be unknown. Which "
-            f"runs: copperline effects {session.id} --missing {','.join(lacking[0].parameters)}",
-            soft_wrap=True,
-        )
+        OUT.print(_help(session, lacking), soft_wrap=True)
     for effect in sorted(report.main, key=lambda e: -(e.test.f or e.test.sum_squares or 0.0)):
         if len(effect.known) > 1:
             _print_main(effect)
@@ -124,6 +121,18 @@ def _print_report(session: Session, report: EffectsReport) -> None:
         OUT.print(sentence, soft_wrap=True)
     OUT.print(_coverage(report))
     _print_pairs_seen(report)
+
+
+def _help(session: Session, lacking: Sequence[TermTest]) -> str:
+    """Say which runs help interactions that lack some, or which levels to reopen first."""
+    told = "With an interaction that lacks runs in the model, main effects may be unknown. "
+    able = next((test for test in lacking if not test.needs_closed), None)
+    if able is not None:
+        names = ",".join(able.parameters)
+        return f"{told}Which runs: copperline effects {session.id} --missing {names}"
+    needed = dict.fromkeys(level for test in lacking for level in test.needs_closed)
+    again = " ".join(shlex.join(("--reopen", level)) for level in needed)
+    return f"{told}Only closed levels lack them: copperline steer {session.id} {again}"
 
 
 def _tests(report: EffectsReport) -> Table:

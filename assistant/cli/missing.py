@@ -64,7 +64,9 @@ def _print_missing(session: Session, report: MissingReport, command: str | None)
     if found.n_waiting:
         OUT.print(f"{found.n_waiting} waiting runs are counted as if they were over.")
     if not found.lacking:
-        OUT.print(f"Nothing is missing: the runs determine {what}.", soft_wrap=True)
+        shut = _closed(session.experiment, found.target)
+        but = f" among the open levels; what closed {shut} would need is left out" if shut else ""
+        OUT.print(f"Nothing is missing: the runs determine {what}{but}.", soft_wrap=True)
     elif report.runs:
         n = "1 run is" if len(report.runs) == 1 else f"{len(report.runs)} runs are"
         sure = "; fewer cannot do it" if found.is_smallest else ", found by greedy search"
@@ -75,6 +77,18 @@ def _print_missing(session: Session, report: MissingReport, command: str | None)
         _print_runs(session, report.runs, command)
     if found.left:
         _print_left(found.left, found.lacking, what, whole=found.looked_at_all)
+
+
+def _closed(experiment: Experiment, target: Target) -> str:
+    """Return the closed levels of what is asked for, for people; nothing if there are none."""
+    space = experiment.space
+    if target.level_id is not None:
+        return ""
+    return ", ".join(
+        f"{name}={level(space.parameter(name).levels[level_id])}"
+        for name, level_id in sorted(space.closed)
+        if name in (target.parameters or space.names)
+    )
 
 
 def _print_left(left: int, lacking: int, what: str, *, whole: bool) -> None:

@@ -95,11 +95,9 @@ def merge_options(
     plain = {"first": first, "too_wide": too_wide}
     application.update({name: value for name, value in plain.items() if value is not None})
     _lists(application, procs=procs, order=order, backfill=backfill)
-    for text in levels:
-        name, values = pair(text, "--levels", "small_procs=0,16,32")
+    for name, values in pairs(levels, "--levels", "small_procs=0,16,32"):
         application.setdefault("levels", {})[name] = _values(values)
-    for text in reading:
-        rule, choice = pair(text, "--reading", "unsorted=sort")
+    for rule, choice in pairs(reading, "--reading", "unsorted=sort"):
         application.setdefault("reading", {})[rule] = choice
     if also is not None:
         goal, _, measure = also.strip().partition(" ")
@@ -114,17 +112,25 @@ def merge_options(
         chosen["name"] = strategy
     if options:
         entry = strategy_entry(chosen.get("name", DEFAULT_STRATEGY))
-        chosen.update(strategy_option(entry, text) for text in options)
+        chosen.update(strategy_options(entry, options))
 
 
-def strategy_option(entry: StrategyEntry, text: str) -> tuple[str, OptionValue]:
-    """Return an option as its type wants it; what does not fit is refused by the strategy."""
-    name, value = pair(text, "--option", "beta=0.9")
+def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, OptionValue]:
+    """Return options as their types want them; what does not fit is refused by the strategy.
+
+    Raises:
+        SettingsError: not of the form name=value, or a name given twice.
+    """
+    given = pairs(texts, "--option", "beta=0.9")
+    return {name: _option(entry, name, value) for name, value in given}
+
+
+def _option(entry: StrategyEntry, name: str, value: str) -> OptionValue:
     kind = next((one.type for one in entry.options if one.name == name), str)
     if kind is bool:
-        return name, {"true": True, "false": False}.get(value.lower(), value)
+        return {"true": True, "false": False}.get(value.lower(), value)
     number = None if kind is str else parse_number(value)
-    return name, value if number is None else number
+    return value if number is None else number
 
 
 def _lists(
@@ -266,6 +272,19 @@ def pair(text: str, option: str, example: str) -> tuple[str, str]:
     if not equals or not name.strip() or not value.strip():
         raise SettingsError(f"{option} '{text}' is not of the form {example}")
     return name.strip(), value.strip()
+
+
+def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
+    """Return what `pair` makes of each. Raises SettingsError too for a name given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = pair(text, option, example)
+        if name in found:
+            raise SettingsError(
+                f"{option} gives '{name}' twice, as {found[name]} and as {value}; give it once"
+            )
+        found[name] = value
+    return list(found.items())
 
 
 def _values(text: str) -> list[Level]:

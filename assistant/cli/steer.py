@@ -10,7 +10,7 @@ import typer
 from assistant import Session, load_session
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path
 from assistant.cli.experiments import stored_session
-from assistant.cli.options import pair, strategy_option
+from assistant.cli.options import pair, strategy_options
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
 from assistant.events import BudgetChanged, Event, RunSubmitted, SpaceChanged, SteeringChanged
@@ -81,8 +81,12 @@ def steer(
     rehearsed = MemoryStore()  # all or nothing: what is refused here has stored nothing
     rehearsed.append(stored.id, 0, before)
     session = load_session(rehearsed, stored.id)
+    finished = session.experiment.finished
     if runs is not None:
         extend(session, runs)
+    elif finished is not None:
+        session.reopen()  # in rehearsal only: what cannot be read is told before that it is over
+    n_before = len(session.events())
     _each(session, "--add", add, session.add_level, _new_level)
     for flag, texts, change in (
         ("--reopen", reopen, session.reopen_level),
@@ -95,15 +99,22 @@ def steer(
         session.exclude(condition)
     if strategy is not None or option or exploitation is not None:
         entry = strategy_entry(strategy or session.experiment.steering.strategy)
-        options = dict(strategy_option(entry, text) for text in option or [])
+        options = strategy_options(entry, option or [])
         level: float | Keep | None = "keep" if exploitation is None else _share(exploitation)
         session.change_strategy(strategy, options, level)
+    is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
+    if finished is not None and runs is None and is_asked:
+        n = session.experiment.n_charged
+        raise SettingsError(
+            f"experiment '{session.id}' is finished ({finished.reason}); give it a budget of more "
+            f"than {n} runs to go on with, for example --runs {n + 10}"
+        )
     for run_id in replicate or []:
         session.replicate(run_id)
     if confirm is not None:
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
-    if not events:
+    if runs is None and not is_asked:
         raise SettingsError(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"

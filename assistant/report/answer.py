@@ -111,7 +111,11 @@ def _against_today(experiment: Experiment, best: Standing, today: Standing) -> A
             best.run.id,
         )
     better = "lower" if experiment.opened.objective.goal == "minimise" else "higher"
-    share = f"{abs(improvement):.1%} {better}" if improvement is not None else "better"
+    if old.value > 0 and new.value >= 0:
+        share = f"{abs(new.value - old.value) / old.value:.1%} {better}"
+    else:  # a percentage of nothing, or across 0, says nothing
+        unit = experiment.opened.objective.unit
+        share = f"{quantity(abs(new.value - old.value), unit)} {better}"
     return Answer(
         "improved",
         f"{name} is {share} than today.",
@@ -150,12 +154,16 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 def _spent(experiment: Experiment) -> str:
     space, n_runs = experiment.space, len(experiment.runs)
-    n = len({run.configuration for run in experiment.runs})
     allowed = space.count_allowed()
+    n, n_gone = experiment.tried
+    if allowed is None:  # all combinations are counted then, closed ones too
+        n, n_gone = n + n_gone, 0
     total = allowed if allowed is not None else space.size
     share = f" ({n / total:.2%})" if n < total else ", all of them"
     word = "allowed configurations" if allowed is not None else "combinations"
+    why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
+    gone = f"; {n_gone} more {why} now" if n_gone else ""
     failed = len(experiment.runs_in(RunState.FAILED))
-    repeated = f", in {n_runs} runs" if n_runs > n else ""
+    repeated = f", in {n_runs} runs" if n_runs > n + n_gone else ""
     words = f" {failed} of the runs failed." if failed else ""
-    return f"{n} of {total:,} {word} were tried{share}{repeated}.{words}"
+    return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"

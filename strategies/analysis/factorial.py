@@ -70,6 +70,8 @@ class TermTest:
         f: mean square over that of the error, None without an error above 0.
         p: probability of so great an F by chance.
         reason: what is missing where df is below full_df or F is None.
+        needs_closed: closed levels, such as ``mode=z``, that all its missing combinations hold:
+            no allowed run can help until they are reopened. Empty if others are missing too.
     """
 
     parameters: tuple[str, ...]
@@ -79,6 +81,7 @@ class TermTest:
     f: float | None
     p: float | None
     reason: str | None
+    needs_closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,21 +274,24 @@ class FactorialModel:
         names = tuple(self.space.names[i] for i in term)
         full = self.coding.width(term)
         if self.solution is None or not full:
-            return TermTest(names, 0, full, None, None, None, self._reason(term, 0))
+            why = self._reason(term, 0)
+            return TermTest(names, 0, full, None, None, None, why, self._needed(term))
         block = self.coding.blocks[term]
         df, squares = self.solution.tested(block)
         reason = self._reason(term, df) if df < full else None
+        needed = self._needed(term) if df < full else ()
         if not df:
-            return TermTest(names, 0, full, None, None, None, reason)
+            return TermTest(names, 0, full, None, None, None, reason, needed)
         error = self.error
         if not error.mean_square:
             why = "the model fits the runs exactly" if error.source else "the error is unknown"
             if not self.relative.any():
                 why = "all responses are equal"
             told = f"no F: {why}" if reason is None else f"{reason}; no F: {why}"
-            return TermTest(names, df, full, squares, None, None, told)
+            return TermTest(names, df, full, squares, None, None, told, needed)
         f = squares / df / error.mean_square
-        return TermTest(names, df, full, squares, f, float(fdtrc(df, error.df, f)), reason)
+        p = float(fdtrc(df, error.df, f))
+        return TermTest(names, df, full, squares, f, p, reason, needed)
 
     def _reason(self, term: Term, df: int) -> str:
         """Say why a term has fewer degrees of freedom than its levels have."""
@@ -310,14 +316,40 @@ class FactorialModel:
     def _holes(self, term: Term) -> list[str]:
         """Count the empty combinations of the pairs in the model that this term is part of."""
         told = []
+        for pair, empty in self._empty(term).items():
+            n = math.prod(len(self.coding.level_ids[i]) for i in pair)
+            names = " x ".join(self.space.names[i] for i in pair)
+            text = f"{len(empty)} of {n} combinations of {names}"
+            shut = [closed for cell in empty if (closed := self._closed(pair, cell))]
+            if shut:
+                levels = _listed(list(dict.fromkeys(itertools.chain(*shut))))
+                text += f" ({len(shut)} with closed {levels})"
+            told.append(text)
+        return told
+
+    def _needed(self, term: Term) -> tuple[str, ...]:
+        """Return the closed levels that all empty combinations hold; none if any is open."""
+        shut = [
+            self._closed(pair, cell) for pair, empty in self._empty(term).items() for cell in empty
+        ]
+        return tuple(dict.fromkeys(itertools.chain(*shut))) if all(shut) else ()
+
+    def _empty(self, term: Term) -> dict[Term, list[tuple[int, ...]]]:
+        """Return the combinations without a run, of each pair that this term is part of."""
+        found: dict[Term, list[tuple[int, ...]]] = {}
         for pair in self.coding.terms:
             if len(pair) == 2 and set(term) <= set(pair):
-                n = math.prod(len(self.coding.level_ids[i]) for i in pair)
-                empty = n - len(self._counts(pair))
-                if empty:
-                    names = " x ".join(self.space.names[i] for i in pair)
-                    told.append(f"{empty} of {n} combinations of {names}")
-        return told
+                counts = self._counts(pair)
+                cells = itertools.product(*(self.coding.level_ids[i] for i in pair))
+                if empty := [cell for cell in cells if cell not in counts]:
+                    found[pair] = empty
+        return found
+
+    def _closed(self, pair: Term, cell: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the closed levels of a combination, for people."""
+        levels = [(self.space.parameters[i], k) for i, k in zip(pair, cell, strict=True)]
+        closed = self.space.closed
+        return tuple(f"{p.name}={p.levels[k]}" for p, k in levels if (p.name, k) in closed)
 
     def _counts(self, term: Term) -> Counter[tuple[int, ...]]:
         return Counter(map(tuple, self.ids[:, list(term)].tolist()))

@@ -219,14 +219,14 @@ def test_the_recommendation_says_how_sure_it_is() -> None:
     measured(session, 2, 1.2)
     recommended = session.recommendation()
     assert recommended is not None
-    assert recommended.confirmed
+    assert not recommended.confirmed
     assert [run.id for run in recommended.runs] == [1, 3]
     assert recommended.value == pytest.approx(1.1)
     assert recommended.interval == pytest.approx((1.1 - 1.27062, 1.1 + 1.27062), rel=1e-4)
     assert [run.id for run in recommended.rivals] == [2]
     assert recommended.sentence == (
-        "Run 1 is recommended, and confirmed: it ran 2 times, mean 1.1 (95% between -0.1706 and "
-        "2.371); one other cannot be told from it by the noise."
+        "Run 1 is recommended, and repeated, but not told apart from one other: it ran 2 times, "
+        "mean 1.1 (95% between -0.1706 and 2.371)."
     )
     assert recommended.sentence in render_html(collect(session.experiment))
 
@@ -350,14 +350,45 @@ def test_a_limit_of_the_agents_own_counts_like_a_budget() -> None:
     assert len(session.experiment.runs) == 12
 
 
-def test_an_exhausted_space_is_confirmed_with_what_is_left() -> None:
-    session, reason, _ = followed(NoisyBowl(deterministic=False), 100)
-    assert len(session.experiment.runs) == 26
+@pytest.mark.parametrize("sd", [1.0, 0.05])
+def test_an_exhausted_space_is_confirmed_with_what_is_left(sd: float) -> None:
+    session, reason, _ = followed(NoisyBowl(deterministic=False, sd=sd), 100)
+    recommended = session.recommendation()
+    assert recommended is not None
+    n = len(session.experiment.runs)
     assert len({run.configuration for run in session.experiment.runs}) == 24
-    assert reason == (
-        "the space is exhausted: all 24 allowed configurations have been run, and the winner was "
-        "confirmed in the last 2 runs"
-    )
+    # until nothing rivals the winner, or the budget ends
+    assert recommended.confirmed == (not recommended.rivals) == (n < 100)
+    if n == 100:
+        assert reason == (
+            "the budget of 100 runs is used up, the last 76 runs of it to confirm the winner"
+        )
+    else:
+        assert reason == (
+            "the space is exhausted: all 24 allowed configurations have been run, and the winner "
+            f"was confirmed in the last {n - 24} runs"
+        )
+
+
+def test_a_small_rest_of_an_exhausted_budget_is_used_too() -> None:
+    session, reason, _ = followed(NoisyBowl(deterministic=False, sd=9.0), 26)
+    assert (len(session.experiment.runs), session.experiment.remaining_runs) == (26, 0)
+    assert reason.endswith("the last 2 runs of it to confirm the winner")
+
+
+def test_what_was_closed_on_the_way_is_not_counted_among_the_allowed() -> None:
+    session, _ = opened(NoisyBowl(deterministic=True, sd=0.0), 100)
+    measured(session, 3, 2.0, y=1)
+    measured(session, 3, 3.0, y=2)
+    session.close_level("x", 3)
+    bowl = NoisyBowl(deterministic=True, sd=0.0)
+    reason = Follower(initial=4, batch=3).steer(session, SerialExecutor(bowl))
+    assert reason == "the space is exhausted: all 18 allowed configurations have been run"
+    said = collect(session.experiment).answer.sentences
+    assert (
+        "18 of 18 allowed configurations were tried, all of them; 2 more with levels that are "
+        "closed now."
+    ) in said
 
 
 def test_without_anything_feasible_the_kept_runs_search_on() -> None:

@@ -161,3 +161,21 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     written = write_report(data, tmp_path / "new" / "report.html")
     assert written.read_text().startswith("<!doctype html>")
     assert [p.name for p in written.parent.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("today", "found", "said"),
+    [
+        (4.0, 3.0, "25.0% lower"),
+        (4.0, -1.0, "5 lower"),
+        (0.0, -2.0, "2 lower"),
+        (-4.0, -5.0, "1 lower"),
+    ],
+)
+def test_a_difference_stands_where_a_percentage_would_say_nothing(
+    today: float, found: float, said: str
+) -> None:
+    session = open_session(Bowl(baseline=TODAY), store=MemoryStore(), sla=Sla(5))
+    session.import_results([(TODAY, {"height": today})])
+    session.import_results([({**TODAY, "x": 1}, {"height": found})])
+    assert collect(session.experiment).answer.headline == f"Run 2 is {said} than today."

@@ -52,6 +52,20 @@ def test_effects_of_a_sweep_are_tables_of_changes_with_tests(cli: Cli) -> None:
     assert told["charts"]["main"]["size"]["data"]["values"][0]["level"] == "1"
 
 
+def test_combinations_that_only_closed_levels_lack_are_not_called_missing_runs(cli: Cli) -> None:
+    cli("sweep", "--table", "table.csv", "--runs", "6", "--name", "mine", "--strategy", "random")
+    assert cli("steer", "--runs", "60", "--close", "mode=c")[0] == 0
+    assert cli("resume")[0] == 0
+    _, out, _ = cli("effects", "--pair", "size,mode")
+    assert "with closed mode=c) without a run" in out
+    assert "Only closed levels lack them: copperline steer " in out
+    assert " --reopen mode=c\n" in out
+    assert "--missing" not in out
+    _, out, _ = cli("effects", "--missing", "size,mode")
+    assert "Nothing is missing: the runs determine the interaction of size and mode among" in out
+    assert "closed mode=c" in out
+
+
 def test_the_missing_runs_are_run_by_the_command_that_is_printed(cli: Cli) -> None:
     cli("sweep", "--table", "table.csv", "--runs", "9", "--name", "mine", "--strategy", "random")
     code, out, _ = cli("effects", "--pair", "size,mode")

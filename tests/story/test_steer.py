@@ -81,7 +81,8 @@ def test_runs_are_queued_again_and_run_when_it_goes_on(
     assert run(["resume", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["runs"]["submitted"] == 9
-    assert found["recommended"]["confirmed"] is True
+    assert found["recommended"]["confirmed"] is False
+    assert ", and repeated, but not told apart from " in found["recommended"]["sentence"]
     assert found["recommended"]["sentence"].startswith(f"Run {found['recommended']['run']} is rec")
     assert run(["steer", "--runs", "20", "--replicate", "33"]) == 2
     assert "there is no run 33" in capsys.readouterr().err
@@ -136,5 +137,26 @@ def test_a_finished_experiment_needs_a_budget_to_be_steered(
     swept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["steer", "--prefer", "mode=a"]) == 2
-    assert "is finished" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "is finished" in told
+    assert "give it a budget of more than 4 runs to go on with, for example --runs 14" in told
+    assert run(["steer", "--prefer", "mode=zebra"]) == 2  # bad values are told before that
+    assert "zebra" in capsys.readouterr().err
+    assert run(["steer", "--replicate", "1"]) == 2
+    assert "for example --runs 14" in capsys.readouterr().err
     assert not any(isinstance(event, SpaceChanged) for event in journal(swept))
+
+
+def test_an_option_that_is_given_twice_is_refused(
+    swept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = journal(swept)
+    twice = ["--option", "start=5", "--option", "start=6"]
+    assert run(["steer", "--runs", "9", *twice]) == 2
+    assert "--option gives 'start' twice, as 5 and as 6; give it once" in capsys.readouterr().err
+    levels = ["--levels", "size=1,2", "--levels", "size=4"]
+    assert run(["sweep", "--table", "table.csv", *levels]) == 2
+    assert "--levels gives 'size' twice" in capsys.readouterr().err
+    assert run(["steer", "--runs", "9", "--strategy", "random", "--option", "beta=1"]) == 2
+    assert "strategy 'random' has no options, so no 'beta'" in capsys.readouterr().err
+    assert journal(swept) == before

@@ -41,9 +41,13 @@ def test_without_replicates_nothing_is_sure() -> None:
         assert choice.noise is None
 
 
-def test_two_runs_confirm() -> None:
+def test_two_runs_confirm_unless_others_may_be_as_good() -> None:
+    far = chosen([1.0], [40.0, 40.4], [3.0])
+    assert (far.basis, far.confirmed, far.rivals) == ("replicates", True, ())
+    agreeing = chosen([4.0, 4.0], [4.0])  # no noise: a tie that no run would break
+    assert (agreeing.basis, len(agreeing.rivals)) == ("replicates", 1)
     choice = chosen([1.0], [4.0, 4.4], [3.0])
-    assert choice.basis == "replicates"
+    assert (choice.basis, choice.confirmed, len(choice.rivals)) == ("repeated", False, 2)
     assert choice.winner.mean == pytest.approx(4.2)
     assert choice.interval is not None
     # s = sqrt(0.08), df 1: half the width is 12.706 * s / sqrt(2)
@@ -87,7 +91,7 @@ def test_a_lucky_single_run_loses_to_a_mean_of_many() -> None:
     assert choice.winner.mean == pytest.approx(5.2)
     assert choice.runner_up is not None
     assert choice.runner_up.mean == 5.3
-    assert choice.basis == "replicates"
+    assert choice.basis == "repeated"
 
 
 def test_a_failed_winner_and_infeasible_runs() -> None:

@@ -191,6 +191,17 @@ def test_a_confounded_term_is_named_and_never_0() -> None:
     assert model.unknown_contrasts == 2
 
 
+def test_holes_of_closed_levels_are_told_apart_from_those_that_a_run_can_fill() -> None:
+    space = grid(2, 3).closing("p1", 2)
+    history = observe_all(space, [(0, 0), (0, 1), (1, 0), (0, 2)], [1, 4, 9, 11])
+    *_, pair = FactorialModel.fit(space, history, [("p0", "p1")]).tests
+    assert "2 of 6 combinations of p0 x p1 (1 with closed p1=2) without a run" in str(pair.reason)
+    assert pair.needs_closed == ()
+    more = [*history, *observe_all(space, [(1, 1)], [2])]
+    *_, pair = FactorialModel.fit(space, more, [("p0", "p1")]).tests
+    assert (pair.df, pair.full_df, pair.needs_closed) == (1, 2, ("p1=2",))
+
+
 def test_a_hole_takes_the_main_effects_of_its_pair_but_not_the_additive_ones() -> None:
     space = grid(2, 2)
     history = observe_all(space, [(0, 0), (0, 1), (1, 0), (1, 0)], [1, 4, 9, 11])
