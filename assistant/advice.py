@@ -99,17 +99,24 @@ def _is_time(experiment: Experiment, seen: Forecast) -> bool:
 
 def words(seen: Forecast, exploitation: float, now: float | None) -> str:
     """Return the warning for people: what is missed, by how much, what is proposed."""
+    one = seen.pending == 1
+    configurations = "1 configuration" if one else f"{seen.pending} configurations"
+    have = "has" if one else "have"
     counted = {
-        "near": f"{seen.pending} configurations close to the {_regions(seen)} have no run yet",
-        "box": f"{seen.pending} configurations inside the {_regions(seen)} have no run yet",
-        "queued": f"{seen.pending} runs wait inside the {_regions(seen)}",
-        "plan": f"{seen.pending} configurations of your plan have no run yet",
+        "near": f"{configurations} close to the {_regions(seen)} {have} no run yet",
+        "box": f"{configurations} inside the {_regions(seen)} {have} no run yet",
+        "queued": f"{'1 run waits' if one else f'{seen.pending} runs wait'} inside the "
+        f"{_regions(seen)}",
+        "plan": f"{configurations} of your plan {have} no run yet",
     }[seen.basis]
     tighter = "the deadline" if seen.remaining == seen.remaining_by_deadline else "the budget"
     if seen.remaining_by_deadline is None:
         tighter = "the budget"
     change = "" if now is None else f" instead of {now:.0%}"
-    missed = f"{counted}, and {tighter} leaves {seen.remaining} runs: {seen.shortfall} too few. "
+    left = "1 run" if seen.remaining == 1 else f"{seen.remaining} runs"
+    missed = f"{counted}, and {tighter} leaves {left}: {seen.shortfall} too few. "
+    if seen.remaining == 0:
+        return f"{missed}Agree on {seen.shortfall} more or a later deadline."
     if now == exploitation:
         return (
             f"{missed}All remaining runs go inside the regions already: agree on "

@@ -160,6 +160,11 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
     }
 
 
+def slant(labels: Sequence[str]) -> int:
+    """Return the angle at which labels of an axis of some 300 pixels do not overlap."""
+    return -60 if len(labels) > 6 or sum(map(len, labels)) > 36 else 0
+
+
 def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, title: str) -> Spec:
     """Estimate per level of one parameter, levels in their order; untried levels stay empty."""
     rows = [
@@ -171,7 +176,7 @@ def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, 
         "type": "ordinal",
         "sort": [m.level for m in levels],
         "title": axis,
-        "axis": {"labelAngle": -60 if len(levels) > 6 else 0, "labelOverlap": False},
+        "axis": {"labelAngle": slant([e.level for e in levels]), "labelOverlap": False},
     }
     ends = [end for e in levels for end in (e.low, e.value, e.high) if end is not None]
     scale = _scale(ends)

@@ -6,7 +6,7 @@ They look like those of `assistant.charts`. Texts of levels are made by the call
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.charts import ACCENT, CONFIG, GRID, INK, MUTED, SCHEMA, WARN, Spec
+from assistant.charts import ACCENT, CONFIG, GRID, INK, MUTED, SCHEMA, WARN, Spec, slant
 from strategies.analysis import Contrast, HalfNormalPoint, Margins
 
 MOST_BARS = 20
@@ -221,7 +221,7 @@ def _levels_axis(field: str, levels: Sequence[str], title: str) -> Spec:
         "sort": list(levels),
         "scale": {"domain": list(levels)},
         "title": title,
-        "axis": {"labelAngle": -60 if len(levels) > 6 else 0, "labelOverlap": False},
+        "axis": {"labelAngle": slant(levels), "labelOverlap": False},
     }
 
 
