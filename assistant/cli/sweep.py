@@ -151,7 +151,7 @@ def sweep(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Steer a sweep: today's configuration first, then random runs, then what the strategy says.
+    """Steer a sweep: today's configuration, a few first runs, then what the strategy says.
 
     Options overrule the file. Without a log or a table the built-in example workload is used.
     """
