@@ -330,7 +330,7 @@ def test_any_space_and_history_is_answered_in_full(data: st.DataObject) -> None:
 
 
 def test_options_outside_their_bounds_are_refused(entry: StrategyEntry) -> None:
-    with pytest.raises(OptionError, match="has no option.*'nonsense'"):
+    with pytest.raises(OptionError, match=r"has no option.*'nonsense'"):
         entry.build(nonsense=1)
     for option in entry.options:
         assert entry.build(**{option.name: option.default}) == entry.build()
