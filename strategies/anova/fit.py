@@ -21,6 +21,9 @@ JITTER = 1e-6
 BOX = 4.0
 """Half width of the box around the prior means, in logarithms."""
 
+ROUNDED = 5
+"""Decimals of a learnt logarithm: what processors add up differently is left out."""
+
 MOST_NOISE = 0.0
 """Logarithm of the greatest variance of the noise: all that there is in standardised targets."""
 
@@ -106,7 +109,7 @@ def _learn(
             bounds=list(zip(mean - BOX, np.append(mean[:-1] + BOX, MOST_NOISE), strict=True)),
             options={"maxiter": iterations},
         )
-        mean = found.x
+        mean = np.round(found.x, ROUNDED)
     values = [float(v) for v in np.exp(mean)]
     d = len(axes)
     return Hyperparameters(tuple(values[:d]), values[d], values[d + 1], values[d + 2])

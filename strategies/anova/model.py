@@ -32,6 +32,8 @@ MOST_LEVELS = 256
 """Levels of a parameter that an average runs over at most, evenly spread by rank."""
 
 CONFIDENCE = 0.95
+DIGITS = 8
+"""Significant digits that people are told, the same on every processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,10 @@ class AnovaModel:
         succeeds = 1.0 if self.validity is None else float(self.validity.chance(ids)[0])
         better = float(stdtr(self.freedom, (z - self.best) / latent))
         chance = better * succeeds if self.targets.knots.size > 1 else None
-        return Prediction(value, (min(low, value), max(high, value)), chance, succeeds)
+        told = [float(f"{x:.{DIGITS}g}") for x in (min(low, value), value, max(high, value))]
+        if chance is not None:
+            chance = float(f"{chance:.{DIGITS}g}")
+        return Prediction(told[1], (told[0], told[2]), chance, succeeds)
 
     def main_effect(self, parameter: str) -> tuple[Marginal, ...]:
         """Return what to expect of every level of a parameter, by level id."""
