@@ -15,7 +15,7 @@ from scipy.special import stdtr, stdtrit
 
 from strategies.anova.fit import Prior, learn, n_learnt
 from strategies.anova.kernel import Axis, Floats, Ints
-from strategies.anova.posterior import Posterior
+from strategies.anova.posterior import CHUNK, Posterior
 from strategies.anova.targets import Targets
 from strategies.anova.validity import Validity
 from strategies.configuration import Configuration
@@ -220,13 +220,19 @@ class AnovaModel:
     ) -> tuple[Floats, Floats]:
         """Return target and standard deviation for combinations of levels of some parameters."""
         rows = np.array(combinations, dtype=np.int64).reshape(len(combinations), len(positions))
-        fixed = {
-            self.columns.index(position): rows[:, column]
-            for column, position in enumerate(positions)
-            if position in self.columns
-        }
-        mean, sd = self.posterior.averaged(fixed, self.averaging_levels())
-        return np.broadcast_to(mean, len(rows)), np.broadcast_to(sd, len(rows))
+        levels = self.averaging_levels()
+        means, deviations = [np.zeros(0)], [np.zeros(0)]
+        for start in range(0, len(rows), CHUNK):
+            part = rows[start : start + CHUNK]
+            fixed = {
+                self.columns.index(position): part[:, column]
+                for column, position in enumerate(positions)
+                if position in self.columns
+            }
+            mean, sd = self.posterior.averaged(fixed, levels)
+            means.append(np.broadcast_to(mean, len(part)))
+            deviations.append(np.broadcast_to(sd, len(part)))
+        return np.concatenate(means), np.concatenate(deviations)
 
     def _count(self, positions: tuple[int, ...], level_ids: tuple[int, ...]) -> int:
         wanted = np.ones(len(self.ids), dtype=np.bool_)

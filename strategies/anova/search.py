@@ -13,9 +13,9 @@
 While fewer than three runs have given a result and some have failed, it looks for a place where
 runs succeed at all: near successes, far from what was tried.
 
-References: Jones, Schonlau & Welch 1998 (expected improvement); Snoek, Larochelle & Adams 2012,
-(fantasies); Gardner et al. 2014 (chance of feasibility). What is ours: the kernel, the
-targets and the pool; ``python -m benchmarks.search`` measures it beside others.
+References: Jones, Schonlau & Welch 1998 (expected improvement); Snoek, Larochelle & Adams 2012
+(fantasies); Gardner et al. 2014 (chance of feasibility). What is ours: the kernel, the targets and
+the pool; ``python -m benchmarks.search`` measures it beside others.
 """
 
 from __future__ import annotations

@@ -337,6 +337,16 @@ def test_large_spaces_are_searched_by_constructions_near_the_optimum() -> None:
     assert min(-o.quality for o in observations) < 0.2 * typical
 
 
+def test_effects_of_very_many_levels_are_those_of_few_at_a_time() -> None:
+    space = ParameterSpace((Parameter("a", tuple(range(3_000))), Parameter("b", ("x", "y"))))
+    rng = np.random.default_rng(2)
+    configurations = [space.configuration(int(i)) for i in rng.choice(space.size, 9, False)]
+    seen = [Observation(c, -float(c.level_ids[0] % 97)) for c in configurations]
+    model = AnovaModel(space, seen)
+    whole, _ = model.posterior.averaged({0: np.arange(3_000)}, model.averaging_levels())
+    assert model.main_values(0) == pytest.approx(whole, abs=1e-12)
+
+
 def test_exclusions_leave_the_exact_search_what_is_allowed() -> None:
     space = SPACE.excluding(Exclusion("procs > 32 and order == 'sjf'")).closing("depth", 4)
     assert space.allowed_ids is not None
