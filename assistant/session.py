@@ -9,7 +9,6 @@ The paper's names: ``initial_evaluation`` is initialEvaluation(), ``submit`` is 
 since the design model is a function of what has been observed.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,9 +16,8 @@ import numpy as np
 
 from assistant import decisions
 from assistant.advice import advise, current_strategy, initial_strategy
-from assistant.codec import decode_event, encode_event
 from assistant.decisions import Keep, Wanted, stream
-from assistant.errors import CodecError, ExperimentError
+from assistant.errors import ExperimentError
 from assistant.events import (
     AdviceGiven,
     Answer,
@@ -29,16 +27,16 @@ from assistant.events import (
     ExperimentFinished,
     ExperimentReopened,
     Forecast,
-    RunReturned,
-    RunStarted,
     RunSubmitted,
     WatchChanged,
 )
+from assistant.execution import recover, run_queued
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.ports import Clock, Executor, Result, Store, Work
+from assistant.journal import Journal
+from assistant.ports import Clock, Executor, Result, Store
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
-from assistant.run import Run, RunState
+from assistant.run import Run
 from assistant.sla import Sla, Watch
 from strategies import Level, Strategy, Suggestion, is_exhausted, strategy_entry
 
@@ -50,10 +48,12 @@ class Session:
     """
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
-        self.experiment = experiment
-        self._store = store
-        self._clock = clock
-        self._lock = threading.RLock()
+        self._journal = Journal(experiment, store, clock)
+
+    @property
+    def experiment(self) -> Experiment:
+        """The state, which is the fold over the journal."""
+        return self._journal.experiment
 
     @property
     def id(self) -> str:
@@ -79,7 +79,7 @@ class Session:
     def is_overdue(self) -> bool:
         """Whether the deadline has passed; false without one."""
         deadline_s = self.experiment.sla.deadline_s
-        return deadline_s is not None and self._clock.now_s() >= deadline_s
+        return deadline_s is not None and self._journal.now_s() >= deadline_s
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class Session:
         return self._suggest(current_strategy(self.experiment), n)
 
     def _suggest(self, strategy: Strategy, n: int, *, initial: bool = False) -> BatchSuggested:
-        with self._lock:
+        with self._journal.lock:
             experiment = self.experiment
             decisions.refuse_if_finished(experiment)
             if n < 1:
@@ -117,14 +117,14 @@ class Session:
             suggestions = strategy.suggest(n, knowledge, rng)
             if initial:
                 suggestions = tuple(_as_initial(suggestion) for suggestion in suggestions)
-            now_s = self._clock.now_s()
+            now_s = self._journal.now_s()
             batch = BatchSuggested(now_s, number, suggestions, exhausted=len(suggestions) < n)
             events: list[Event] = [batch]
             if not initial:
                 of_advice = np.random.default_rng(stream(seed, "advise", number))
                 advice = advise(experiment, n, now_s, of_advice)
                 events += [AdviceGiven(now_s, advice)] if advice is not None else []
-            self._record(*events)
+            self._journal.record(*events)
             return batch
 
     def submit(
@@ -145,7 +145,7 @@ class Session:
                 submitted before, or more runs than the budget leaves. Nothing is submitted then.
             StrategyError: an edit outside the space.
         """
-        with self._lock:
+        with self._journal.lock:
             return self._submit(decisions.taken_from(self.experiment, batch, keep, edits or {}))
 
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
@@ -155,7 +155,7 @@ class Session:
             StrategyError: a value outside the space, or an excluded combination.
             ExperimentError: it was submitted before, or the budget is used up.
         """
-        with self._lock:
+        with self._journal.lock:
             configuration = self.experiment.space.from_values(values)
             self.experiment.space.check(configuration)
             reason = reason or "the analyst's own"
@@ -172,7 +172,7 @@ class Session:
             StrategyError: a value outside the space, or a level that is closed by now.
             ExperimentError: no such run, results do not vary, or the budget is used up.
         """
-        with self._lock:
+        with self._journal.lock:
             return self._submit(decisions.replication(self.experiment, of, n, reason))
 
     def submit_baseline(self) -> Run | None:
@@ -180,7 +180,7 @@ class Session:
 
         Returns None if the application has no today, and the existing run if there is one.
         """
-        with self._lock:
+        with self._journal.lock:
             today = self.experiment.opened.baseline
             if today is None:
                 return None
@@ -188,8 +188,8 @@ class Session:
             return known or self._submit([Wanted(today, "baseline", "today's configuration")])[0]
 
     def _submit(self, wanted: Sequence[Wanted]) -> tuple[Run, ...]:
-        events = decisions.submission(self.experiment, wanted, self._clock.now_s())
-        self._record(*events)
+        events = decisions.submission(self.experiment, wanted, self._journal.now_s())
+        self._journal.record(*events)
         return tuple(self.experiment.run(event.run_id) for event in events)
 
     def recommendation(self) -> Recommendation | None:
@@ -204,19 +204,19 @@ class Session:
                 not vary, or what would have to be repeated is closed by now.
             OptionError: ``n`` is no whole number of at least 1.
         """
-        with self._lock:
+        with self._journal.lock:
             decisions.refuse_if_finished(self.experiment)
             suggestions = confirming(self.experiment, n)
             number = len(self.experiment.batches) + 1
-            batch = BatchSuggested(self._clock.now_s(), number, suggestions, exhausted=False)
-            self._record(batch)
+            batch = BatchSuggested(self._journal.now_s(), number, suggestions, exhausted=False)
+            self._journal.record(batch)
             return batch
 
     # -- advice --------------------------------------------------------------------------------
 
     def forecast(self) -> Forecast:
         """Say how the budget stands against what the ongoing strategy would need, now."""
-        return forecast(self.experiment, self._clock.now_s())
+        return forecast(self.experiment, self._journal.now_s())
 
     def answer_advice(
         self, given: Answer, exploitation: float | None = None
@@ -228,18 +228,18 @@ class Session:
         Raises:
             ExperimentError: no advice is open, or the answer and the level do not go together.
         """
-        with self._lock:
+        with self._journal.lock:
             advice = self.experiment.open_advice
-            event = decisions.answer(self.experiment, given, exploitation, self._clock.now_s())
+            event = decisions.answer(self.experiment, given, exploitation, self._journal.now_s())
             known = {run.configuration for run in self.experiment.runs}
             offered = advice.suggestions if advice is not None else ()
             free = tuple(one for one in offered if one.configuration not in known)
             if given != "accepted" or not free:
-                self._record(event)
+                self._journal.record(event)
                 return None
             number = len(self.experiment.batches) + 1
             batch = BatchSuggested(event.at_s, number, free, exhausted=False)
-            self._record(event, batch)
+            self._journal.record(event, batch)
             return batch
 
     # -- corrections ---------------------------------------------------------------------------
@@ -257,51 +257,51 @@ class Session:
             options: of the strategy; as they are if None.
             exploitation: share of suggestions inside regions; None does not split any more.
         """
-        self._decide(decisions.steering, strategy, options, exploitation)
+        self._journal.decide(decisions.steering, strategy, options, exploitation)
 
     def change_budget(self, sla: Sla) -> None:
         """Agree on another budget from now on."""
-        with self._lock:
+        with self._journal.lock:
             decisions.refuse_if_finished(self.experiment)
-            self._record(BudgetChanged(self._clock.now_s(), sla))
+            self._journal.record(BudgetChanged(self._journal.now_s(), sla))
 
     def change_watch(self, watch: Watch) -> None:
         """Count regions or pending runs in another way from now on."""
-        with self._lock:
+        with self._journal.lock:
             decisions.refuse_if_finished(self.experiment)
-            self._record(WatchChanged(self._clock.now_s(), watch))
+            self._journal.record(WatchChanged(self._journal.now_s(), watch))
 
     def rate(self, run_id: int, good: bool | None) -> None:
         """Call a result good or bad, or take the verdict back (None)."""
-        self._decide(decisions.rating, run_id, good)
+        self._journal.decide(decisions.rating, run_id, good)
 
     def close_level(self, parameter: str, value: Level) -> None:
         """Propose this level no more; what was run with it stays."""
-        self._decide(decisions.closing, parameter, value)
+        self._journal.decide(decisions.closing, parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
         """Propose a closed level again."""
-        self._decide(decisions.reopening, parameter, value)
+        self._journal.decide(decisions.reopening, parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
         """Add a level to a parameter."""
-        self._decide(decisions.adding, parameter, value)
+        self._journal.decide(decisions.adding, parameter, value)
 
     def prefer_level(self, parameter: str, value: Level) -> None:
         """Keep a share of the suggestions to this level, and to others that are preferred."""
-        self._decide(decisions.preferring, parameter, value)
+        self._journal.decide(decisions.preferring, parameter, value)
 
     def unprefer_level(self, parameter: str, value: Level) -> None:
         """Prefer a level no more."""
-        self._decide(decisions.unpreferring, parameter, value)
+        self._journal.decide(decisions.unpreferring, parameter, value)
 
     def exclude(self, condition: str) -> None:
         """Never propose what meets this condition."""
-        self._decide(decisions.excluding, condition)
+        self._journal.decide(decisions.excluding, condition)
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
         """Declare a range of values as the pending strategy (section 2.2)."""
-        self._decide(decisions.plan, levels)
+        self._journal.decide(decisions.plan, levels)
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
         """Take in results from before: values and measures. They cost nothing of the budget.
@@ -320,10 +320,10 @@ class Session:
             StrategyError: a value outside the space.
             ObjectiveError: a measure that the objective needs is missing.
         """
-        with self._lock:
-            now_s = self._clock.now_s()
+        with self._journal.lock:
+            now_s = self._journal.now_s()
             events = decisions.imported(self.experiment, results, replicates, now_s)
-            self._record(*events)
+            self._journal.record(*events)
             return sum(isinstance(event, RunSubmitted) for event in events)
 
     # -- execution -----------------------------------------------------------------------------
@@ -343,96 +343,33 @@ class Session:
             on_change: told of each run that started or ended.
             stop: asked before each start; once true, nothing more is started.
         """
-        tell = on_change or (lambda _run: None)
-        halted = stop or (lambda: False)
-        under_way: set[int] = set()
-        try:
-            while True:
-                while len(under_way) < executor.capacity and not halted():
-                    run = self._start_next()
-                    if run is None:
-                        break
-                    under_way.add(run.id)
-                    executor.submit(self._work(run))
-                    tell(run)
-                if not under_way:
-                    return
-                for completion in executor.collect():
-                    self._decide(decisions.judgement, completion)
-                    under_way.discard(completion.run_id)
-                    tell(self.experiment.run(completion.run_id))
-        except BaseException:
-            executor.cancel()
-            with self._lock:
-                now_s = self._clock.now_s()
-                self._record(*(RunReturned(now_s, run_id) for run_id in sorted(under_way)))
-            raise
-
-    def _start_next(self) -> Run | None:
-        with self._lock:
-            queued = self.experiment.runs_in(RunState.QUEUED)
-            if not queued:
-                return None
-            self._record(RunStarted(self._clock.now_s(), queued[0].id))
-            return self.experiment.run(queued[0].id)
+        run_queued(self._journal, executor, on_change, stop)
 
     def recover(self) -> int:
         """Return runs to the queue that a process which is gone had started; say how many.
 
         Call it only when nothing executes runs of this experiment any more.
         """
-        with self._lock:
-            lost = self.experiment.runs_in(RunState.RUNNING)
-            self._record(*(RunReturned(self._clock.now_s(), run.id) for run in lost))
-            return len(lost)
-
-    def _work(self, run: Run) -> Work:
-        return Work(run.id, self.experiment.space.values(run.configuration), run.seed)
+        return recover(self._journal)
 
     def finish(self, reason: str) -> None:
         """Close the experiment: the analyst is satisfied, or nothing is left to spend or try."""
-        with self._lock:
+        with self._journal.lock:
             decisions.refuse_if_finished(self.experiment)
-            self._record(ExperimentFinished(self._clock.now_s(), reason))
+            self._journal.record(ExperimentFinished(self._journal.now_s(), reason))
 
     def reopen(self) -> None:
         """Go on with a finished experiment. Raises ExperimentError if it is not finished."""
-        with self._lock:
+        with self._journal.lock:
             if self.experiment.finished is None:
                 raise ExperimentError(
                     f"experiment '{self.id}' is not finished; it can go on as it is"
                 )
-            self._record(ExperimentReopened(self._clock.now_s()))
+            self._journal.record(ExperimentReopened(self._journal.now_s()))
 
     def events(self) -> tuple[Event, ...]:
         """Return the journal so far."""
-        return self._store.load(self.id)
-
-    def _decide(self, decision: Callable[..., Event], *wanted: object) -> None:
-        """Record what a function of `decisions` makes of the experiment and of what is wanted."""
-        with self._lock:
-            self._record(decision(self.experiment, *wanted, self._clock.now_s()))
-
-    def _record(self, *events: Event) -> None:
-        """Store, then apply: what is applied has been stored, and can be read back."""
-        if not events:
-            return
-        for event in events:
-            _refuse_unreadable(event)
-        self._store.append(self.id, self.experiment.n_events, events)
-        for event in events:
-            self.experiment.apply(event)
-
-
-def _refuse_unreadable(event: Event) -> None:
-    """Raise ExperimentError for an event that would not be read back as it is."""
-    try:
-        if decode_event(encode_event(event)) == event:
-            return
-        reason = "a value of another type was given"
-    except CodecError as error:
-        reason = str(error)
-    raise ExperimentError(f"a {type(event).__name__} of this kind cannot be kept: {reason}")
+        return self._journal.events()
 
 
 def _as_initial(suggestion: Suggestion) -> Suggestion:

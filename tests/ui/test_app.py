@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant import RunState, load_session
+from assistant import RunState, execution, load_session
 from assistant.cli.main import run
 from assistant.events import Event, RunCompleted, RunRated, RunSubmitted
 from assistant.store import SqliteStore
@@ -308,7 +308,7 @@ def test_automatic_steering_takes_suggestions_until_the_budget_is_used_up(
 def test_an_interrupted_experiment_is_taken_over(store: Path, table: Path) -> None:
     opened = open_from(Form("table", str(table), runs=6), store)
     opened.session.submit(opened.session.initial_evaluation(3))
-    opened.session._start_next()
+    execution._start_next(opened.session._journal)
     del opened
     page = press(first_page(), "open")
     assert "1 run of them" in page.info[0].value
