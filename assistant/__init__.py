@@ -5,8 +5,9 @@ same call on the same `Session`.
 """
 
 from assistant.errors import AssistantError
-from assistant.events import Advice, BatchSuggested, Fact, Forecast
+from assistant.events import Advice, BatchSuggested, Fact
 from assistant.experiment import Experiment
+from assistant.forecasts import Forecast, PaperForecast
 from assistant.objective import (
     Constraint,
     Measure,
@@ -21,7 +22,7 @@ from assistant.ports import Application, Executor, Store
 from assistant.recommendation import Recommendation
 from assistant.run import Outcome, Run, RunState
 from assistant.session import Session
-from assistant.sla import Sla, Steering, Watch
+from assistant.sla import Sla, Steering, Tariff, Watch
 from assistant.standing import Standing
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Measure",
     "Objective",
     "Outcome",
+    "PaperForecast",
     "Recommendation",
     "Rmse",
     "Run",
@@ -47,6 +49,7 @@ __all__ = [
     "Standing",
     "Steering",
     "Store",
+    "Tariff",
     "Value",
     "Watch",
     "WeightedSum",

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from assistant.events import Advice, Forecast
+from assistant.events import Advice
 from assistant.experiment import Experiment
-from assistant.forecast import forecast
+from assistant.forecast import paper_forecast
+from assistant.forecasts import PaperForecast
 from strategies import (
     Exploiting,
     Preferring,
@@ -67,7 +68,7 @@ def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generato
         rng: for the proposal.
     """
     watch, steering = experiment.watch, experiment.steering
-    seen = forecast(experiment, now_s)
+    seen = paper_forecast(experiment, now_s)
     if not seen.is_miss or not _is_time(experiment, seen):
         return None
     exploitation = watch.advised
@@ -86,7 +87,7 @@ def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generato
     )
 
 
-def _is_time(experiment: Experiment, seen: Forecast) -> bool:
+def _is_time(experiment: Experiment, seen: PaperForecast) -> bool:
     limit = experiment.sla.max_runs
     if limit is not None and seen.executed < experiment.watch.warn_from * limit:
         return False
@@ -97,7 +98,7 @@ def _is_time(experiment: Experiment, seen: Forecast) -> bool:
     return seen.executed >= last.forecast.executed + REMIND_AFTER
 
 
-def words(seen: Forecast, exploitation: float, now: float | None) -> str:
+def words(seen: PaperForecast, exploitation: float, now: float | None) -> str:
     """Return the warning for people: what is missed, by how much, what is proposed."""
     one = seen.pending == 1
     configurations = "1 configuration" if one else f"{seen.pending} configurations"
@@ -131,6 +132,6 @@ def words(seen: Forecast, exploitation: float, now: float | None) -> str:
     )
 
 
-def _regions(seen: Forecast) -> str:
+def _regions(seen: PaperForecast) -> str:
     n = len(seen.regions)
     return "region of good results" if n == 1 else f"{n} regions of good results"

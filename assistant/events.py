@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from assistant.forecasts import PaperForecast
 from assistant.objective import Objective
 from assistant.run import Outcome, Source
 from assistant.sla import Sla, Steering, Watch
@@ -108,62 +109,11 @@ class RunFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionCount:
-    """One region in a forecast: good members, evaluated runs, and what is pending in it.
-
-    ``best`` and ``mean`` are qualities as measured. ``pending`` is None where it cannot be counted.
-    """
-
-    id: int
-    members: int
-    evaluated: int
-    pending: int | None
-    mean: float
-    best: float
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What the paper's rule says about the budget (section 3.2). Unknown is None.
-
-    Args:
-        at_s: when it was made.
-        basis: what was counted as pending.
-        executed: runs that were started, not counting imported results.
-        remaining: runs that can still be executed, the tighter of runs and deadline.
-        remaining_by_runs: by the maximum number of runs.
-        remaining_by_deadline: by the deadline, at the mean duration so far.
-        pending: runs that the ongoing strategy would need.
-        shortfall: pending less remaining; positive means that the agreement will be missed.
-        regions: the regions of interest, best mean quality first.
-        mean_duration_s: of the runs that are over.
-        predicted_end_s: when the pending runs would be over, one after another on all workers.
-    """
-
-    at_s: float
-    basis: str
-    executed: int
-    remaining: int | None
-    remaining_by_runs: int | None
-    remaining_by_deadline: int | None
-    pending: int | None
-    shortfall: int | None
-    regions: tuple[RegionCount, ...]
-    mean_duration_s: float | None
-    predicted_end_s: float | None
-
-    @property
-    def is_miss(self) -> bool | None:
-        """Whether the agreement will be missed; None if that is unknown."""
-        return None if self.shortfall is None else self.shortfall > 0
-
-
-@dataclass(frozen=True, slots=True)
 class Advice:
     """A warning with what to do instead: the words, the numbers, and the change proposed."""
 
     number: int
-    forecast: Forecast
+    forecast: PaperForecast
     exploitation: float
     suggestions: tuple[Suggestion, ...]
     text: str

@@ -26,13 +26,13 @@ from assistant.events import (
     Event,
     ExperimentFinished,
     ExperimentReopened,
-    Forecast,
     RunSubmitted,
     WatchChanged,
 )
 from assistant.execution import recover, run_queued
 from assistant.experiment import Experiment
-from assistant.forecast import forecast
+from assistant.forecast import paper_forecast
+from assistant.forecasts import PaperForecast
 from assistant.journal import Journal
 from assistant.ports import Clock, Executor, Result, Store
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
@@ -214,9 +214,9 @@ class Session:
 
     # -- advice --------------------------------------------------------------------------------
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> PaperForecast:
         """Say how the budget stands against what the ongoing strategy would need, now."""
-        return forecast(self.experiment, self._journal.now_s())
+        return paper_forecast(self.experiment, self._journal.now_s())
 
     def answer_advice(
         self, given: Answer, exploitation: float | None = None

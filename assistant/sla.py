@@ -3,6 +3,7 @@
 Every form of the agreement maps to remaining runs.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,20 +19,100 @@ PENDING: tuple[Pending, ...] = ("near", "queued", "box", "plan")
 
 
 @dataclass(frozen=True, slots=True)
+class Tariff:
+    """What a run costs: the price of its resources for as long as it takes, or one of its measures.
+
+    Args:
+        unit: of the cost, such as EUR or kWh.
+        per_hour: price of one hour of one unit of the resources.
+        resources: the parameter or measure that says how many units a run holds; 1 if None.
+        measure: the measure that is the cost itself, such as an energy; instead of ``per_hour``.
+
+    >>> Tariff("EUR", per_hour=0.5, resources="nodes").cost({"nodes": 4}, {}, 1800.0)
+    1.0
+    """
+
+    unit: str = ""
+    per_hour: float | None = None
+    resources: str | None = None
+    measure: str | None = None
+
+    def __post_init__(self) -> None:
+        _number("the price of an hour", self.per_hour)
+        if (self.per_hour is None) == (self.measure is None):
+            raise SettingsError(
+                "a cost is a price per hour or a measure; name exactly one of per_hour and measure"
+            )
+        if self.per_hour is not None and not 0 < self.per_hour < float("inf"):
+            raise SettingsError(f"the price of an hour must be above 0, not {self.per_hour}")
+        if self.measure is not None and self.resources is not None:
+            raise SettingsError(
+                "resources go with a price per hour; a measure that is the cost has none"
+            )
+
+    def cost(
+        self,
+        values: Mapping[str, object],
+        measures: Mapping[str, object],
+        duration_s: float | None,
+    ) -> float | None:
+        """Return what a run cost; None where a number that is needed is missing.
+
+        Args:
+            values: the run's levels.
+            measures: what it gave; empty of a run that failed.
+            duration_s: how long it took, in seconds.
+        """
+        if self.measure is not None:
+            return _known(measures.get(self.measure))
+        if duration_s is None or self.per_hour is None:
+            return None
+        units: float | None = 1.0
+        if self.resources is not None:
+            units = _known(values.get(self.resources, measures.get(self.resources)))
+        return None if units is None else self.per_hour * units * duration_s / 3600.0
+
+
+def _known(value: object) -> float | None:
+    """Return a number, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Sla:
-    """The budget of an experiment. Both limits may hold at once; the tighter one counts.
+    """The agreement of an experiment. Every term may stand beside every other.
+
+    Of those that limit how many runs are left (runs, deadline, cost) the tightest counts.
 
     Args:
         max_runs: runs that may be executed in all, failed ones too; None is no limit.
         deadline_s: when the last run must be over, in seconds since 1970-01-01 UTC; None is none.
+        max_cost: what all runs may cost together, by the tariff.
+        tariff: what a run costs; needed by ``max_cost``.
+        goal: value of the first measure that a feasible run shall reach.
+        run_limit_s: what a single run may take; one that takes longer has failed.
     """
 
     max_runs: int | None = None
     deadline_s: float | None = None
+    max_cost: float | None = None
+    tariff: Tariff | None = None
+    goal: float | None = None
+    run_limit_s: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_runs", "deadline_s"):
+        for name in ("max_runs", "deadline_s", "max_cost", "goal", "run_limit_s"):
             _number(name, getattr(self, name))
+        for name in ("max_cost", "run_limit_s"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise SettingsError(f"{name} must be a number above 0, not {value}")
+        if self.goal is not None and not abs(self.goal) < float("inf"):
+            raise SettingsError(f"the goal must be a finite value, not {self.goal}")
+        if self.max_cost is not None and self.tariff is None:
+            raise SettingsError("a limit of cost needs a tariff: say what a run costs")
         if isinstance(self.max_runs, float):
             raise SettingsError(f"max_runs is a whole number or None, not {self.max_runs!r}")
         if self.max_runs is not None and self.max_runs < 1:

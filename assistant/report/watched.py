@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from assistant.experiment import Experiment
-from assistant.forecast import forecast
+from assistant.forecast import paper_forecast
 from strategies import find_regions
 
 
@@ -35,7 +35,7 @@ class AdviceRow:
 def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
     """Return the regions as they are now, best mean quality first."""
     space, value_of = experiment.space, experiment.opened.objective.value_of
-    counted = {region.id: region for region in forecast(experiment, now_s).regions}
+    counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
     rows = []
     for region in find_regions(experiment.knowledge, experiment.watch.regions):
         ranges = []

@@ -8,7 +8,7 @@ import streamlit as st
 
 from assistant import Experiment
 from assistant.charts import Spec, best_so_far, level_estimates, trade_off
-from assistant.forecast import forecast
+from assistant.forecast import paper_forecast
 from assistant.report import ReportData, collect
 from assistant.report.words import number
 from assistant.ui import words
@@ -86,7 +86,7 @@ def wide(spec: Spec) -> Spec:
 def _regions(experiment: Experiment) -> None:
     st.subheader("Regions of good results")
     unit = f" [{experiment.opened.objective.unit}]" if experiment.opened.objective.unit else ""
-    seen = forecast(experiment, time.time())
+    seen = paper_forecast(experiment, time.time())
     if not seen.regions:
         st.info(
             "No region yet: too few good results lie close together. More runs, or another rule "

@@ -5,7 +5,7 @@ import time
 import streamlit as st
 
 from assistant import Experiment, RunState, Standing
-from assistant.forecast import forecast
+from assistant.forecast import paper_forecast
 from assistant.report.words import quantity
 from assistant.ui import words
 from assistant.ui.intents import Intent, answer_at
@@ -120,7 +120,7 @@ def _numbers(runner: Runner) -> None:
     words_of_state = f"{_ICONS[runner.state]} {words.STATES[runner.state]}"
     if runner.is_pausing:
         words_of_state = ":material/pause_circle: Pausing after what is under way"
-    parts = [words_of_state, words.forecast_words(forecast(experiment, time.time()))]
+    parts = [words_of_state, words.forecast_words(paper_forecast(experiment, time.time()))]
     if experiment.sla.deadline_s is not None:
         parts.append(f"Deadline: {words.deadline_words(experiment.sla.deadline_s)}.")
     if failed:

@@ -2,7 +2,8 @@
 
 import time
 
-from assistant import BatchSuggested, Experiment, Forecast, Run
+from assistant import BatchSuggested, Experiment, Run
+from assistant.forecasts import PaperForecast
 from assistant.report.words import level, quantity, setting
 from strategies import Configuration, Level, Parameter, ParameterSpace
 
@@ -26,7 +27,7 @@ SOURCES = {
 VERDICTS = {True: "good", False: "bad", None: ""}
 
 
-def forecast_words(seen: Forecast) -> str:
+def forecast_words(seen: PaperForecast) -> str:
     """Say how the budget stands against what is pending; unknown stays unknown."""
     if seen.remaining is None and seen.remaining_by_runs is None:
         return "Forecast: none, since neither a number of runs nor a deadline is agreed."

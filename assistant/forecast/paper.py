@@ -8,13 +8,13 @@ missed. The paper leaves open what is good and what is pending; both are named o
 import math
 from collections.abc import Sequence
 
-from assistant.events import Forecast, RegionCount
 from assistant.experiment import Experiment
+from assistant.forecasts import PaperForecast, RegionCount
 from assistant.run import RunState
 from strategies import PendingRule, PendingRuns, Region, find_regions, pending_in_region
 
 
-def forecast(experiment: Experiment, now_s: float) -> Forecast:
+def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
     """Compare what is pending with what remains.
 
     Args:
@@ -49,7 +49,7 @@ def forecast(experiment: Experiment, now_s: float) -> Forecast:
     remaining = min((n for n in (by_runs, by_deadline) if n is not None), default=None)
     pending = _pending(experiment, found)
     known = pending is not None and remaining is not None
-    return Forecast(
+    return PaperForecast(
         at_s=now_s,
         basis=experiment.watch.pending,
         executed=executed,
