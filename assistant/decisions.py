@@ -32,7 +32,7 @@ from assistant.run import Outcome, RunState, Source
 from assistant.sla import Steering
 from strategies import Configuration, Exclusion, Knowledge, Level, make_strategy
 
-_PURPOSES = {"suggest": 1, "run": 2, "advise": 3}
+_PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
 
 
 def stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from assistant.forecasts import PaperForecast
+from assistant.forecasts import Forecast, PaperForecast
 from assistant.objective import Objective
 from assistant.run import Outcome, Source
 from assistant.sla import Sla, Steering, Watch
@@ -108,15 +108,55 @@ class RunFailed:
     duration_s: float
 
 
+AlternativeKind = Literal["exploitation", "strategy", "close", "more_runs", "later", "easier"]
+"""What might be changed: the share inside regions, the strategy, hopeless levels, the runs, the
+deadline, the goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One change that is proposed, with the forecast under it. None is: stays as it is.
+
+    Args:
+        kind: what is changed.
+        text: the change in words, such as "run 20 more, 80 in all".
+        chance: probability that the goal is reached then; None if unknown.
+        steering: another strategy or exploitation level.
+        sla: another agreement.
+        close: levels to close, by parameter.
+    """
+
+    kind: AlternativeKind
+    text: str
+    chance: float | None = None
+    steering: Steering | None = None
+    sla: Sla | None = None
+    close: tuple[tuple[str, Level], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A warning with what to do instead: the words, the numbers, and the change proposed."""
+    """A warning with what to do instead: the words, the numbers, and the changes proposed.
+
+    Args:
+        number: of the advice, from 1.
+        forecast: the paper's rule at that moment.
+        exploitation: share inside regions that accepting it sets; None leaves it as it is.
+        suggestions: proposed instead of the batch that it came with.
+        text: the warning in words.
+        basis: what gave the warning: the paper's rule or the calibrated forecast.
+        outlook: the whole forecast at that moment; None in journals from before there was one.
+        alternatives: the changes proposed, the best chance first.
+    """
 
     number: int
     forecast: PaperForecast
-    exploitation: float
+    exploitation: float | None
     suggestions: tuple[Suggestion, ...]
     text: str
+    basis: Literal["paper", "forecast"] = "paper"
+    outlook: Forecast | None = None
+    alternatives: tuple[Alternative, ...] = ()
 
 
 Answer = Literal["accepted", "changed", "ignored"]
@@ -132,12 +172,16 @@ class AdviceGiven:
 
 @dataclass(frozen=True, slots=True)
 class AdviceAnswered:
-    """What the analyst did about it; ``exploitation`` is what holds from then on."""
+    """What the analyst did about it; ``exploitation`` is what holds from then on.
+
+    ``alternative`` is the position of the alternative that was accepted, None if none was named.
+    """
 
     at_s: float
     number: int
     answer: Answer
     exploitation: float | None
+    alternative: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

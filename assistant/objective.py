@@ -267,6 +267,10 @@ class Objective:
             wanted += _looked_at(self.second.wrapper)
         return tuple(dict.fromkeys([*wanted, *(c.measure for c in self.constraints)]))
 
+    def quality_of(self, value: float) -> float:
+        """Return the quality of a measured value; the same sign leads back, see `value_of`."""
+        return -value if self.goal == "minimise" else value
+
     def value_of(self, quality: float) -> float:
         """Return the measured value behind a quality: the sign, undone."""
         return -quality if self.goal == "minimise" else quality

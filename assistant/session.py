@@ -31,8 +31,8 @@ from assistant.events import (
 )
 from assistant.execution import recover, run_queued
 from assistant.experiment import Experiment
-from assistant.forecast import paper_forecast
-from assistant.forecasts import PaperForecast
+from assistant.forecast import forecast
+from assistant.forecasts import Forecast
 from assistant.journal import Journal
 from assistant.ports import Clock, Executor, Result, Store
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
@@ -214,9 +214,9 @@ class Session:
 
     # -- advice --------------------------------------------------------------------------------
 
-    def forecast(self) -> PaperForecast:
-        """Say how the budget stands against what the ongoing strategy would need, now."""
-        return paper_forecast(self.experiment, self._journal.now_s())
+    def forecast(self) -> Forecast:
+        """Say what comes of the experiment, now: the goal, the runs and the time that are left."""
+        return forecast(self.experiment, self._journal.now_s())
 
     def answer_advice(
         self, given: Answer, exploitation: float | None = None

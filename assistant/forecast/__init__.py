@@ -1,5 +1,6 @@
 """The future of an experiment, as pure functions of the journal and the time."""
 
 from assistant.forecast.paper import paper_forecast
+from assistant.forecast.whole import forecast
 
-__all__ = ["paper_forecast"]
+__all__ = ["forecast", "paper_forecast"]

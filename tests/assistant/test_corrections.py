@@ -157,12 +157,12 @@ def test_a_run_that_a_dead_process_had_started_waits_again() -> None:
 def test_a_plan_names_levels_of_the_space() -> None:
     session, _ = opened()
     session.change_watch(Watch(pending="plan"))
-    assert session.forecast().pending is None
+    assert session.forecast().paper.pending is None
     session.plan({"x": (0, 1), "mode": ("plain",)})
-    assert session.forecast().pending == 6
+    assert session.forecast().paper.pending == 6
     session.include({"x": 0, "y": 0, "mode": "plain"})
     session.run_queued(SerialExecutor(Bowl()))
-    assert session.forecast().pending == 5
+    assert session.forecast().paper.pending == 5
     with pytest.raises(StrategyError, match="7"):
         session.plan({"x": (7,)})
     with pytest.raises(SettingsError, match="at least one"):
@@ -204,7 +204,7 @@ def test_a_plan_whose_levels_were_closed_leaves_nothing_pending() -> None:
     session, _ = opened(watch=Watch(pending="plan"))
     session.plan({"x": (1,)})
     session.close_level("x", 1)
-    assert session.forecast().pending == 0
+    assert session.forecast().paper.pending == 0
     assert session.suggest(2).suggestions
 
 

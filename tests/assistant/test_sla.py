@@ -31,7 +31,7 @@ def session_with(runs: int, **watch: object) -> tuple[Session, MemoryStore]:
 
 def test_pending_is_compared_with_what_remains() -> None:
     session, _ = session_with(runs=5, pending="box")
-    seen = session.forecast()
+    seen = session.forecast().paper
     assert len(seen.regions) == 1
     assert seen.regions[0].members == 3
     assert seen.pending == 1  # the box is x in 1..2, y in 0..1, plain: four, three evaluated
@@ -39,21 +39,21 @@ def test_pending_is_compared_with_what_remains() -> None:
     assert seen.shortfall == -1
     assert seen.is_miss is False
     session.change_budget(Sla(3))
-    assert session.forecast().shortfall == 1
-    assert session.forecast().is_miss is True
+    assert session.forecast().paper.shortfall == 1
+    assert session.forecast().paper.is_miss is True
 
 
 def test_queued_runs_count_only_where_they_are_in_a_region() -> None:
     session, _ = session_with(runs=20, pending="queued")
-    assert session.forecast().pending == 0
+    assert session.forecast().paper.pending == 0
     session.include({"x": 1, "y": 1, "mode": "plain"})
     session.include({"x": 0, "y": 2, "mode": "odd"})
-    assert session.forecast().pending == 1
+    assert session.forecast().paper.pending == 1
 
 
 def test_before_any_region_nothing_is_known() -> None:
     session = open_session(Bowl(), store=MemoryStore(), sla=Sla(5), clock=TickingClock())
-    seen = session.forecast()
+    seen = session.forecast().paper
     assert (seen.pending, seen.shortfall, seen.is_miss) == (None, None, None)
     assert seen.remaining == 5
     assert seen.mean_duration_s is None
@@ -158,9 +158,9 @@ def test_a_deadline_ends_a_sweep() -> None:
 def test_only_what_waits_is_queued() -> None:
     session, _ = session_with(runs=20, pending="queued")
     batch = session.suggest(10)
-    assert session.forecast().pending == 0
+    assert session.forecast().paper.pending == 0
     session.submit(batch, keep=[0])
-    assert (session.forecast().pending or 0) <= 1
+    assert (session.forecast().paper.pending or 0) <= 1
 
 
 def test_an_advice_lapses_when_the_budget_changes_or_a_later_batch_comes() -> None:
