@@ -60,13 +60,13 @@ def _warning(runner: Runner, experiment: Experiment) -> Intent | None:
         )
         share = st.slider(
             "Share of the remaining runs inside the regions",
-            0, 100, round(advice.exploitation * 100), 5, format="%d %%",
+            0, 100, round((advice.exploitation or 0.0) * 100), 5, format="%d %%",
             key=f"share-{session.id}-{advice.number}",
             help="100 % spends every further run where good results lie close together.",
         ) / 100  # fmt: skip
         with st.container(horizontal=True):
             accept = st.button(
-                f"Accept: {advice.exploitation:.0%}", type="primary", key=f"accept-{advice.number}"
+                f"Accept: {advice.exploitation or 0.0:.0%}", type="primary", key=f"accept-{advice.number}"
             )
             change = st.button(
                 f"Change to {share:.0%}",
