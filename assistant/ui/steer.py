@@ -66,7 +66,9 @@ def _warning(runner: Runner, experiment: Experiment) -> Intent | None:
         ) / 100  # fmt: skip
         with st.container(horizontal=True):
             accept = st.button(
-                f"Accept: {advice.exploitation or 0.0:.0%}", type="primary", key=f"accept-{advice.number}"
+                f"Accept: {advice.exploitation or 0.0:.0%}",
+                type="primary",
+                key=f"accept-{advice.number}",
             )
             change = st.button(
                 f"Change to {share:.0%}",
