@@ -39,6 +39,7 @@ from strategies import (
     Knowledge,
     Level,
     Observation,
+    Reach,
     estimate_noise,
 )
 
@@ -132,6 +133,7 @@ class Experiment:
         self.__dict__.pop("measured_model", None)
         self.__dict__.pop("measured_anova", None)
         self.__dict__.pop("standings", None)
+        self.__dict__.pop("reach", None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
@@ -331,6 +333,11 @@ class Experiment:
         """The ANOVA model of the qualities as measured; None before the first result."""
         measured = self.measured
         return AnovaModel(self.space, measured) if measured else None
+
+    @cached_property
+    def reach(self) -> Reach | None:
+        """What the ANOVA model expects of the untried configurations; None if it cannot say."""
+        return Reach.of(self.knowledge)
 
     @cached_property
     def standings(self) -> Mapping[Configuration, Standing]:

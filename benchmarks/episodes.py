@@ -5,7 +5,7 @@ failed run, which the method is told.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -93,7 +93,7 @@ class Chooser(Protocol):
 class OurChooser:
     """One of our strategies; quality is the negative objective."""
 
-    def __init__(self, method: Method, space: ParameterSpace, seed: int) -> None:
+    def __init__(self, method: Method, space: ParameterSpace, seed: int | Sequence[int]) -> None:
         options = dict(method.options)
         exploitation = options.pop("exploitation", None)
         strategy = make_strategy(method.name, **options)

@@ -320,30 +320,12 @@ def problems_of(options: argparse.Namespace) -> list[Problem]:
 def main() -> None:
     """Measure, print the tables, write the JSON."""
     options_parser = parser(__doc__ or "")
-    add = options_parser.add_argument
-    add("--tables", type=Path, help="folder of measured tables (CSV)")
-    add("--generated", action="store_true", help="spaces of known families, too")
-    add("--scheduling", type=Path, help="folder of tables of simulated schedules")
-    add("--logs", type=Path, help="folder of job logs; makes the tables of --scheduling")
-    add("--methods", help="comma list; every registered strategy if not given")
-    add("--against", help="the method of the ratios; the default strategy if not given")
-    add("--budget", type=int, default=100, help="runs per episode")
-    add("--seeds", default="0-9", help="such as 0-9 or 0,3,7")
-    add("--jobs", type=int, default=1, help="episodes at once")
-    add("--stop-at-optimum", action="store_true", help="end an episode that found the optimum")
-    add("--python-of", action="append", default=[], metavar="PEER=PATH", help="its interpreter")
-    add("--from", dest="taken", type=Path, action="append", default=[], help="another result")
-    add("--only-known", action="store_true", help="play nothing, show what is there")
+    add_options(options_parser, seeds="0-9")
+    options_parser.add_argument("--against", help="the method of the ratios; default: ours")
     options = options_parser.parse_args()
-    if options.logs is not None and options.scheduling is None:
-        options_parser.error("--logs makes tables: name the folder they go to with --scheduling")
     if options.quick:
         options.budget, options.seeds = 12, "0"
-    problems = problems_of(options)
-    if not problems:
-        options_parser.error("no space: name --tables DIR, --scheduling DIR or --generated")
-    texts = (options.methods or ",".join(entry.name for entry in STRATEGIES)).split(",")
-    methods = [Method.parse(text.strip()) for text in texts]
+    problems, methods = asked_for(options, options_parser)
     default = inspect.signature(open_session).parameters["strategy"].default
     against = options.against or default
     if options.against and against not in [method.text for method in methods]:
@@ -372,6 +354,36 @@ def main() -> None:
         if against in of_kind:
             print_ratios(kind, against, of_kind, record)
     record.write()
+
+
+def add_options(options_parser: argparse.ArgumentParser, seeds: str) -> None:
+    """Add the options that say which episodes there are."""
+    add = options_parser.add_argument
+    add("--tables", type=Path, help="folder of measured tables (CSV)")
+    add("--generated", action="store_true", help="spaces of known families, too")
+    add("--scheduling", type=Path, help="folder of tables of simulated schedules")
+    add("--logs", type=Path, help="folder of job logs; makes the tables of --scheduling")
+    add("--methods", help="comma list; every registered strategy if not given")
+    add("--budget", type=int, default=100, help="runs per episode")
+    add("--seeds", default=seeds, help="such as 0-9 or 0,3,7")
+    add("--jobs", type=int, default=1, help="episodes at once")
+    add("--stop-at-optimum", action="store_true", help="end an episode that found the optimum")
+    add("--python-of", action="append", default=[], metavar="PEER=PATH", help="its interpreter")
+    add("--from", dest="taken", type=Path, action="append", default=[], help="another result")
+    add("--only-known", action="store_true", help="play nothing, show what is there")
+
+
+def asked_for(
+    options: argparse.Namespace, options_parser: argparse.ArgumentParser
+) -> tuple[list[Problem], list[Method]]:
+    """Return the spaces and the methods; ends the program where there is none."""
+    if options.logs is not None and options.scheduling is None:
+        options_parser.error("--logs makes tables: name the folder they go to with --scheduling")
+    problems = problems_of(options)
+    if not problems:
+        options_parser.error("no space: name --tables DIR, --scheduling DIR or --generated")
+    texts = (options.methods or ",".join(entry.name for entry in STRATEGIES)).split(",")
+    return problems, [Method.parse(text.strip()) for text in texts]
 
 
 def pythons_of(options: argparse.Namespace) -> dict[str, str]:

@@ -32,6 +32,7 @@ class Problem:
         objective: float64 [space.size], minimised, in the order of `ParameterSpace.index`; NaN is
             a run that fails.
         optimum: index of a best combination, where it is known by construction; else None.
+        duration_s: float64 [space.size], how long each run took; None where that is not recorded.
 
     Not slotted: the sorted values are cached.
     """
@@ -41,6 +42,7 @@ class Problem:
     space: ParameterSpace
     objective: NDArray[np.float64]
     optimum: int | None = None
+    duration_s: NDArray[np.float64] | None = None
 
     @cached_property
     def valid(self) -> NDArray[np.float64]:
@@ -64,9 +66,13 @@ def from_table(path: Path, kind: Kind = "measured") -> Problem:
     """Read a measured table; raises `TableError` as `MeasuredTable.read` does."""
     table = MeasuredTable.read(path)
     objective = np.full(table.space.size, np.nan)
+    seconds = np.full(table.space.size, np.nan)
     for configuration, measurement in table.measurements.items():
-        objective[table.space.index(configuration)] = measurement.objective
-    return Problem(path.stem, kind, table.space, objective)
+        index = table.space.index(configuration)
+        objective[index] = measurement.objective
+        seconds[index] = np.nan if measurement.duration_s is None else measurement.duration_s
+    recorded = None if np.isnan(seconds).all() else seconds
+    return Problem(path.stem, kind, table.space, objective, duration_s=recorded)
 
 
 def generated(family: str, seed: int) -> Problem:

@@ -8,7 +8,7 @@
 3
 """
 
-from strategies.anova import Anova, AnovaModel, Marginal, Prediction
+from strategies.anova import Anova, AnovaModel, Marginal, Prediction, Reach
 from strategies.balanced import balanced_design
 from strategies.base import Strategy, Suggestion, SuggestionKind
 from strategies.blocks import Block, Effects, block_effects, find_blocks
@@ -130,6 +130,7 @@ __all__ = [
     "Prediction",
     "Preferring",
     "RandomSearch",
+    "Reach",
     "Region",
     "RegionRule",
     "RegularFraction",

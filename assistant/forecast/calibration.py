@@ -1,13 +1,19 @@
 """How likely a goal is reached: a logistic in the logarithm of the runs that are left.
 
-With R runs left, n used, N combinations, and the goal q steps beyond the best (`Evidence`)::
+With R runs left, n used and N combinations (`Evidence` has the rest)::
 
-    logit P(missed) = a - b ln R + c ln n + d ln N + e ln(0.03 + q) + offset(strategy)
+    logit P(missed) = a - b ln R + c ln n + d ln N + e tail + f stale - g reach + offset(strategy)
 
-so the run that reaches it is log-logistic, P(T <= R) = 1 / (1 + (tau / R)^b), and the best value
-after R runs has a whole distribution: that of the q which is reached with each probability.
+so the run that reaches it is log-logistic, P(T <= R) = 1 / (1 + (tau / R)^b). ``reach`` is how many
+standard deviations the most promising untried configuration lies beyond the goal under the model of
+main effects and interactions; taken for a probability it is far too sure, as one number of six it
+carries what is known of the goal.
 
-The coefficients were fitted to simulated episodes by ``python -m benchmarks.forecast --fit`` and
+How far the best gets has quantiles of its own, in steps between the top results::
+
+    ln(0.03 + steps) = a - ... with the same terms, and ``reach`` of today's best as the goal
+
+All coefficients were fitted to simulated episodes by ``python -m benchmarks.forecast --fit`` and
 are shipped; no measured row is. Signs are constrained: more runs never hurt, a harder goal never
 helps.
 """
@@ -30,19 +36,43 @@ from assistant.forecast.evidence import Evidence
 Floats = NDArray[np.float64]
 
 NEAR = 0.03
-"""Added to the steps away, so that a goal at the best has a logarithm."""
+"""Added to steps, so that no improvement has a logarithm."""
 
 MOST_LEFT = 100
 """Runs beyond which nothing is told: no episode had more left than 85."""
 
 TESTED_LEFT = 85
 TESTED_USED = (12, 90)
-TESTED_SIZE = (190, 57_000)
-TESTED_STEPS = (math.log(NEAR), 6.3)
+TESTED_SIZE = (100, 57_000)
+TESTED_TAIL = (-2.0, 10.0)
+TESTED_REACH = (-12.0, 1.0)
 """Ranges that the fit has seen; inputs are taken into them, and the forecast says so."""
 
 SPREAD = 1.0
 """Logits by which single spaces differ from their kind: about three in four lie within."""
+
+TERMS = ("left", "used", "size", "tail", "stale", "reach")
+"""The numbers of a forecast, in the order of coefficients."""
+
+SHARES = (0.1, 0.5, 0.9)
+"""Of the futures that do at least as well: the quantiles of the best that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Coefficients of one logistic or one quantile.
+
+    Args:
+        intercept: a.
+        of: by name, see `TERMS`; greater always makes a greater answer.
+    """
+
+    intercept: float
+    of: Mapping[str, float]
+
+    def at(self, inputs: Mapping[str, float]) -> float:
+        """Return the answer but for the runs that are left."""
+        return self.intercept + sum(self.of[name] * x for name, x in inputs.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +82,18 @@ class Calibration:
     Args:
         version: of the fit.
         fitted: what it was fitted to, for people.
-        intercept: a.
-        left: b, above 0.
-        used: c.
-        size: d, at least 0.
-        steps: e, above 0.
-        offsets: by strategy; greater is worse.
+        missed: of logit P(missed).
+        best: of ln(0.03 + steps that the best gets), by the share of the futures that get at least
+            so far.
+        offsets: of ``missed`` by strategy; greater is worse.
         exploitation: offset by exploitation level, beside the strategy's; 0 where there is none.
-        warn: miss probability from which an alarm may be given, by strategy.
+        warn: probability of a miss from which an alarm may be given, by strategy.
     """
 
     version: str
     fitted: str
-    intercept: float
-    left: float
-    used: float
-    size: float
-    steps: float
+    missed: Terms
+    best: Mapping[float, Terms]
     offsets: Mapping[str, float]
     exploitation: Mapping[float, float]
     warn: Mapping[str, float]
@@ -91,12 +116,7 @@ class Calibration:
             goal: a loss that is not reached yet.
             offset: of the strategy; see `offset`.
         """
-        return self._base(evidence, offset) + self.steps * _log_steps(evidence.steps_to(goal))
-
-    def _base(self, evidence: Evidence, offset: float) -> float:
-        used = math.log(min(max(evidence.used, TESTED_USED[0]), TESTED_USED[1]))
-        size = math.log(min(max(evidence.size, TESTED_SIZE[0]), TESTED_SIZE[1]))
-        return self.intercept + self.used * used + self.size * size + offset
+        return self.missed.at(inputs(evidence, goal)) + offset
 
     def chance(self, hardness: float | Floats, left: Floats) -> Floats:
         """Return the probability of reaching the goal within ``left`` runs, 0 with none.
@@ -106,34 +126,37 @@ class Calibration:
             left: float64, any shape, at least 0.
         """
         with np.errstate(divide="ignore"):
-            logit = hardness - self.left * np.log(np.asarray(left, dtype=np.float64))
+            logit = hardness + self.missed.of["left"] * np.log(np.asarray(left, dtype=np.float64))
         return np.asarray(1.0 / (1.0 + np.exp(np.minimum(logit, 700.0))), dtype=np.float64)
 
     def runs_by(self, hardness: float, probability: Floats) -> Floats:
         """Return the runs within which the goal is reached with each probability in (0, 1)."""
         told = np.asarray(probability, dtype=np.float64)
         logit = hardness + np.log(told) - np.log1p(-told)
-        return np.asarray(np.exp(np.minimum(logit / self.left, 700.0)), dtype=np.float64)
+        exponent = np.minimum(logit / -self.missed.of["left"], 700.0)
+        return np.asarray(np.exp(exponent), dtype=np.float64)
 
-    def best_after(self, evidence: Evidence, offset: float, left: Floats, share: Floats) -> Floats:
-        """Return quantiles of the best loss after runs to come.
+    def best_after(self, evidence: Evidence, offset: float, left: float) -> tuple[float, ...]:
+        """Return quantiles of the best loss after ``left`` further runs, one for each of `SHARES`.
 
         Args:
             evidence: enough of it.
             offset: of the strategy.
-            left: draws of the number of runs, float64 [n].
-            share: of the futures that do at least as well, float64 [m], in (0, 1).
-
-        Returns:
-            The losses, float64 [m]; today's best where no improvement is that likely.
+            left: runs, at least 0.
         """
-        log_steps = np.linspace(*TESTED_STEPS, 256)
-        base = self._base(evidence, offset)
-        hardness = base + self.steps * log_steps
-        reached = self.chance(hardness[:, None], left).mean(axis=1)  # falls with the steps
-        wanted = np.interp(-np.asarray(share), -reached, log_steps)
-        steps = np.maximum(np.exp(wanted) - NEAR, 0.0)
-        return np.asarray(evidence.losses[0] - steps * evidence.step, dtype=np.float64)
+        best = evidence.losses[0]
+        if left <= 0:
+            return (best,) * len(SHARES)
+        known = inputs(evidence, best)
+        mean = fmean(self.offsets.values())
+        logs = [
+            terms.at(known)
+            + terms.of["left"] * math.log(left)
+            + terms.of["offset"] * (offset - mean)
+            for terms in (self.best[share] for share in SHARES)
+        ]
+        steps = sorted((max(math.exp(min(x, 50.0)) - NEAR, 0.0) for x in logs), reverse=True)
+        return tuple(best - one * evidence.step for one in steps)
 
     def cautions(self, evidence: Evidence, strategy: str, left: float | None) -> tuple[str, ...]:
         """Say what lies outside of what was tested."""
@@ -152,11 +175,26 @@ class Calibration:
         return tuple(told)
 
 
-def _log_steps(steps: float) -> float:
-    low, high = TESTED_STEPS
-    if math.isinf(steps):
-        return high
-    return min(max(math.log(NEAR + max(steps, 0.0)), low), high)
+def inputs(evidence: Evidence, goal: float) -> dict[str, float]:
+    """Return the numbers of a forecast but for the runs that are left, within the tested ranges.
+
+    Args:
+        evidence: enough of it.
+        goal: a loss; today's best asks for any improvement.
+    """
+    if evidence.reach is None:
+        raise ValueError("nothing is left to try")
+    return {
+        "used": math.log(_within(evidence.used, TESTED_USED)),
+        "size": math.log(_within(evidence.size, TESTED_SIZE)),
+        "tail": _within(evidence.tail, TESTED_TAIL),
+        "stale": evidence.stale,
+        "reach": _within(evidence.reach.beyond(-goal), TESTED_REACH),
+    }
+
+
+def _within(value: float, bounds: tuple[float, float]) -> float:
+    return min(max(value, bounds[0]), bounds[1])
 
 
 @cache
@@ -168,17 +206,34 @@ def shipped() -> Calibration:
 def read_calibration(path: Path) -> Calibration:
     """Read coefficients; see `write_calibration`."""
     told = json.loads(path.read_text(encoding="utf-8"))
-    told["exploitation"] = {float(level): x for level, x in told["exploitation"].items()}
-    return Calibration(**told)
+    return Calibration(
+        version=told["version"],
+        fitted=told["fitted"],
+        missed=Terms(**told["missed"]),
+        best={float(share): Terms(**terms) for share, terms in told["best"].items()},
+        offsets=told["offsets"],
+        exploitation={float(level): x for level, x in told["exploitation"].items()},
+        warn=told["warn"],
+    )
 
 
 def write_calibration(calibration: Calibration, path: Path) -> None:
     """Write coefficients as JSON, one number a line: a refit is a readable difference."""
-    told = {name: _plain(getattr(calibration, name)) for name in Calibration.__dataclass_fields__}
+    told = {
+        "version": calibration.version,
+        "fitted": calibration.fitted,
+        "missed": _plain(calibration.missed),
+        "best": {f"{share:g}": _plain(one) for share, one in sorted(calibration.best.items())},
+        "offsets": _rounded(calibration.offsets),
+        "exploitation": _rounded({f"{k:g}": x for k, x in calibration.exploitation.items()}),
+        "warn": _rounded(calibration.warn),
+    }
     path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in sorted(value.items())}
-    return round(value, 4) if isinstance(value, float) else value
+def _plain(terms: Terms) -> dict[str, object]:
+    return {"intercept": round(terms.intercept, 4), "of": _rounded(terms.of)}
+
+
+def _rounded(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(float(x), 4) for name, x in sorted(numbers.items())}

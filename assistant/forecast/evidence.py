@@ -1,11 +1,13 @@
-"""What a forecast looks at: how many runs are over, how large the space is, what the best gave."""
+"""What a forecast looks at: how many runs are over, how large the space is, what they gave."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+
+from strategies import Reach
 
 LEAST_RUNS = 12
 LEAST_RESULTS = 8
@@ -26,16 +28,32 @@ class Evidence:
         used: runs that are over, failed ones too.
         size: combinations of levels of the whole grid.
         losses: of distinct configurations with a feasible result, ascending; less is better.
+        stale: share of the runs that came after the last improvement, 0 to 1, its own run counted.
+        reach: what the model expects of the untried configurations; None if it cannot say.
     """
 
     used: int
     size: int
     losses: tuple[float, ...]
+    stale: float
+    reach: Reach | None
 
-    @classmethod
-    def of(cls, used: int, size: int, losses: Iterable[float]) -> Evidence:
-        """Return the evidence of losses in any order, one for each distinct configuration."""
-        return cls(used, size, tuple(sorted(losses)))
+    @property
+    def spread(self) -> float:
+        """Median - best, or a tenth of the range where that is 0. Raises without a result."""
+        best = self.losses[0]
+        return (median(self.losses) - best) or 0.1 * (self.losses[-1] - best)
+
+    @property
+    def tail(self) -> float:
+        """How long the tail of bad results is: ln(0.01 + (worst - median) / spread).
+
+        Where bad results are far worse than the usual one the good ones are many and alike.
+        Raises `ValueError` if all results are equal.
+        """
+        if self.spread <= 0:
+            raise ValueError("equal results have no tail")
+        return math.log(0.01 + (self.losses[-1] - median(self.losses)) / self.spread)
 
     @property
     def step(self) -> float:
@@ -46,11 +64,8 @@ class Evidence:
         """
         if len(self.losses) < 2:
             raise ValueError("a step needs two results")
-        best = self.losses[0]
-        spread = median(self.losses) - best
-        if spread <= 0:
-            spread = 0.1 * (self.losses[-1] - best)
-        return max(fmean(self.losses[1 : 1 + N_STEPS]) - best, LEAST_STEP * spread)
+        away = fmean(self.losses[1 : 1 + N_STEPS]) - self.losses[0]
+        return max(away, LEAST_STEP * self.spread)
 
     def steps_to(self, goal: float) -> float:
         """Return how many steps the goal (a loss) lies beyond the best; 0 or less if reached.
@@ -75,8 +90,26 @@ class Evidence:
             )
         if self.step <= 0:
             return "all results are equal, so that nothing shows how far a change goes"
+        if self.reach is None:
+            return "nothing is left to try"
         return ""
 
 
 def _runs(n: int) -> str:
     return "1 run is" if n == 1 else f"{n} runs are"
+
+
+def stale_share(losses: Sequence[float | None]) -> float:
+    """Return the share of the runs since the last improvement, that run counted.
+
+    Args:
+        losses: of the runs in order of completion, None of one without a feasible result.
+
+    >>> stale_share([5.0, None, 4.0, 4.5]), stale_share([])
+    (0.5, 1.0)
+    """
+    last, best = 0, math.inf
+    for i, loss in enumerate(losses):
+        if loss is not None and loss < best:
+            last, best = i, loss
+    return (len(losses) - last) / len(losses) if losses else 1.0

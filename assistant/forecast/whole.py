@@ -14,7 +14,7 @@ import numpy as np
 from assistant.experiment import Experiment
 from assistant.forecast.calibration import MOST_LEFT, SPREAD, Calibration, shipped
 from assistant.forecast.durations import DRAWS, Floats
-from assistant.forecast.evidence import Evidence
+from assistant.forecast.evidence import LEAST_RESULTS, LEAST_RUNS, Evidence, stale_share
 from assistant.forecast.paper import paper_forecast
 from assistant.forecast.remaining import (
     OUTER,
@@ -82,9 +82,25 @@ def outlook(experiment: Experiment, now_s: float) -> Outlook:
 
 def evidence_of(experiment: Experiment) -> Evidence:
     """Return what the results of an experiment show, by the mean of each configuration's runs."""
-    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
-    losses = (-one.outcome.quality for one in experiment.standings.values() if one.outcome.feasible)
-    return Evidence.of(len(over), experiment.space.size, losses)
+    over = sorted(
+        experiment.runs_in(RunState.COMPLETED, RunState.FAILED),
+        key=lambda run: (run.ended_s or 0.0, run.id),
+    )
+    in_order = [
+        -run.outcome.quality if run.outcome is not None and run.outcome.feasible else None
+        for run in over
+    ]
+    losses = sorted(
+        -one.outcome.quality for one in experiment.standings.values() if one.outcome.feasible
+    )
+    enough = len(over) >= LEAST_RUNS and len(losses) >= LEAST_RESULTS
+    return Evidence(
+        used=len(over),
+        size=experiment.space.size,
+        losses=tuple(losses),
+        stale=stale_share(in_order),
+        reach=experiment.reach if enough else None,
+    )
 
 
 def foresee(
@@ -221,7 +237,7 @@ def _best(
 ) -> Interval | None:
     if left is None:
         return None
-    losses = coefficients.best_after(evidence, offset, left, np.asarray(OUTER))
+    losses = coefficients.best_after(evidence, offset, float(np.median(left)))
     return Interval(*(experiment.opened.objective.value_of(-float(loss)) for loss in losses))
 
 
@@ -239,9 +255,7 @@ def _fan(
     value_of, ends_s = experiment.opened.objective.value_of, known.course.ends_s
     points = []
     for runs in sorted({round(x) for x in np.linspace(0, most, FAN_POINTS)}):
-        losses = coefficients.best_after(
-            known.evidence, offset, np.array([float(runs)]), np.asarray(OUTER)
-        )
+        losses = coefficients.best_after(known.evidence, offset, float(runs))
         low, median, high = (value_of(-float(loss)) for loss in losses)
         seconds = None if ends_s is None else 0.0
         if ends_s is not None and runs > 0:

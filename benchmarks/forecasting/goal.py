@@ -1,0 +1,159 @@
+"""F1: is the goal reached with what is left? Fitted without the space that is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from assistant.forecast.calibration import Terms
+from benchmarks.forecasting import scores
+from benchmarks.forecasting.baselines import bounded
+from benchmarks.forecasting.baselines import names as readings
+from benchmarks.forecasting.fit import fit_missed, logits
+from benchmarks.forecasting.rows import Rows, weights_of
+from benchmarks.harness import Record, table
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+ONLY_LEFT = 1
+"""Numbers that the base rate by ln R looks at: the first of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """P(missed) of every row, by fits that have not seen its space (or its family).
+
+    Args:
+        logit: of our forecast.
+        chance: the same, as a probability.
+        plain: the base rate of the other spaces.
+        by_left: a logistic in ln R alone.
+        fits: the coefficients by what was left out.
+    """
+
+    logit: Floats
+    chance: Floats
+    plain: Floats
+    by_left: Floats
+    fits: Mapping[str, tuple[Terms, Mapping[str, float]]]
+
+
+def hold_out(rows: Rows, names: Sequence[str], by: NDArray[np.str_]) -> Held:
+    """Fit without each space (or family) in turn, and forecast its rows."""
+    logit, plain, by_left = (np.zeros(len(rows)) for _ in range(3))
+    fits = {}
+    for one in np.unique(by):
+        inside = by == one
+        rest = rows.at(~inside)
+        terms, offsets = fit_missed(rest, names)
+        fits[str(one)] = (terms, offsets)
+        logit[inside] = logits(rows.at(inside), terms, offsets)
+        plain[inside] = np.average(rest.missed, weights=rest.weights)
+        by_left[inside] = _by_left(rest, rows.left[inside])
+    return Held(logit, expit(logit), plain, by_left, fits)
+
+
+def _by_left(rest: Rows, left: Floats) -> Floats:
+    from scipy.optimize import minimize
+
+    logs, weights = np.log(rest.left), rest.weights
+
+    def loss(b: Floats) -> float:
+        logit = b[0] + b[1] * logs
+        return float(weights @ (np.logaddexp(0.0, logit) - rest.missed * logit))
+
+    b = minimize(loss, np.zeros(2), method="BFGS").x
+    return np.asarray(expit(b[0] + b[1] * np.log(left)))
+
+
+def show(rows: Rows, held: Held, by_family: Held, default: str, record: Record) -> None:
+    """Print the tables of F1 and note their figures."""
+    cuts: list[tuple[str, Mask]] = [("all", np.ones(len(rows), dtype=np.bool_))]
+    drivers = [str(one) for one in np.unique(rows.driver)]
+    cuts += [(driver, rows.driver == driver) for driver in drivers]
+    own = rows.driver == default
+    cuts += [(f"{default}, {kind}", own & (rows.kind == kind)) for kind in np.unique(rows.kind)]
+    lines = []
+    for name, mask in cuts:
+        lines.append(_line(name, rows.at(mask), _at(held, mask), record, "F1"))
+    lines.append(
+        _line(f"{default}, families left out", rows.at(own), _at(by_family, own), record, "F1")
+    )
+    header = ["rows", "missed", "Brier", "skill, plain", "skill, ln R", "AUC", "ECE"]
+    table(["F1, one space left out", *header], lines)
+    _show_baselines(rows.at(own), _at(held, own), default, record)
+    _show_reliability(rows.at(own), _at(held, own), default)
+
+
+def _at(held: Held, mask: Mask) -> Held:
+    return Held(
+        held.logit[mask], held.chance[mask], held.plain[mask], held.by_left[mask], held.fits
+    )
+
+
+def _line(name: str, rows: Rows, held: Held, record: Record, part: str) -> list[str]:
+    weights, missed = rows.weights, rows.missed
+    told: list[tuple[str, Callable[[NDArray[np.int64], Floats], float]]] = [
+        ("Brier", lambda i, w: scores.brier(held.chance[i], missed[i], w)),
+        (
+            "skill over the base rate",
+            lambda i, w: scores.skill(held.chance[i], held.plain[i], missed[i], w),
+        ),
+        (
+            "skill over the base rate by ln R",
+            lambda i, w: scores.skill(held.chance[i], held.by_left[i], missed[i], w),
+        ),
+        ("AUC", lambda i, w: scores.auc(held.chance[i], missed[i], w)),
+        ("ECE", lambda i, w: scores.calibration_error(held.chance[i], missed[i], w)),
+    ]
+    cells = [name, f"{len(rows):,}", f"{np.average(missed, weights=weights):.2f}"]
+    everything = np.arange(len(rows))
+    for label, score in told:
+        value = score(everything, weights)
+        low, high = scores.interval(score, rows.space)
+        record.figure(f"{part}, {name}: {label}", round(value, 4))
+        record.figure(f"{part}, {name}: {label}, low", round(low, 4))
+        record.figure(f"{part}, {name}: {label}, high", round(high, 4))
+        cells.append(f"{value:.3f} [{low:.3f}, {high:.3f}]")
+    return cells
+
+
+def _show_baselines(rows: Rows, held: Held, default: str, record: Record) -> None:
+    """Print what else says whether the goal is missed, on the same rows."""
+    others: dict[str, Floats] = {
+        "this forecast": held.chance,
+        "base rate": held.plain,
+        "base rate by ln R": held.by_left,
+        "regret bound, hard": bounded(rows.reach),
+        "best-so-far line, hard": rows.line,
+    }
+    for i, reading in enumerate(readings()):
+        others[f"paper's rule, {reading}, hard"] = (rows.paper[:, i] > 0).astype(np.float64)
+        others[f"paper's rule, {reading}, soft"] = rows.paper[:, i]
+    weights, missed = weights_of(rows.space), rows.missed
+    lines = []
+    for name, chance in others.items():
+        found = [
+            score(chance, missed, weights)
+            for score in (scores.brier, scores.auc, scores.calibration_error)
+        ]
+        warns = chance > 0.5
+        hit = np.average(warns[missed == 1], weights=weights[missed == 1])
+        false = np.average(warns[missed == 0], weights=weights[missed == 0])
+        for label, value in zip(("Brier", "AUC", "ECE"), found, strict=True):
+            record.figure(f"F1, {default}, {name}: {label}", round(value, 4))
+        lines.append([name, *(f"{x:.3f}" for x in found), f"{hit:.2f} / {false:.2f}"])
+    table([f"{default}: P(missed) by", "Brier", "AUC", "ECE", "P > 0.5: detects / false"], lines)
+
+
+def _show_reliability(rows: Rows, held: Held, default: str) -> None:
+    pairs = scores.reliability(held.chance, rows.missed, rows.weights)
+    table(
+        [f"{default}: predicted", *(f"{a:.2f}" for a, _ in pairs)],
+        [["missed", *(f"{b:.2f}" for _, b in pairs)]],
+    )

@@ -1,0 +1,79 @@
+"""What is shipped: coefficients fitted to all that was played, with each strategy's offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from assistant.forecast.calibration import Calibration
+from benchmarks.forecasting.fit import fit_best, fit_missed, fit_offset, logits
+from benchmarks.forecasting.rows import Bests, Rows, weights_of
+from benchmarks.forecasting.warning import Watched, threshold_of
+from strategies import strategy_names
+
+EXPLOITATION = ":exploitation="
+
+
+def plain(rows: Rows) -> Rows:
+    """Return the rows of methods as they are by default: no exploitation level."""
+    return rows.at(np.char.find(rows.driver, EXPLOITATION) < 0)
+
+
+def plain_bests(bests: Bests) -> Bests:
+    """Return the same of `Bests`."""
+    return bests.at(np.char.find(bests.driver, EXPLOITATION) < 0)
+
+
+def ship(rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[str]) -> Calibration:
+    """Fit everything to everything.
+
+    Args:
+        rows: of all methods.
+        bests: of the same.
+        watched: goals with their checks, for the thresholds of alarms.
+        names: of all methods without an exploitation level.
+    """
+    main = plain(rows)
+    missed, offsets = fit_missed(main, names)
+    exploitation = _exploitation(rows, lambda told: logits(told, missed, offsets))
+    own = {name: x for name, x in offsets.items() if name in strategy_names()}
+    told = np.unique(main.space)
+    kinds = {kind: len(np.unique(main.space[main.kind == kind])) for kind in np.unique(main.kind)}
+    return Calibration(
+        version=f"{datetime.now(UTC):%Y-%m-%d}",
+        fitted=(
+            f"{len(main):,} questions on {len(told)} spaces ("
+            + ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+            + f") under {len(names)} methods"
+        ),
+        missed=missed,
+        best=fit_best(plain_bests(bests), offsets),
+        offsets=own,
+        exploitation=exploitation,
+        warn=_thresholds(watched, own),
+    )
+
+
+def _exploitation(rows: Rows, logit_of: object) -> dict[float, float]:
+    """Return what an exploitation level adds to a strategy's offset, by level."""
+    levels = sorted({name.partition(EXPLOITATION)[2] for name in rows.driver} - {""})
+    found = {}
+    for level in levels:
+        mask = np.char.endswith(rows.driver, f"{EXPLOITATION}{level}")
+        own = rows.at(mask)
+        base = np.array([name.partition(":")[0] for name in own.driver])
+        renamed = Rows(*(base if f == "driver" else getattr(own, f) for f in Rows.__slots__))
+        logit = logit_of(renamed)  # type: ignore[operator]
+        found[float(level)] = fit_offset(logit, own.missed, weights_of(own.space))
+    return found
+
+
+def _thresholds(watched: Sequence[Watched], offsets: Mapping[str, float]) -> dict[str, float]:
+    found = {}
+    for name in offsets:
+        own = [one for one in watched if one.driver == name]
+        if own:
+            found[name] = threshold_of(own)
+    return found
