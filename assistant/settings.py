@@ -7,11 +7,10 @@ file are relative to that file. The same settings are what the command line's op
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assistant.applications import Command, Lookup, Scheduling, Today
 from assistant.applications.schema import (
@@ -25,18 +24,16 @@ from assistant.applications.schema import (
     RangeSettings,
     Strict,
 )
-from assistant.errors import SettingsError
-from assistant.objective import (
-    Constraint,
-    Goal,
-    Objective,
-    Rmse,
-    Second,
-    Value,
-    WeightedSum,
-    Wrapper,
-)
+from assistant.errors import SettingsError, hint
+from assistant.objective import Objective, Value
 from assistant.ports import Application
+from assistant.settings_objective import (
+    ConstraintSettings,
+    ObjectiveSettings,
+    RmseSettings,
+    check_measures,
+    objective_of,
+)
 from assistant.sla import Watch
 from sim.api import default_workload, load_workload, rules_from_texts
 from strategies import (
@@ -90,54 +87,6 @@ class StrategySettings(BaseModel):
     def options(self) -> dict[str, Level]:
         """The strategy's own options."""
         return dict(self.model_extra or {})
-
-
-class RmseSettings(Strict):
-    """A series measure and what it should have been."""
-
-    measure: str
-    reference: list[float]
-
-
-class ConstraintSettings(Strict):
-    """``[[objective.constraints]]``: a bound on one measure."""
-
-    measure: str
-    at_most: float | None = None
-    at_least: float | None = None
-    label: str = ""
-
-
-class ObjectiveSettings(Strict):
-    """``[objective]``: exactly one of minimise, maximise, weighted and rmse; perhaps a second."""
-
-    minimise: str | None = None
-    maximise: str | None = None
-    weighted: dict[str, float] | None = None
-    rmse: RmseSettings | None = None
-    unit: str | None = None
-    second: str | None = None
-    second_goal: Goal | None = None
-    constraints: list[ConstraintSettings] = Field(default_factory=list)
-    without: list[str] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _one(self) -> "ObjectiveSettings":
-        if self._n_named > 1:
-            raise ValueError("name only one of minimise, maximise, weighted and rmse")
-        if self.second_goal is not None and self.second is None:
-            raise ValueError("'second_goal' is about a second measure; name it with 'second'")
-        return self
-
-    @property
-    def _n_named(self) -> int:
-        named = [self.minimise, self.maximise, self.weighted, self.rmse]
-        return sum(x is not None for x in named)
-
-    @property
-    def names_one(self) -> bool:
-        """Whether it says what is wanted, not only constraints or a unit."""
-        return self._n_named == 1
 
 
 class WatchSettings(Strict):
@@ -258,8 +207,8 @@ def build_sweep(settings: SweepSettings) -> Sweep:
         space = space.excluding(Exclusion.parse(text))
     if settings.exclude:
         space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
-    objective = _objective(settings.objective, application.objective)
-    _check_measures(objective, application)
+    objective = objective_of(settings.objective, application.objective)
+    check_measures(objective, application)
     return Sweep(settings, application, space, objective, _watch(settings.watch, objective))
 
 
@@ -322,7 +271,7 @@ def _own_program(
         raise SettingsError(
             "a program of your own needs at least one [[parameters]] with a name and levels"
         )
-    objective = _objective(wanted, Objective(Value("")))
+    objective = objective_of(wanted, Objective(Value("")))
     application = chosen.build(settings.parameters, objective)
     if isinstance(application, Command) and settings.workers > 1 and not application.apart:
         raise SettingsError(
@@ -332,63 +281,7 @@ def _own_program(
     return application
 
 
-def _objective(chosen: ObjectiveSettings | None, default: Objective) -> Objective:
-    if chosen is None:
-        return default
-    constraints = _constraints(chosen, default.constraints)
-    wrapper: Wrapper = default.wrapper
-    goal = default.goal
-    if chosen.minimise is not None:
-        wrapper, goal = Value(chosen.minimise), "minimise"
-    elif chosen.maximise is not None:
-        wrapper, goal = Value(chosen.maximise), "maximise"
-    elif chosen.weighted is not None:
-        wrapper, goal = WeightedSum(tuple(chosen.weighted.items())), "minimise"
-    elif chosen.rmse is not None:
-        wrapper, goal = Rmse(chosen.rmse.measure, tuple(chosen.rmse.reference)), "minimise"
-    unit = chosen.unit
-    if unit is None:
-        unit = default.unit if wrapper == default.wrapper else _unit_of(wrapper)
-    second = default.second
-    if chosen.second is not None:
-        also = Value(chosen.second)
-        second = Second(also, chosen.second_goal or "minimise", _unit_of(also))
-    return Objective(wrapper, goal, constraints, unit, second)
-
-
-def _unit_of(wrapper: Wrapper) -> str:
-    return "s" if isinstance(wrapper, Value) and wrapper.measure.endswith("_s") else ""
-
-
 _LEVEL_TYPES = ("bool", "int", "float", "str")
-
-
-def _constraints(chosen: ObjectiveSettings, own: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
-    """Return the application's constraints and the analyst's.
-
-    Hers replace those on the same measure; others go only if ``without`` names them.
-    """
-    hers = tuple(Constraint(**c.model_dump()) for c in chosen.constraints)
-    measures = [constraint.measure for constraint in own]
-    for name in chosen.without:
-        if name not in measures:
-            raise SettingsError(
-                f"'without' names '{name}', on which the application has no constraint"
-                f"{_hint(name, measures)}"
-            )
-    replaced = {constraint.measure for constraint in hers} | set(chosen.without)
-    return (*(c for c in own if c.measure not in replaced), *hers)
-
-
-def _check_measures(objective: Objective, application: Application) -> None:
-    """Refuse a measure that the application is known not to give."""
-    known = application.measures
-    for name in objective.measures:
-        if known is not None and name not in known:
-            raise SettingsError(
-                f"the {application.name} application has no measure '{name}'"
-                f"{_hint(name, list(known))}"
-            )
 
 
 def _sentence(error: ValidationError) -> str:
@@ -405,7 +298,7 @@ def _sentence(error: ValidationError) -> str:
     place = ".".join(map(str, location))
     if first["type"] == "extra_forbidden":
         known = _known_keys(first["loc"])
-        return f"there is no setting '{place}'{_hint(place.rsplit('.')[-1], known)}"
+        return f"there is no setting '{place}'{hint(place.rsplit('.')[-1], known)}"
     more = len(faults) - 1
     tail = f" (and {more} more)" if more else ""
     shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
@@ -431,9 +324,3 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
     }
     owner = [models[part] for part in location[:-1] if isinstance(part, str) and part in models]
     return list((owner[-1] if owner else SweepSettings).model_fields)
-
-
-def _hint(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    meant = f"; did you mean '{close[0]}'?" if close else "."
-    return f"{meant} Known: {', '.join(sorted(known))}."
