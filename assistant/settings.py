@@ -27,6 +27,7 @@ from assistant.applications.schema import (
 from assistant.errors import SettingsError, hint
 from assistant.objective import Objective, Value
 from assistant.ports import Application
+from assistant.settings_agreement import CostSettings, check_tariff
 from assistant.settings_objective import (
     ConstraintSettings,
     ObjectiveSettings,
@@ -34,7 +35,7 @@ from assistant.settings_objective import (
     check_measures,
     objective_of,
 )
-from assistant.sla import Watch
+from assistant.sla import AtGoal, Sla, Watch
 from sim.api import default_workload, load_workload, rules_from_texts
 from strategies import (
     DEFAULT_STRATEGY,
@@ -103,7 +104,7 @@ class WatchSettings(Strict):
 
 
 DEFAULT_RUNS = 60
-"""The budget of runs where neither runs nor a deadline is said."""
+"""The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
 
 
 class SweepSettings(Strict):
@@ -116,6 +117,10 @@ class SweepSettings(Strict):
     batch: int | None = Field(default=None, ge=1)
     workers: int = Field(default=1, ge=1)
     deadline: DurationS | None = None
+    goal: float | None = Field(default=None, allow_inf_nan=False)
+    at_goal: AtGoal = "stop"
+    run_limit: DurationS | None = None
+    cost: CostSettings | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)
     advice: Literal["accept", "ignore"] = "ignore"
     results: list[str] = Field(default_factory=list)
@@ -133,10 +138,27 @@ class SweepSettings(Strict):
 
     @property
     def max_runs(self) -> int | None:
-        """The budget of runs: as said, else 60 unless a deadline is the only limit."""
-        if self.runs is None and self.deadline is None:
+        """The budget of runs: as said, else 60 unless a deadline or a cost limits them."""
+        max_cost = None if self.cost is None else self.cost.limit
+        if self.runs is None and self.deadline is None and max_cost is None:
             return DEFAULT_RUNS
         return self.runs
+
+    def agreement(self, now_s: float) -> Sla:
+        """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
+
+        Raises:
+            SettingsError: terms that cannot be, or that do not go together.
+        """
+        return Sla(
+            max_runs=self.max_runs,
+            deadline_s=None if self.deadline is None else now_s + self.deadline,
+            max_cost=None if self.cost is None else self.cost.limit,
+            tariff=None if self.cost is None else self.cost.tariff,
+            goal=self.goal,
+            run_limit_s=self.run_limit,
+            at_goal=self.at_goal,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +231,8 @@ def build_sweep(settings: SweepSettings) -> Sweep:
         space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
     objective = objective_of(settings.objective, application.objective)
     check_measures(objective, application)
+    if settings.cost is not None:
+        check_tariff(settings.cost.tariff, space, application.measures, application.name)
     return Sweep(settings, application, space, objective, _watch(settings.watch, objective))
 
 
@@ -319,6 +343,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "today": TodaySettings,
         "objective": ObjectiveSettings,
         "watch": WatchSettings,
+        "cost": CostSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,
     }
