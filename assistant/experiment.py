@@ -226,6 +226,12 @@ class Experiment:
         """Runs that may still be submitted; None without a limit."""
         return self.sla.remaining_runs(self.n_charged)
 
+    @property
+    def known_measures(self) -> frozenset[str] | None:
+        """Names of the measures that the runs have given; None before the first result."""
+        outcomes = [run.outcome for run in self._runs.values() if run.outcome is not None]
+        return frozenset(name for one in outcomes for name in one.measures) if outcomes else None
+
     @cached_property
     def spending(self) -> Spending | None:
         """What the runs that are over have cost; None if no tariff is agreed."""

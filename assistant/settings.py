@@ -160,6 +160,11 @@ class SweepSettings(Strict):
             at_goal=self.at_goal,
         )
 
+    def check_cost(self, application: Application, space: ParameterSpace) -> None:
+        """Refuse a cost by what there is not. Raises SettingsError; see `check_tariff`."""
+        if self.cost is not None:
+            check_tariff(self.cost.tariff, space, application.measures, application.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -231,8 +236,7 @@ def build_sweep(settings: SweepSettings) -> Sweep:
         space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
     objective = objective_of(settings.objective, application.objective)
     check_measures(objective, application)
-    if settings.cost is not None:
-        check_tariff(settings.cost.tariff, space, application.measures, application.name)
+    settings.check_cost(application, space)
     return Sweep(settings, application, space, objective, _watch(settings.watch, objective))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from assistant import Experiment, Session, Sla, Tariff
+from assistant import Session, Sla, Tariff
 from assistant.ending import passed_limit, reached_goal
 from assistant.errors import SettingsError
 from assistant.settings import check_settings
@@ -168,7 +168,9 @@ def agree(session: Session, terms: Terms, now_s: float) -> None:
     experiment = session.experiment
     sla = terms.changed(experiment.sla, now_s)
     if sla.tariff is not None:
-        check_tariff(sla.tariff, experiment.space, _measures(experiment), _application(experiment))
+        check_tariff(
+            sla.tariff, experiment.space, experiment.known_measures, experiment.opened.application
+        )
     used = experiment.n_charged
     if sla.max_runs is not None and sla.max_runs <= used:
         if terms.runs is not None:
@@ -196,16 +198,6 @@ def agree(session: Session, terms: Terms, now_s: float) -> None:
         raise SettingsError(
             f"under this agreement experiment '{session.id}' has no run left: {over}; agree on more"
         )
-
-
-def _measures(experiment: Experiment) -> set[str] | None:
-    """Return the measures that the runs gave; None before there is a result."""
-    outcomes = [run.outcome for run in experiment.runs if run.outcome is not None]
-    return {name for one in outcomes for name in one.measures} if outcomes else None
-
-
-def _application(experiment: Experiment) -> str:
-    return experiment.opened.application
 
 
 def _is_none(text: str | None) -> bool:
