@@ -1,6 +1,7 @@
 """An agreement of every term, told by script, by the command line and by the browser's runner."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,27 @@ levels = [0, 60]
     (failed,) = json.loads(cli("journal", "--kind", "RunFailed", "--json")[1])["events"]
     assert failed["failure"].startswith("stopped at the limit of ")
     assert failed["duration_s"] < 30
+
+
+def test_the_agreement_of_the_readme_is_kept(cli: Cli, tmp_path: Path, repository: Path) -> None:
+    readme = (repository / "README.md").read_text()
+    (tmp_path / "bench.sh").write_text(_block(readme, "Your own program", "sh"))
+    program = _block(readme, "Your own program", "toml").replace("runs = 20\n", "")
+    (tmp_path / "bench.toml").write_text(_block(readme, "The agreement", "toml") + program)
+    code, out, err = cli("sweep", "bench.toml", "--json")
+    assert code == 0, err
+    told = terms(out)
+    assert set(told) == {"runs", "deadline", "cost", "run_limit", "goal"}
+    assert told["goal"]["limit"] == 350
+    by_options = readme.split("The same as options: `")[1].split("`")[0].split()
+    (tmp_path / "bare.toml").write_text("runs = 20\n" + program)
+    code, again, err = cli("sweep", "bare.toml", *by_options, "--cost-unit", "EUR", "--json")
+    assert code == 0, err
+    assert {name: use["agreed"] for name, use in terms(again).items() if name != "deadline"} == {
+        name: use["agreed"] for name, use in told.items() if name != "deadline"
+    }
+
+
+def _block(readme: str, title: str, language: str) -> str:
+    section = readme.split(f"\n## {title}\n")[1].split("\n## ", maxsplit=1)[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)[0]
