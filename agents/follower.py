@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assistant import Advice, AssistantError, Executor, Run, Session
+from assistant.ending import goal_to_confirm, reached_goal
 from assistant.recommendation import (
     confirmed_last,
     is_confirmation_due,
@@ -23,6 +24,9 @@ class Follower:
 
     What it does next follows from the session's state alone, so it can take over a sweep that was
     interrupted anywhere and end where an unbroken one would have ended.
+
+    It ends early where a limit of the agreement is used up, and once the goal is reached, unless
+    the agreement says to go on. If results vary, what reached the goal is repeated twice before.
 
     If results vary from run to run, the last 2 runs of a budget of at least 10 are kept: they
     repeat the winner, or whoever leads then, before she is recommended. Once the space is exhausted
@@ -69,24 +73,27 @@ class Follower:
             on_advice: told of each warning before it is answered.
 
         Raises:
-            AssistantError: there is neither a limit of runs nor a deadline.
+            AssistantError: there is no limit of runs or of cost, and no deadline.
         """
-        if self._left(session) is None and session.experiment.sla.deadline_s is None:
+        if self._left(session) is None and not session.experiment.sla.is_limited:
             raise AssistantError(
-                "a sweep without a limit of runs or a deadline would not end by itself; "
-                "give one (runs, deadline)"
+                "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
+                "itself; give one (runs, deadline, cost)"
             )
-        if self._room(session, 1) and session.experiment.baseline is None:
+        may_start = not session.is_over_limit()
+        if may_start and self._room(session, 1) and session.experiment.baseline is None:
             session.submit_baseline()
-        session.run_queued(executor, on_change, session.is_overdue)
+        over = self._run(session, executor, on_change)
+        if over is not None:
+            return over
         if not session.experiment.batches and (n := self._room(session, self.initial)):
             session.initial_evaluation(n)
         while True:
             self._answer(session, on_advice)
             self._take_open_batch(session)
-            session.run_queued(executor, on_change, session.is_overdue)
-            if session.is_overdue():
-                return "the deadline has passed"
+            over = self._run(session, executor, on_change)
+            if over is not None:
+                return over
             n = self._room(session, self.batch or session.batch_size)
             found = session.suggest(n).suggestions if n else ()
             if found:
@@ -95,8 +102,23 @@ class Follower:
                 session.confirm(1)  # one at a time: what it shows decides what is repeated next
                 continue
             left = self._left(session)
-            over = n > 0 or (bool(left) and is_exhausted(session.experiment))
-            return self._ended(session, exhausted=over)
+            exhausted = n > 0 or (bool(left) and is_exhausted(session.experiment))
+            return self._ended(session, exhausted=exhausted)
+
+    def _run(
+        self, session: Session, executor: Executor, on_change: Callable[[Run], None] | None
+    ) -> str | None:
+        """Execute what waits and what confirms a goal. Returns why it ends; None if it goes on."""
+        experiment = session.experiment
+        while True:
+            session.run_queued(executor, on_change, session.is_over_limit)
+            passed = session.passed_limit()
+            if passed is not None or experiment.sla.at_goal == "go_on":
+                return passed
+            doubted = goal_to_confirm(experiment)
+            if doubted is None or self._left(session) == 0:
+                return reached_goal(experiment)
+            session.replicate(doubted.id, reason=f"the goal is reached by run {doubted.id}: again")
 
     def _ended(self, session: Session, exhausted: bool) -> str:
         experiment = session.experiment

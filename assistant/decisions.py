@@ -29,7 +29,7 @@ from assistant.experiment import Experiment
 from assistant.objective import Measure, finite
 from assistant.ports import Completion, Result
 from assistant.run import Outcome, RunState, Source
-from assistant.sla import Steering
+from assistant.sla import Steering, figure
 from strategies import Configuration, Exclusion, Knowledge, Level, make_strategy
 
 _PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
@@ -106,12 +106,14 @@ def submission(
     """Return the submission of runs, all or none.
 
     Raises:
-        ExperimentError: finished, over budget, or a configuration that was submitted before and
-            is no replicate.
+        ExperimentError: finished, over budget, the cost used up, or a configuration that was
+            submitted before and is no replicate.
         StrategyError: a configuration that is not allowed (any more).
     """
     refuse_if_finished(experiment)
     charged = sum(one.source != "imported" for one in wanted)
+    if charged and experiment.sla.is_spent(experiment.cost):
+        raise ExperimentError(cost_is_spent(experiment))
     remaining = experiment.remaining_runs
     if remaining is not None and charged > remaining:
         raise ExperimentError(
@@ -136,6 +138,13 @@ def submission(
             RunSubmitted(now_s, run_id, one.configuration, one.source, seed, one.reason, one.batch)
         )
     return tuple(events)
+
+
+def cost_is_spent(experiment: Experiment) -> str:
+    """Return why nothing more may be submitted, where the limit of cost is used up."""
+    sla, spent = experiment.sla, experiment.cost
+    used = "" if sla.tariff is None else f" ({sla.tariff.amount(spent)} so far)"
+    return f"the cost of {sla.cost_text} is used up{used}; agree on a higher limit to go on"
 
 
 _REPEATED = ("replicate", "imported")
@@ -225,8 +234,17 @@ def _is_other_seed(
 def judgement(
     experiment: Experiment, completion: Completion, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return what the objective makes of a run that is over."""
+    """Return what the agreement and the objective make of a run that is over.
+
+    One that took longer than the agreement allows a single run has failed, whatever it gave.
+    """
     failure = completion.failure
+    limit_s = experiment.sla.run_limit_s
+    if failure is None and limit_s is not None and completion.duration_s > limit_s:
+        failure = (
+            f"it took {figure(round(completion.duration_s, 3))} s, and the agreement allows "
+            f"{figure(limit_s)} s per run"
+        )
     if completion.measures is not None and failure is None:
         try:
             assessment = experiment.opened.objective.assess(completion.measures)

@@ -12,6 +12,9 @@
     └── SettingsError       a sweep file or an option is wrong
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class AssistantError(Exception):
     """Root of every error that is the user's to mend."""
@@ -43,3 +46,15 @@ class CodecError(AssistantError):
 
 class SettingsError(AssistantError):
     """A sweep file or an option is wrong."""
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: what was meant, and what there is.
+
+    >>> hint("nods", ["nodes", "rate"])
+    "; did you mean 'nodes'? Known: nodes, rate."
+    """
+    names = sorted(known)
+    close = get_close_matches(name, names, 1)
+    meant = f"; did you mean '{close[0]}'?" if close else "."
+    return f"{meant} Known: {', '.join(names)}."

@@ -69,4 +69,6 @@ def _start_next(journal: Journal) -> Run | None:
 
 
 def _work(journal: Journal, run: Run) -> Work:
-    return Work(run.id, journal.experiment.space.values(run.configuration), run.seed)
+    experiment = journal.experiment
+    values = experiment.space.values(run.configuration)
+    return Work(run.id, values, run.seed, experiment.sla.run_limit_s)

@@ -29,7 +29,9 @@ from assistant.events import (
     SteeringChanged,
     WatchChanged,
 )
+from assistant.goal import first_to_reach
 from assistant.run import Run, RunState
+from assistant.spending import Spending, spending
 from assistant.standing import Standing, best_of, best_so_far, front_of, observe, standings
 from strategies import (
     AnovaModel,
@@ -88,7 +90,7 @@ class Experiment:
                 self._apply_submitted(event)
             case RunStarted(at_s=at_s, run_id=run_id):
                 run = self._in_state(run_id, RunState.QUEUED)
-                self._runs[run_id] = replace(run, started_s=at_s)
+                self._runs[run_id] = replace(run, started_s=at_s, attempts=run.attempts + 1)
             case RunReturned(run_id=run_id):
                 run = self._in_state(run_id, RunState.RUNNING)
                 self._runs[run_id] = replace(run, started_s=None)
@@ -128,12 +130,8 @@ class Experiment:
             case ExperimentOpened():
                 raise ExperimentError("an experiment is opened once")
         self.n_events += 1
-        self.__dict__.pop("knowledge", None)
-        self.__dict__.pop("submitted_knowledge", None)
-        self.__dict__.pop("measured_model", None)
-        self.__dict__.pop("measured_anova", None)
-        self.__dict__.pop("standings", None)
-        self.__dict__.pop("reach", None)
+        for derived in _DERIVED:
+            self.__dict__.pop(derived, None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
@@ -228,6 +226,37 @@ class Experiment:
     def remaining_runs(self) -> int | None:
         """Runs that may still be submitted; None without a limit."""
         return self.sla.remaining_runs(self.n_charged)
+
+    @property
+    def known_measures(self) -> frozenset[str] | None:
+        """Names of the measures that the runs have given; None before the first result."""
+        outcomes = [run.outcome for run in self._runs.values() if run.outcome is not None]
+        return frozenset(name for one in outcomes for name in one.measures) if outcomes else None
+
+    @cached_property
+    def spending(self) -> Spending | None:
+        """What the runs that are over have cost; None if no tariff is agreed."""
+        tariff = self.sla.tariff
+        return None if tariff is None else spending(self.runs, self.space.values, tariff)
+
+    @property
+    def cost(self) -> float | None:
+        """The cost so far, in units of the tariff.
+
+        None without a tariff, or while of no run that is over the cost is known. Where it is
+        unknown of some runs only, they count as the mean of the others; `spending` says how many.
+        """
+        return None if self.spending is None else self.spending.total
+
+    @cached_property
+    def goal_run(self) -> Run | None:
+        """The run by which the agreed goal was reached first; None if it is not, or none is agreed.
+
+        See `goal.first_to_reach`.
+        """
+        if self.sla.goal is None:
+            return None
+        return first_to_reach(self.runs, self.opened.objective, self.sla.goal)
 
     @property
     def advice(self) -> tuple[Advice, ...]:
@@ -394,3 +423,9 @@ class Experiment:
     def best_so_far(self) -> tuple[Standing, ...]:
         """Return, for each completed run in order of completion, what was best until then."""
         return best_so_far(self._runs.values())
+
+
+_DERIVED = tuple(
+    name for name, value in vars(Experiment).items() if isinstance(value, cached_property)
+)
+"""What is computed once after each event."""

@@ -52,17 +52,31 @@ class Application(Protocol):
         """Run once. Returns the measures; raises RunError if the run failed."""
 
 
+@runtime_checkable
+class Endable(Protocol):
+    """An application that can end a run, as one can whose run is a process of its own."""
+
+    def evaluate_within(
+        self, values: Mapping[str, Level], seed: int, limit_s: float
+    ) -> Mapping[str, Measure]:
+        """Run once, as `Application.evaluate` does; raise RunError after ``limit_s`` seconds."""
+
+
 Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
 """A result from before: values and measures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One run to execute."""
+    """One run to execute. ``limit_s`` is how long it may take, in seconds; None is no limit.
+
+    An application that cannot end a run (see `Endable`) is judged by it afterwards.
+    """
 
     run_id: int
     values: Mapping[str, Level]
     seed: int
+    limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

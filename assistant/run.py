@@ -44,7 +44,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none."""
+    """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none.
+
+    ``attempts`` says how often it was started: once, and again after each interruption.
+    """
 
     id: int
     configuration: Configuration
@@ -59,6 +62,7 @@ class Run:
     outcome: Outcome | None = None
     failure: str | None = None
     good: bool | None = None
+    attempts: int = 0
 
     @property
     def state(self) -> RunState:

@@ -17,6 +17,7 @@ import numpy as np
 from assistant import decisions
 from assistant.advice import advise, current_strategy, initial_strategy
 from assistant.decisions import Keep, Wanted, stream
+from assistant.ending import is_overdue, passed_limit
 from assistant.errors import ExperimentError
 from assistant.events import (
     AdviceGiven,
@@ -78,8 +79,21 @@ class Session:
 
     def is_overdue(self) -> bool:
         """Whether the deadline has passed; false without one."""
-        deadline_s = self.experiment.sla.deadline_s
-        return deadline_s is not None and self._journal.now_s() >= deadline_s
+        return is_overdue(self.experiment, self._journal.now_s())
+
+    def passed_limit(self) -> str | None:
+        """Say which limit of the agreement is used up by now: deadline or cost; None if neither.
+
+        Limits of the number of runs are kept where runs are submitted.
+        """
+        return passed_limit(self.experiment, self._journal.now_s())
+
+    def is_over_limit(self) -> bool:
+        """Whether nothing more should be started: the deadline has passed or the cost is used up.
+
+        It is what `run_queued` may be given as ``stop``.
+        """
+        return self.passed_limit() is not None
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -260,7 +274,7 @@ class Session:
         self._journal.decide(decisions.steering, strategy, options, exploitation)
 
     def change_budget(self, sla: Sla) -> None:
-        """Agree on another budget from now on."""
+        """Agree on other terms from now on: all of them, as ``sla`` says."""
         with self._journal.lock:
             decisions.refuse_if_finished(self.experiment)
             self._journal.record(BudgetChanged(self._journal.now_s(), sla))

@@ -7,11 +7,10 @@ file are relative to that file. The same settings are what the command line's op
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assistant.applications import Command, Lookup, Scheduling, Today
 from assistant.applications.schema import (
@@ -25,19 +24,18 @@ from assistant.applications.schema import (
     RangeSettings,
     Strict,
 )
-from assistant.errors import SettingsError
-from assistant.objective import (
-    Constraint,
-    Goal,
-    Objective,
-    Rmse,
-    Second,
-    Value,
-    WeightedSum,
-    Wrapper,
-)
+from assistant.errors import SettingsError, hint
+from assistant.objective import Objective, Value
 from assistant.ports import Application
-from assistant.sla import Watch
+from assistant.settings_agreement import CostSettings, check_tariff
+from assistant.settings_objective import (
+    ConstraintSettings,
+    ObjectiveSettings,
+    RmseSettings,
+    check_measures,
+    objective_of,
+)
+from assistant.sla import AtGoal, Sla, Watch
 from sim.api import default_workload, load_workload, rules_from_texts
 from strategies import (
     DEFAULT_STRATEGY,
@@ -92,54 +90,6 @@ class StrategySettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-class RmseSettings(Strict):
-    """A series measure and what it should have been."""
-
-    measure: str
-    reference: list[float]
-
-
-class ConstraintSettings(Strict):
-    """``[[objective.constraints]]``: a bound on one measure."""
-
-    measure: str
-    at_most: float | None = None
-    at_least: float | None = None
-    label: str = ""
-
-
-class ObjectiveSettings(Strict):
-    """``[objective]``: exactly one of minimise, maximise, weighted and rmse; perhaps a second."""
-
-    minimise: str | None = None
-    maximise: str | None = None
-    weighted: dict[str, float] | None = None
-    rmse: RmseSettings | None = None
-    unit: str | None = None
-    second: str | None = None
-    second_goal: Goal | None = None
-    constraints: list[ConstraintSettings] = Field(default_factory=list)
-    without: list[str] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _one(self) -> "ObjectiveSettings":
-        if self._n_named > 1:
-            raise ValueError("name only one of minimise, maximise, weighted and rmse")
-        if self.second_goal is not None and self.second is None:
-            raise ValueError("'second_goal' is about a second measure; name it with 'second'")
-        return self
-
-    @property
-    def _n_named(self) -> int:
-        named = [self.minimise, self.maximise, self.weighted, self.rmse]
-        return sum(x is not None for x in named)
-
-    @property
-    def names_one(self) -> bool:
-        """Whether it says what is wanted, not only constraints or a unit."""
-        return self._n_named == 1
-
-
 class WatchSettings(Strict):
     """``[watch]``: which results are good, what is pending, and when to warn."""
 
@@ -154,7 +104,7 @@ class WatchSettings(Strict):
 
 
 DEFAULT_RUNS = 60
-"""The budget of runs where neither runs nor a deadline is said."""
+"""The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
 
 
 class SweepSettings(Strict):
@@ -167,6 +117,10 @@ class SweepSettings(Strict):
     batch: int | None = Field(default=None, ge=1)
     workers: int = Field(default=1, ge=1)
     deadline: DurationS | None = None
+    goal: float | None = Field(default=None, allow_inf_nan=False)
+    at_goal: AtGoal = "stop"
+    run_limit: DurationS | None = None
+    cost: CostSettings | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)
     advice: Literal["accept", "ignore"] = "ignore"
     results: list[str] = Field(default_factory=list)
@@ -184,10 +138,32 @@ class SweepSettings(Strict):
 
     @property
     def max_runs(self) -> int | None:
-        """The budget of runs: as said, else 60 unless a deadline is the only limit."""
-        if self.runs is None and self.deadline is None:
+        """The budget of runs: as said, else 60 unless a deadline or a cost limits them."""
+        max_cost = None if self.cost is None else self.cost.limit
+        if self.runs is None and self.deadline is None and max_cost is None:
             return DEFAULT_RUNS
         return self.runs
+
+    def agreement(self, now_s: float) -> Sla:
+        """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
+
+        Raises:
+            SettingsError: terms that cannot be, or that do not go together.
+        """
+        return Sla(
+            max_runs=self.max_runs,
+            deadline_s=None if self.deadline is None else now_s + self.deadline,
+            max_cost=None if self.cost is None else self.cost.limit,
+            tariff=None if self.cost is None else self.cost.tariff,
+            goal=self.goal,
+            run_limit_s=self.run_limit,
+            at_goal=self.at_goal,
+        )
+
+    def check_cost(self, application: Application, space: ParameterSpace) -> None:
+        """Refuse a cost by what there is not. Raises SettingsError; see `check_tariff`."""
+        if self.cost is not None:
+            check_tariff(self.cost.tariff, space, application.measures, application.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +234,9 @@ def build_sweep(settings: SweepSettings) -> Sweep:
         space = space.excluding(Exclusion.parse(text))
     if settings.exclude:
         space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
-    objective = _objective(settings.objective, application.objective)
-    _check_measures(objective, application)
+    objective = objective_of(settings.objective, application.objective)
+    check_measures(objective, application)
+    settings.check_cost(application, space)
     return Sweep(settings, application, space, objective, _watch(settings.watch, objective))
 
 
@@ -322,7 +299,7 @@ def _own_program(
         raise SettingsError(
             "a program of your own needs at least one [[parameters]] with a name and levels"
         )
-    objective = _objective(wanted, Objective(Value("")))
+    objective = objective_of(wanted, Objective(Value("")))
     application = chosen.build(settings.parameters, objective)
     if isinstance(application, Command) and settings.workers > 1 and not application.apart:
         raise SettingsError(
@@ -332,63 +309,7 @@ def _own_program(
     return application
 
 
-def _objective(chosen: ObjectiveSettings | None, default: Objective) -> Objective:
-    if chosen is None:
-        return default
-    constraints = _constraints(chosen, default.constraints)
-    wrapper: Wrapper = default.wrapper
-    goal = default.goal
-    if chosen.minimise is not None:
-        wrapper, goal = Value(chosen.minimise), "minimise"
-    elif chosen.maximise is not None:
-        wrapper, goal = Value(chosen.maximise), "maximise"
-    elif chosen.weighted is not None:
-        wrapper, goal = WeightedSum(tuple(chosen.weighted.items())), "minimise"
-    elif chosen.rmse is not None:
-        wrapper, goal = Rmse(chosen.rmse.measure, tuple(chosen.rmse.reference)), "minimise"
-    unit = chosen.unit
-    if unit is None:
-        unit = default.unit if wrapper == default.wrapper else _unit_of(wrapper)
-    second = default.second
-    if chosen.second is not None:
-        also = Value(chosen.second)
-        second = Second(also, chosen.second_goal or "minimise", _unit_of(also))
-    return Objective(wrapper, goal, constraints, unit, second)
-
-
-def _unit_of(wrapper: Wrapper) -> str:
-    return "s" if isinstance(wrapper, Value) and wrapper.measure.endswith("_s") else ""
-
-
 _LEVEL_TYPES = ("bool", "int", "float", "str")
-
-
-def _constraints(chosen: ObjectiveSettings, own: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
-    """Return the application's constraints and the analyst's.
-
-    Hers replace those on the same measure; others go only if ``without`` names them.
-    """
-    hers = tuple(Constraint(**c.model_dump()) for c in chosen.constraints)
-    measures = [constraint.measure for constraint in own]
-    for name in chosen.without:
-        if name not in measures:
-            raise SettingsError(
-                f"'without' names '{name}', on which the application has no constraint"
-                f"{_hint(name, measures)}"
-            )
-    replaced = {constraint.measure for constraint in hers} | set(chosen.without)
-    return (*(c for c in own if c.measure not in replaced), *hers)
-
-
-def _check_measures(objective: Objective, application: Application) -> None:
-    """Refuse a measure that the application is known not to give."""
-    known = application.measures
-    for name in objective.measures:
-        if known is not None and name not in known:
-            raise SettingsError(
-                f"the {application.name} application has no measure '{name}'"
-                f"{_hint(name, list(known))}"
-            )
 
 
 def _sentence(error: ValidationError) -> str:
@@ -405,7 +326,7 @@ def _sentence(error: ValidationError) -> str:
     place = ".".join(map(str, location))
     if first["type"] == "extra_forbidden":
         known = _known_keys(first["loc"])
-        return f"there is no setting '{place}'{_hint(place.rsplit('.')[-1], known)}"
+        return f"there is no setting '{place}'{hint(place.rsplit('.')[-1], known)}"
     more = len(faults) - 1
     tail = f" (and {more} more)" if more else ""
     shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
@@ -426,14 +347,9 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "today": TodaySettings,
         "objective": ObjectiveSettings,
         "watch": WatchSettings,
+        "cost": CostSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,
     }
     owner = [models[part] for part in location[:-1] if isinstance(part, str) and part in models]
     return list((owner[-1] if owner else SweepSettings).model_fields)
-
-
-def _hint(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    meant = f"; did you mean '{close[0]}'?" if close else "."
-    return f"{meant} Known: {', '.join(sorted(known))}."

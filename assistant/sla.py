@@ -50,6 +50,20 @@ class Tariff:
                 "resources go with a price per hour; a measure that is the cost has none"
             )
 
+    def __str__(self) -> str:
+        if self.measure is not None:
+            return self.measure
+        price = f"{self.amount(self.per_hour)} an hour"
+        return price if self.resources is None else f"{price} for each of {self.resources}"
+
+    def amount(self, cost: float | None) -> str:
+        """Return a cost with its unit, for people.
+
+        >>> Tariff("EUR", per_hour=0.5).amount(1234.5)
+        '1,234.5 EUR'
+        """
+        return f"{figure(cost)} {self.unit}".rstrip()
+
     def cost(
         self,
         values: Mapping[str, object],
@@ -73,11 +87,26 @@ class Tariff:
         return None if units is None else self.per_hour * units * duration_s / 3600.0
 
 
+def figure(value: float | None) -> str:
+    """Return a number as exactly as people say it, for the sentences on an agreement.
+
+    >>> figure(12000.0), figure(0.1 + 0.2), figure(None)
+    ('12,000', '0.3', 'unknown')
+    """
+    return "unknown" if value is None else f"{value:,.10g}"
+
+
 def _known(value: object) -> float | None:
     """Return a number, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value)
+
+
+AtGoal = Literal["stop", "go_on"]
+"""What an automatic sweep does once the goal is reached."""
+
+AT_GOAL: tuple[AtGoal, ...] = ("stop", "go_on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +122,8 @@ class Sla:
         tariff: what a run costs; needed by ``max_cost``.
         goal: value of the first measure that a feasible run shall reach.
         run_limit_s: what a single run may take; one that takes longer has failed.
+        at_goal: whether an automatic sweep stops once the goal is reached. A person may always
+            go on.
     """
 
     max_runs: int | None = None
@@ -101,6 +132,7 @@ class Sla:
     tariff: Tariff | None = None
     goal: float | None = None
     run_limit_s: float | None = None
+    at_goal: AtGoal = "stop"
 
     def __post_init__(self) -> None:
         for name in ("max_runs", "deadline_s", "max_cost", "goal", "run_limit_s"):
@@ -113,6 +145,10 @@ class Sla:
             raise SettingsError(f"the goal must be a finite value, not {self.goal}")
         if self.max_cost is not None and self.tariff is None:
             raise SettingsError("a limit of cost needs a tariff: say what a run costs")
+        if self.at_goal not in AT_GOAL:
+            raise SettingsError(
+                f"at the goal a sweep does one of {', '.join(AT_GOAL)}, not '{self.at_goal}'"
+            )
         if isinstance(self.max_runs, float):
             raise SettingsError(f"max_runs is a whole number or None, not {self.max_runs!r}")
         if self.max_runs is not None and self.max_runs < 1:
@@ -127,6 +163,24 @@ class Sla:
         15
         """
         return None if self.max_runs is None else max(0, self.max_runs - used)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it limits how many runs are left: by their number, a deadline or their cost."""
+        return any(limit is not None for limit in (self.max_runs, self.deadline_s, self.max_cost))
+
+    def is_spent(self, cost: float | None) -> bool:
+        """Return whether so much cost uses the limit of cost up; unknown cost does not.
+
+        >>> Sla(max_cost=20.0, tariff=Tariff(measure="energy_j")).is_spent(20.0)
+        True
+        """
+        return self.max_cost is not None and cost is not None and cost >= self.max_cost
+
+    @property
+    def cost_text(self) -> str:
+        """The limit of cost for people, such as ``20 EUR``; what is unknown without a limit."""
+        return figure(self.max_cost) if self.tariff is None else self.tariff.amount(self.max_cost)
 
     def runs_until_deadline(
         self, now_s: float, mean_duration_s: float | None, workers: int

@@ -54,7 +54,7 @@ def standings(runs: Iterable[Run]) -> Mapping[Configuration, Standing]:
     for run in runs:
         if run.outcome is not None:
             grouped.setdefault(run.configuration, []).append(run)
-    return {configuration: _standing(own) for configuration, own in grouped.items()}
+    return {configuration: standing_of(own) for configuration, own in grouped.items()}
 
 
 def best_of(stand: Iterable[Standing]) -> Standing | None:
@@ -77,15 +77,12 @@ def best_so_far(runs: Iterable[Run]) -> tuple[Standing, ...]:
 
     It gets worse only where a replicate shows that the best was not as good as it looked.
     """
-    ended = sorted(
-        (run for run in runs if run.outcome is not None),
-        key=lambda run: (run.ended_s or 0.0, run.id),
-    )
+    ended = in_order_of_completion(runs)
     known: dict[Configuration, Standing] = {}
     best: list[Standing] = []
     for run in ended:
         earlier = known[run.configuration].runs if run.configuration in known else ()
-        now = known[run.configuration] = _standing([*earlier, run])
+        now = known[run.configuration] = standing_of([*earlier, run])
         if best and best[-1].configuration == run.configuration:
             leader = best_of(known.values()) or now  # its mean has moved, perhaps below another's
         else:
@@ -111,7 +108,14 @@ def observe(run: Run) -> Observation | None:
     )
 
 
-def _standing(runs: Sequence[Run]) -> Standing:
+def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
+    """Return the completed runs, the one that ended first in front."""
+    ended = (run for run in runs if run.outcome is not None)
+    return sorted(ended, key=lambda run: (run.ended_s or 0.0, run.id))
+
+
+def standing_of(runs: Sequence[Run]) -> Standing:
+    """Return how the configuration of these completed runs, at least one, stands."""
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     return Standing(tuple(runs), outcomes[0] if len(outcomes) == 1 else _mean(outcomes))
 

@@ -12,7 +12,6 @@ from assistant.opening import open_session
 from assistant.ports import Store
 from assistant.session import Session
 from assistant.settings import Sweep
-from assistant.sla import Sla
 from strategies import Level
 
 
@@ -29,14 +28,13 @@ def open_sweep(built: Sweep, store: Store, name: str, made_from: str) -> Session
         AssistantError, StrategyError: what cannot be; nothing is stored then.
     """
     settings = built.settings
-    deadline_s = None if settings.deadline is None else time.time() + settings.deadline
     session = open_session(
         built.application,
         store=store,
         name=settings.name or name,
         space=built.space,
         objective=built.objective,
-        sla=Sla(max_runs=settings.max_runs, deadline_s=deadline_s),
+        sla=settings.agreement(time.time()),
         strategy=settings.strategy.name,
         options=settings.strategy.options,
         exploitation=settings.exploitation,

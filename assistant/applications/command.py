@@ -238,13 +238,30 @@ class Command:
         Raises:
             RunError: it did not start, did not end in time or not with 0, or gave no measures.
         """
+        return self._once(values, seed, self.limit_s)
+
+    def evaluate_within(
+        self, values: Mapping[str, Level], seed: int, limit_s: float
+    ) -> Mapping[str, Measure]:
+        """Run the program once, as `evaluate` does, for at most so many seconds.
+
+        The tighter of this limit and the command's own holds.
+        """
+        own_s = self.limit_s
+        return self._once(values, seed, limit_s if own_s is None else min(own_s, limit_s))
+
+    def _once(
+        self, values: Mapping[str, Level], seed: int, limit_s: float | None
+    ) -> dict[str, Measure]:
         texts = {name: written(value) for name, value in values.items()} | {SEED: str(seed)}
         if not any(SCRATCH in template.names for _, template in self._templates):
-            return self._evaluate(texts, None)
+            return self._evaluate(texts, None, limit_s)
         with TemporaryDirectory(prefix="copperline-", ignore_cleanup_errors=True) as scratch:
-            return self._evaluate({**texts, SCRATCH: scratch}, scratch)
+            return self._evaluate({**texts, SCRATCH: scratch}, scratch, limit_s)
 
-    def _evaluate(self, texts: Mapping[str, str], scratch: str | None) -> dict[str, Measure]:
+    def _evaluate(
+        self, texts: Mapping[str, str], scratch: str | None, limit_s: float | None
+    ) -> dict[str, Measure]:
         output = None if self._file is None else _Output(Path(self.cwd, self._file.fill(texts)))
         try:
             ended = run_child(
@@ -252,27 +269,17 @@ class Command:
                 cwd=self.cwd,
                 env={**os.environ, **{k: t.fill(texts) for k, t in self._env.items()}},
                 stdin=self._stdin.fill(texts).encode(),
-                limit_s=self.limit_s,
+                limit_s=limit_s,
                 grace_s=self.grace_s,
                 scratch=scratch,
             )
         except (OSError, ValueError) as error:
             raise RunError(_not_started(self._argv[0].fill(texts), error)) from error
-        self._refuse_failed(ended)
+        _refuse_failed(ended, limit_s)
         measures = self._read(ended, output)
         if WALL in self.objective.measures:
             measures.setdefault(WALL, ended.wall_s)
         return measures
-
-    def _refuse_failed(self, ended: Ended) -> None:
-        words = last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
-        said = f"; its last words: {words}" if words else "; it said nothing"
-        if ended.overtime:
-            raise RunError(f"stopped at the limit of {format_duration(self.limit_s)}{said}")
-        if ended.code < 0:
-            raise RunError(f"the program was ended by {_signal_name(-ended.code)}{said}")
-        if ended.code > 0:
-            raise RunError(f"the program ended with exit code {ended.code}{said}")
 
     def _read(self, ended: Ended, output: "_Output | None") -> dict[str, Measure]:
         reading = self._read_from
@@ -287,6 +294,17 @@ class Command:
         elif isinstance(reading, JsonOutput):
             given = reading.of(ended.stdout)
         return measures_of(given, self.objective, "the program")
+
+
+def _refuse_failed(ended: Ended, limit_s: float | None) -> None:
+    words = last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
+    said = f"; its last words: {words}" if words else "; it said nothing"
+    if ended.overtime:
+        raise RunError(f"stopped at the limit of {format_duration(limit_s)}{said}")
+    if ended.code < 0:
+        raise RunError(f"the program was ended by {_signal_name(-ended.code)}{said}")
+    if ended.code > 0:
+        raise RunError(f"the program ended with exit code {ended.code}{said}")
 
 
 _FILE = "the file of measures"

@@ -45,6 +45,9 @@ class SweepView:
         over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
         budget = experiment.sla.max_runs
         text = Text(f"{over}/{budget} runs" if budget else f"{over} runs")
+        tariff = experiment.sla.tariff
+        if tariff is not None and experiment.cost is not None:
+            text.append(f"   {quantity(experiment.cost, tariff.unit)} spent")
         best = None if experiment.best is None else experiment.standing(experiment.best)
         today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
         if best is None:

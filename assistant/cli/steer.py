@@ -1,19 +1,33 @@
 """``copperline steer``: change how a stored experiment goes on, without running anything."""
 
+import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from assistant import Session, load_session
+from assistant import Session, Sla, load_session
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path
 from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair, strategy_options
+from assistant.cli.terms import (
+    AtGoal,
+    CostLimit,
+    CostMeasure,
+    CostPerHour,
+    CostResources,
+    CostUnit,
+    Deadline,
+    Goal,
+    RunLimit,
+    Terms,
+    agree,
+)
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
 from assistant.events import BudgetChanged, Event, RunSubmitted, SpaceChanged, SteeringChanged
+from assistant.report.agreement import agreed_words
 from assistant.store import MemoryStore, SqliteStore
 from strategies import Level, ParameterSpace, strategy_entry
 from strategies.parameter import parse_number
@@ -25,9 +39,18 @@ _EXAMPLE = "order=sjf"
 def steer(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     runs: Annotated[
-        int | None,
-        typer.Option(help="Another budget of runs; a finished experiment goes on."),
+        str | None,
+        typer.Option(metavar="N", help="Another budget of runs; a finished experiment goes on."),
     ] = None,
+    deadline: Deadline = None,
+    goal: Goal = None,
+    at_goal: AtGoal = None,
+    run_limit: RunLimit = None,
+    cost_limit: CostLimit = None,
+    cost_per_hour: CostPerHour = None,
+    cost_resources: CostResources = None,
+    cost_measure: CostMeasure = None,
+    cost_unit: CostUnit = None,
     add: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Add a level to a parameter.")
     ] = None,
@@ -71,10 +94,10 @@ def steer(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Change budget, levels, combinations or strategy of a stored experiment, all or nothing.
+    """Change agreement, levels, combinations or strategy of a stored experiment, all or nothing.
 
-    Options may be repeated, and take effect in the order of this list. Nothing is run, only queued:
-    go on with copperline resume.
+    Options may be repeated, and take effect in the order of this list; the word none takes a term
+    of the agreement away. Nothing is run, only queued: go on with copperline resume.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -82,8 +105,12 @@ def steer(
     rehearsed.append(stored.id, 0, before)
     session = load_session(rehearsed, stored.id)
     finished = session.experiment.finished
-    if runs is not None:
-        extend(session, runs)
+    terms = Terms(
+        runs, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
+        cost_measure, cost_unit,
+    )  # fmt: skip
+    if terms.is_given:
+        agree(session, terms, time.time())
     elif finished is not None:
         session.reopen()  # in rehearsal only: what cannot be read is told before that it is over
     n_before = len(session.events())
@@ -103,7 +130,7 @@ def steer(
         level: float | Keep | None = "keep" if exploitation is None else _share(exploitation)
         session.change_strategy(strategy, options, level)
     is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
-    if finished is not None and runs is None and is_asked:
+    if finished is not None and not terms.is_given and is_asked:
         n = session.experiment.n_charged
         raise SettingsError(
             f"experiment '{session.id}' is finished ({finished.reason}); give it a budget of more "
@@ -114,7 +141,7 @@ def steer(
     if confirm is not None:
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
-    if runs is None and not is_asked:
+    if not terms.is_given and not is_asked:
         raise SettingsError(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"
@@ -122,22 +149,6 @@ def steer(
     SqliteStore(store_path(store)).append(stored.id, len(before), events)
     _tell(session, events, store, as_json)
     return 0
-
-
-def extend(session: Session, runs: int) -> None:
-    """Give an experiment another budget of runs, and reopen it if it is finished.
-
-    Raises:
-        SettingsError: it has used as many already.
-    """
-    used = session.experiment.n_charged
-    if runs <= used:
-        raise SettingsError(
-            f"experiment '{session.id}' has used {used} runs; a budget of {runs} leaves none"
-        )
-    if session.experiment.finished is not None:
-        session.reopen()
-    session.change_budget(replace(session.experiment.sla, max_runs=runs))
 
 
 def _each(
@@ -188,5 +199,7 @@ def _sentence(session: Session, event: Event) -> str | None:
         case SteeringChanged(steering=steering):
             return f"From now on: {steering}."
         case BudgetChanged(sla=sla):
-            return f"The budget is {sla.max_runs} runs."
+            if sla == Sla(max_runs=sla.max_runs):
+                return f"The budget is {sla.max_runs or 'without a limit of'} runs."
+            return f"Agreed: {', '.join(agreed_words(session.experiment))}."
     return None

@@ -35,6 +35,7 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
             "completed": data.n_completed,
             "failed": data.n_failed,
         },
+        "agreement": [asdict(use) for use in data.agreement],
         "space": {"size": data.space_size, "allowed": data.allowed_size},
         "finished": data.finished,
         "report": None if report is None else str(report),
@@ -96,6 +97,8 @@ def print_summary(data: ReportData, report: Path) -> None:
             for effect in known[:N_EFFECTS]
         ]
         OUT.print(f"  What mattered most: {', '.join(parts)}.", soft_wrap=True)
+    for use in data.agreement:
+        OUT.print(f"  Agreed: {use.agreed}; {use.told} ({use.verdict}).", soft_wrap=True)
     if data.finished:
         OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)

@@ -1,6 +1,7 @@
 """``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report."""
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from agents import Follower
-from assistant import Session
+from assistant import Session, load_session
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
@@ -38,15 +39,27 @@ from assistant.cli.options import (
     past_results,
     results_of,
 )
-from assistant.cli.steer import extend
 from assistant.cli.summary import print_summary, summary
+from assistant.cli.terms import (
+    AtGoal,
+    CostLimit,
+    CostMeasure,
+    CostPerHour,
+    CostResources,
+    CostUnit,
+    Deadline,
+    Goal,
+    RunLimit,
+    Terms,
+    agree,
+)
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.ports import Result
 from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
-from assistant.report.words import moment
+from assistant.report.agreement import agreed_words
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
@@ -119,10 +132,15 @@ def sweep(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random choice.  [default: 0]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
-    deadline: Annotated[
-        str | None,
-        typer.Option(help="Time from now until the last run must be over, e.g. 30m."),
-    ] = None,
+    deadline: Deadline = None,
+    goal: Goal = None,
+    at_goal: AtGoal = None,
+    run_limit: RunLimit = None,
+    cost_limit: CostLimit = None,
+    cost_per_hour: CostPerHour = None,
+    cost_resources: CostResources = None,
+    cost_measure: CostMeasure = None,
+    cost_unit: CostUnit = None,
     exploitation: Annotated[
         float | None,
         typer.Option(help="Share of suggestions inside regions of good results, 0 to 1."),
@@ -164,9 +182,13 @@ def sweep(
         levels=levels or [], reading=reading or [], too_wide=too_wide, exclude=exclude or [],
         runs=runs, initial=initial, batch=batch, strategy=strategy, options=option, also=also,
         seed=seed,
-        workers=workers, name=name, deadline=deadline, exploitation=exploitation, advice=advice,
+        workers=workers, name=name, exploitation=exploitation, advice=advice,
         results=[str(path) for path in results] if results else None, replicates=replicates,
     )  # fmt: skip
+    Terms(
+        None, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
+        cost_measure, cost_unit,
+    ).laid_over(tables)  # fmt: skip
     return _steer(tables, where, include or [], store, report, as_json, start_from)
 
 
@@ -198,6 +220,11 @@ def resume(
     runs: Annotated[
         int | None, typer.Option(help="Another budget of runs.", show_default=False)
     ] = None,
+    deadline: Deadline = None,
+    goal: Goal = None,
+    at_goal: AtGoal = None,
+    run_limit: RunLimit = None,
+    cost_limit: CostLimit = None,
     include: Include = None,
     report: Report = None,
     store: StoreOption = None,
@@ -222,12 +249,23 @@ def resume(
         )
     mine = further_runs(session.experiment, include or [])
     _check_room(session, runs, len(mine))
-    if runs is not None:
-        extend(session, runs)
+    terms = Terms(
+        None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
+    )
+    if terms.is_given:
+        agree(_rehearsed(session), terms, time.time())  # refuse before anything is stored
+        agree(session, terms, time.time())
     refuse_if_finished(session.experiment)
     session.recover()
     own = (*mine, *own_runs(built, []))
     return _follow(session, built, own, store_path(store), report, as_json)
+
+
+def _rehearsed(session: Session) -> Session:
+    """Return a copy of a stored session whose events are kept nowhere."""
+    store = MemoryStore()
+    store.append(session.id, 0, session.events())
+    return load_session(store, session.id)
 
 
 def _check_room(session: Session, runs: int | None, n_more: int) -> None:
@@ -327,11 +365,12 @@ def _introduce(session: Session) -> None:
 
 
 def _limits(session: Session) -> str:
-    sla = session.experiment.sla
-    parts = [] if sla.max_runs is None else [f"{sla.max_runs} runs"]
-    if sla.deadline_s is not None:
-        parts.append(f"until {moment(sla.deadline_s)}")
-    return ", ".join(parts)
+    """Return the agreement in words."""
+    sla, words = session.experiment.sla, agreed_words(session.experiment)
+    if sla.goal is None:
+        return ", ".join(words) or "no limit"
+    goal = f"goal {words[-1]}" + ("" if sla.at_goal == "go_on" else ", which ends it")
+    return ", ".join([*words[:-1], goal])
 
 
 def _compiling() -> bool:

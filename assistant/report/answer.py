@@ -166,4 +166,7 @@ def _spent(experiment: Experiment) -> str:
     failed = len(experiment.runs_in(RunState.FAILED))
     repeated = f", in {n_runs} runs" if n_runs > n + n_gone else ""
     words = f" {failed} of the runs failed." if failed else ""
+    waiting = len(experiment.runs_in(RunState.QUEUED))
+    if waiting and experiment.finished is not None:
+        words += f" {waiting} of the runs {'was' if waiting == 1 else 'were'} not started."
     return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"

@@ -8,6 +8,7 @@ from assistant.events import Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
 from assistant.recommendation import Recommendation, recommend
+from assistant.report.agreement import TermUse, agreement
 from assistant.report.answer import Answer, answer
 from assistant.report.effects import EffectsSection, effects_section
 from assistant.report.trade import FrontRow, front_rows, trade_points
@@ -119,6 +120,7 @@ class ReportData:
     advice: tuple[AdviceRow, ...]
     confidence: float | None
     deadline_s: float | None
+    agreement: tuple[TermUse, ...]
 
 
 def collect(experiment: Experiment) -> ReportData:
@@ -166,6 +168,7 @@ def collect(experiment: Experiment) -> ReportData:
         advice=advice_rows(experiment),
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
+        agreement=agreement(experiment),
     )
 
 

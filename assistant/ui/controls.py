@@ -1,17 +1,15 @@
 """What can be changed while it runs: how it chooses, the budget, levels, the watch, the past."""
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import streamlit as st
 
-from assistant import Experiment, Sla, Watch
+from assistant import Experiment, Watch
 from assistant.results import read_results
-from assistant.settings import check_settings
 from assistant.sla import PENDING
-from assistant.ui import batch, levels, words
-from assistant.ui.intents import FieldError, Intent, answer_at, sentence
+from assistant.ui import batch, budget, levels
+from assistant.ui.intents import FieldError, Intent, answer_at
 from assistant.ui.runner import OnAdvice, Runner, RunnerState
 from strategies import Level, RegionRule, strategy_entry, strategy_names
 from strategies.regions import Good
@@ -73,18 +71,6 @@ def strategy_fields(
     return name, chosen
 
 
-def deadline_s(text: str, place: str) -> float:
-    """Return a moment from a time from now such as ``30m``. Raises FieldError for its place."""
-    try:
-        settings = check_settings({"deadline": text.strip()}, "the deadline")
-    except Exception as error:
-        hint = "A time from now is wanted, such as 90s, 30m or 2h."
-        raise FieldError(place, f"{sentence(error)} {hint}") from error
-    if settings.deadline is None:
-        raise FieldError(place, "A time from now is wanted, such as 90s, 30m or 2h.")
-    return time.time() + settings.deadline
-
-
 def _choosing(runner: Runner, experiment: Experiment) -> Intent | None:
     session, steering = runner.session, experiment.steering
     key = f"steer-{session.id}-{steering}"
@@ -138,45 +124,6 @@ def _automatic(runner: Runner) -> Intent | None:
         return "You decide again." if is_on else "Suggestions are taken as they come."
 
     return Intent("automatic", do)
-
-
-def _budget(runner: Runner, experiment: Experiment) -> Intent | None:
-    sla = experiment.sla
-    until = words.deadline_words(sla.deadline_s)
-    st.caption(f"Now: {sla.max_runs or 'no limit of'} runs, {until}.")
-    limited = st.checkbox(
-        "Limit the number of runs", sla.max_runs is not None, key="budget-limited"
-    )
-    n = st.number_input(
-        "Runs in all",
-        1,
-        value=sla.max_runs or max(1, experiment.n_charged + 20),
-        disabled=not limited,
-        key=f"budget-{runner.session.id}-{sla.max_runs}",
-    )
-    choices = [
-        "keep it" if sla.deadline_s else "none",
-        "set another" if sla.deadline_s else "set one",
-    ]
-    if sla.deadline_s:
-        choices.append("take it away")
-    chosen = st.segmented_control("Deadline", choices, default=choices[0], key="budget-deadline")
-    text = ""
-    if chosen == choices[1]:
-        text = st.text_input("Time from now", placeholder="30m", key="budget-deadline-text")
-    answer_at("budget", "budget-deadline-text")
-    if not st.button("Agree on this budget", key="change-budget"):
-        return None
-
-    def do() -> str:
-        at = sla.deadline_s if chosen != "take it away" else None
-        if chosen == choices[1]:
-            at = deadline_s(text, "budget-deadline-text")
-        runner.session.change_budget(Sla(n if limited else None, at))
-        runner.wake()
-        return "The budget is changed."
-
-    return Intent("budget", do)
 
 
 def _watch(runner: Runner, experiment: Experiment) -> Intent | None:
@@ -264,7 +211,7 @@ def _finishing(runner: Runner, experiment: Experiment) -> Intent | None:
 
 SECTIONS: Mapping[str, Callable[[Runner, Experiment], Intent | None]] = {
     "How it chooses": _choosing,
-    "Budget": _budget,
+    "Budget": budget.section,
     "Levels": levels.section,
     "Regions": _watch,
     "Past results": _past,

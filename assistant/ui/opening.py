@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore, SqliteStore
 from assistant.ui.intents import FieldError, sentence
+from assistant.ui.terms import Terms, check_field
 from strategies import DEFAULT_STRATEGY, Level
 
 Source = Literal["example", "log", "table", "file"]
@@ -30,6 +31,7 @@ class Form:
         name: of the experiment; made from the source if empty.
         runs: budget of runs.
         deadline: time from now, such as ``30m``; none if empty.
+        terms: the other terms of the agreement.
         strategy: a registered name, with its ``options``.
         options: of the strategy.
         seed: of every random choice.
@@ -42,6 +44,7 @@ class Form:
     name: str = ""
     runs: int = 40
     deadline: str = ""
+    terms: Terms = field(default_factory=Terms)
     strategy: str = DEFAULT_STRATEGY
     options: Mapping[str, Level] = field(default_factory=dict)
     seed: int = 3
@@ -115,9 +118,15 @@ def _built(form: Form) -> tuple[dict[str, Any], Sweep]:
     except Exception as error:
         raise FieldError(place, sentence(error)) from error
     try:
-        return tables, build_sweep(settings)
+        built = build_sweep(settings.model_copy(update={"cost": None}))
     except Exception as error:
         raise FieldError(place, sentence(error)) from error
+    try:
+        settings.check_cost(built.application, built.space)
+    except Exception as error:  # of the cost, which has a field of its own in the form
+        cost = "start-file" if form.source == "file" else "start-cost"
+        raise FieldError(cost, sentence(error)) from error
+    return tables, replace(built, settings=settings)
 
 
 def _tables(form: Form) -> dict[str, Any]:
@@ -133,12 +142,9 @@ def _tables(form: Form) -> dict[str, Any]:
     }
     if form.deadline.strip():
         tables["deadline"] = form.deadline.strip()
-        try:
-            check_settings({"deadline": tables["deadline"]}, "the form")
-        except Exception as error:
-            said = sentence(error)
-            hint = "A time from now is wanted, such as 90s, 30m or 2h; empty for none."
-            raise FieldError("start-deadline", f"{said} {hint}") from error
+        hint = "A time from now is wanted, such as 90s, 30m or 2h; empty for none."
+        check_field("start-deadline", {"deadline": tables["deadline"]}, hint)
+    tables |= form.terms.tables("start")
     if form.source == "example":
         tables["application"] = {"kind": "scheduling", "levels": {"order": ["fcfs", "sjf"]}}
         return tables

@@ -6,7 +6,8 @@ import streamlit as st
 
 from assistant import Experiment, RunState, Standing
 from assistant.forecast import paper_forecast
-from assistant.report.words import quantity
+from assistant.report.agreement import agreement
+from assistant.report.words import number, quantity
 from assistant.ui import words
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.runner import Runner, RunnerState, lost_runs
@@ -115,6 +116,7 @@ def _numbers(runner: Runner) -> None:
             "Suggestions taken", text, border=True, height="stretch",
             help="Share of the suggestions that were submitted unchanged (confidence).",
         )  # fmt: skip
+        _agreed(experiment)
     if limit:
         st.progress(min(1.0, experiment.n_charged / limit))
     words_of_state = f"{_ICONS[runner.state]} {words.STATES[runner.state]}"
@@ -133,6 +135,29 @@ def _numbers(runner: Runner) -> None:
         st.caption("More has happened since the tables below were drawn.")
         if st.button("Refresh", icon=":material/refresh:", key="refresh"):
             st.rerun()
+
+
+def _agreed(experiment: Experiment) -> None:
+    """Draw what was used of cost and goal, where they are agreed."""
+    tariff = experiment.sla.tariff
+    for use in agreement(experiment):
+        if use.term == "cost" and tariff is not None:
+            spent = quantity(use.used, "")
+            text = spent if use.limit is None else f"{spent} of {number(use.limit)}"
+            text = f"{text} {tariff.unit}".rstrip()
+            st.metric("Cost", text, border=True, height="stretch", help=f"{tariff}: {use.told}")
+        if use.term == "goal":
+            said = "open" if use.run is None else f"run {use.run}"
+            st.metric(
+                "Goal", said, use.agreed, delta_color="off", delta_arrow="off", border=True,
+                height="stretch", help=f"{use.agreed}: {use.told}",
+            )  # fmt: skip
+        if use.term == "run_limit":
+            longest = "unknown" if use.used is None else quantity(use.used, "s").partition(" (")[0]
+            st.metric(
+                "Longest run", longest, use.agreed, delta_color="off", delta_arrow="off",
+                border=True, height="stretch", help=use.told,
+            )  # fmt: skip
 
 
 def _best(experiment: Experiment) -> None:

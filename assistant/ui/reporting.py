@@ -68,6 +68,13 @@ def _tables(data: ReportData) -> None:
             for change in data.changes
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
+    if data.agreement:
+        st.subheader("Agreement")
+        rows = [
+            {"term": use.title, "agreed": use.agreed, "used": use.told, "": use.verdict}
+            for use in data.agreement
+        ]
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="agreement")
     if data.front:
         st.subheader(f"The front: {data.value_name} against {data.second_name}")
         st.dataframe(front_table(data), hide_index=True, width="stretch", alt="the front")

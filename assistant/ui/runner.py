@@ -20,6 +20,7 @@ from assistant import (
     Session,
     load_session,
 )
+from assistant.ending import goal_to_confirm, reached_goal
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.recommendation import is_confirmation_due, search_room
@@ -194,8 +195,9 @@ class Runner:
                 return
 
     def _must_halt(self) -> bool:
-        if self.session.is_overdue():
-            self.note = "The deadline has passed; nothing more is started."
+        passed = self.session.passed_limit()
+        if passed is not None:
+            self.note = f"{passed[0].upper()}{passed[1:]}; nothing more is started."
             return True
         return self._paused or self._closing or self.session.experiment.finished is not None
 
@@ -204,6 +206,8 @@ class Runner:
         size, experiment = self._automatic, self.experiment
         if size is None:
             return False
+        if experiment.sla.at_goal == "stop" and experiment.goal_run is not None:
+            return self._confirm_goal(experiment)
         limit, left = experiment.sla.max_runs, experiment.remaining_runs
         room = search_room(experiment, limit, left)
         n = size if room is None else min(size, room)
@@ -228,6 +232,17 @@ class Runner:
         if batch is None or not keep:  # an answer took the batch away, or nothing may be searched
             return self._submit_by_itself()
         return bool(self.session.submit(batch, keep=keep))
+
+    def _confirm_goal(self, experiment: Experiment) -> bool:
+        """Repeat what reached the goal where results vary, else end automatic steering."""
+        doubted = goal_to_confirm(experiment)
+        if doubted is not None and experiment.remaining_runs != 0:
+            reason = f"the goal is reached by run {doubted.id}: again"
+            self.session.replicate(doubted.id, reason=reason)
+            return True
+        self._automatic = None
+        self.note = f"Automatic steering ended: {reached_goal(experiment)}."
+        return False
 
     def _on_offer(self, n: int) -> tuple[BatchSuggested | None, list[int]]:
         """Return the open batch and the positions to take: up to n new ones, or confirmations."""

@@ -11,6 +11,7 @@ from assistant.ui.controls import strategy_fields
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.opening import Form, Source, open_from
 from assistant.ui.runner import runner_of
+from assistant.ui.terms import Terms, goal_field, more_fields
 from strategies import DEFAULT_STRATEGY
 
 _SOURCES: dict[Source, str] = {
@@ -120,8 +121,12 @@ def _fields(source: Source, path: str) -> Form:
         "Deadline, as a time from now", placeholder="none, or 30m", key="start-deadline"
     )
     answer_at("start-deadline")
+    with one:
+        goal = goal_field("start", Terms())
+    with st.expander("More of the agreement: cost, time of a run"):
+        terms = more_fields("start", goal, Terms())
     with st.expander("How it chooses"):
         strategy, options = strategy_fields("start", DEFAULT_STRATEGY, {})
         seed = st.number_input("Seed of every random choice", 0, value=3, key="start-seed")
         workers = st.number_input("Runs at once", 1, 64, 1, key="start-workers")
-    return Form(source, path, None, name, runs, deadline, strategy, options, seed, workers)
+    return Form(source, path, None, name, runs, deadline, terms, strategy, options, seed, workers)
