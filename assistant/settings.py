@@ -26,6 +26,7 @@ from assistant.applications.schema import (
     Strict,
 )
 from assistant.errors import SettingsError
+from assistant.hooks import HookSettings, anchored
 from assistant.objective import (
     Constraint,
     Goal,
@@ -173,6 +174,7 @@ class SweepSettings(Strict):
     replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
     watch: WatchSettings = WatchSettings()
+    hooks: HookSettings = HookSettings()
     application: SchedulingSettings | LookupSettings | CommandSettings | FunctionSettings = Field(
         default_factory=SchedulingSettings, discriminator="kind"
     )
@@ -223,7 +225,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         for key in ("log", "table"):
             if isinstance(application.get(key), str):
                 application[key] = str(path.parent / application[key])
-    return tables
+    return anchored(tables, path.parent)
 
 
 def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
@@ -426,6 +428,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "today": TodaySettings,
         "objective": ObjectiveSettings,
         "watch": WatchSettings,
+        "hooks": HookSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,
     }

@@ -128,6 +128,8 @@ def _numbers(runner: Runner) -> None:
     st.markdown("  \n".join(parts))
     if runner.note:
         st.info(runner.note, icon=":material/info:")
+    for note in runner.hook_notes:
+        st.warning(note, icon=":material/notifications_off:")
     changed = experiment.n_events - n_events
     if changed > 0:
         st.caption("More has happened since the tables below were drawn.")
