@@ -18,16 +18,8 @@ from assistant.applications.child import run_child
 from assistant.applications.fault import why_failed, why_not_started
 from assistant.events import Event
 from assistant.experiment import Experiment
-from assistant.hooks import (
-    Heard,
-    Hooks,
-    Kind,
-    Notice,
-    hear,
-    hear_end,
-    held_back,
-    of_failed_sweep,
-)
+from assistant.hooks import Hooks
+from assistant.notices import Heard, Kind, Notice, hear, hear_end, held_back, of_failed_sweep
 from assistant.session import Session
 from sim.api import format_duration
 
@@ -80,9 +72,13 @@ class Notifier:
         hooks: what is started when.
         say: told in a sentence what does not work, once for each kind of hook; may be called from
             any thread.
+
+    Raises:
+        SettingsError: a hook that cannot be started on this machine.
     """
 
     def __init__(self, hooks: Hooks, say: Callable[[str], None]) -> None:
+        hooks.check()
         self._hooks = hooks
         self._say = say
         self._lanes = {kind: _Lane(hooks, kind, self._complain) for kind in hooks.kinds}
@@ -132,9 +128,9 @@ class Notifier:
         try:
             with self._lock:
                 self._heard, told = decide(self._heard)
-            for notice in told:
-                if notice.kind in self._lanes:
-                    self._lanes[notice.kind].put(notice)
+                for notice in told:
+                    if notice.kind in self._lanes:
+                        self._lanes[notice.kind].put(notice)
         except Exception as error:
             self._complain("", f"no hook was told: {type(error).__name__}: {error}")
 

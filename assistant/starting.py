@@ -31,7 +31,7 @@ def open_sweep(built: Sweep, store: Store, name: str, made_from: str) -> Session
         AssistantError, StrategyError: what cannot be; nothing is stored then.
     """
     settings = built.settings
-    settings.hooks.build()  # one that cannot be started is refused now
+    settings.hooks.build().check()
     deadline_s = None if settings.deadline is None else time.time() + settings.deadline
     session = open_session(
         built.application,
@@ -73,7 +73,8 @@ def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str
 def stored_hooks(experiment: Experiment) -> Hooks:
     """Return the hooks of the sweep file that an experiment was opened with.
 
-    None if it was opened from Python. Raises SettingsError for one that cannot be started here.
+    There are none if it was opened from Python. Whether they can be started here is another
+    question: `Hooks.check`.
     """
     opened = experiment.opened
     if not opened.recipe:

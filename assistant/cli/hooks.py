@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from assistant.applications.measuring import last_lines
-from assistant.cli.console import OUT, Json, StoreOption, print_json, say
+from assistant.cli.console import OUT, Json, StoreOption, print_json
 from assistant.cli.experiments import fresh_session, stored_session
 from assistant.errors import SettingsError
 from assistant.experiment import Experiment
-from assistant.hooks import Hooks, of_test
+from assistant.hooks import Hooks
+from assistant.notices import of_test
 from assistant.notify import Answer, tell
 from assistant.settings import check_settings, read_settings
 from assistant.starting import stored_hooks
@@ -89,10 +90,11 @@ def try_out(
     if experiment.endswith(".toml"):
         path = Path(experiment)
         hooks = check_settings(read_settings(path), str(path)).hooks.build()
-        known = fresh_session(path).experiment
+        known = fresh_session(path).experiment  # checks them
     else:
         known = stored_session(experiment, store).experiment
         hooks = stored_hooks(known)
+        hooks.check()
     if not hooks.kinds:
         raise SettingsError(
             f"'{experiment}' has no hooks; name some in [hooks], such as "
@@ -111,7 +113,7 @@ def _try(known: Experiment, hooks: Hooks, number: int, as_json: bool) -> Answer:
     kind = hooks.kinds[number]
     notice = of_test(known, kind, time.time())
     if not as_json:
-        say(f"on_{kind}: {json.dumps(hooks.argv(kind))}")
+        OUT.print(f"on_{kind}: {json.dumps(hooks.argv(kind))}", soft_wrap=True)
         OUT.print(f"it reads: {notice.as_json().strip()}", soft_wrap=True)
     answer = tell(hooks, notice)
     if not as_json:

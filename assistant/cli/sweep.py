@@ -51,7 +51,7 @@ from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
 from assistant.report.words import moment
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
-from assistant.starting import open_sweep, recipe
+from assistant.starting import open_sweep, recipe, stored_hooks
 from assistant.store import MemoryStore, SqliteStore
 from strategies import DEFAULT_STRATEGY, Level
 
@@ -231,7 +231,7 @@ def resume(
             f"the log, table or program of experiment '{session.id}' is not what it was; its "
             "parameters have changed, so start a new sweep"
         )
-    hooks = Hooks() if no_hooks else built.settings.hooks.build()
+    hooks = Hooks() if no_hooks else _own_hooks(session)
     mine = further_runs(session.experiment, include or [])
     _check_room(session, runs, len(mine))
     if runs is not None:
@@ -240,6 +240,16 @@ def resume(
     session.recover()
     own = (*mine, *own_runs(built, []))
     return _follow(session, built, own, store_path(store), report, as_json, hooks)
+
+
+def _own_hooks(session: Session) -> Hooks:
+    """Return the stored hooks, refused with the way out if one cannot be started here."""
+    hooks = stored_hooks(session.experiment)
+    try:
+        hooks.check()
+    except SettingsError as error:
+        raise SettingsError(f"{error}; say --no-hooks to go on without") from error
+    return hooks
 
 
 def _check_room(session: Session, runs: int | None, n_more: int) -> None:
