@@ -2,6 +2,8 @@
 
 import json
 import sys
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from agents import Follower
 from assistant.executors import make_executor
 from assistant.executors.serial import SerialExecutor
+from assistant.hooks import HookSettings
+from assistant.notices import KINDS, Best, Ending, Fault, Runs, Warned, of_test
 from assistant.notify import Notifier
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep
@@ -219,3 +223,29 @@ def test_hooks_can_be_tried(cli: Cli, sweep_file: Path) -> None:
     code, _, err = cli("hooks", "test", str(sweep_file.parent / "none.toml"))
     assert code == 2
     assert "has no hooks" in err
+
+
+def test_every_field_and_variable_is_documented(repository: Path, sweep_file: Path) -> None:
+    section = (repository / "docs" / "guide.md").read_text().split("\n## Hooks", 1)[1]
+    section = section.split("\n## ", 1)[0]
+    built = build_sweep(check_settings(read_settings(sweep_file), "here"))
+    experiment = open_sweep(built, MemoryStore(), "week", "").experiment
+    for notice in (of_test(experiment, kind, 0.0) for kind in KINDS):
+        for field in json.loads(notice.as_json()):
+            assert f"`{field}`" in section, field
+        for part in (Runs, Best, Warned, Ending, Fault):
+            for field in fields(part):
+                assert f"`{field.name}`" in section, field.name
+        for name in notice.variables:
+            assert f"`{name}`" in section, name
+    for key in HookSettings.model_fields:
+        assert f"`{key}`" in section, key
+
+
+def test_the_readmes_hooks_are_read(repository: Path) -> None:
+    readme = (repository / "README.md").read_text().split("## While nobody watches", 1)[1]
+    snippet = readme.split("```toml\n", 1)[1].split("```", 1)[0]
+    hooks = check_settings(tomllib.loads(snippet), "README").hooks.build()
+    assert hooks.kinds == KINDS
+    assert hooks.on_finish[0] == "sh"
+    assert hooks.timeout_s == 30.0
