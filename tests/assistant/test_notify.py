@@ -7,6 +7,7 @@ side, and reading ends once nobody who could write is left.
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def python(code: str, *arguments: object) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", code, *map(str, arguments))
 
 
+PATIENCE_S = 30.0
 KEEP = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 BLOCK = "import sys; open(sys.argv[1]).read()"  # until the test opens the pipe
 
@@ -133,32 +135,48 @@ import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 held = os.open(sys.argv[1], os.O_WRONLY)
 child = subprocess.Popen(
-    [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"], pass_fds=[held]
+    [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"], pass_fds=[held]
 )
 os.write(held, b"both")
-time.sleep(600)
+time.sleep(60)
 """
     said: list[str] = []
     session, _ = bowl()
     notifier = Notifier(Hooks(on_finish=python(code, pipe), timeout_s=1.0), said.append)
     notifier.follow(session)
     session.finish("enough")
+    started_s = time.monotonic()
     with pipe.open("rb") as both:
         assert both.read() == b"both"  # ends only when neither of the two is left
+    assert time.monotonic() - started_s < PATIENCE_S
     notifier.close()
     assert said == ["the hook on_finish failed: stopped at the limit of 1 s; it said nothing"]
 
 
 def test_what_a_hook_leaves_behind_may_end_within_the_timeout(pipe: Path, tmp_path: Path) -> None:
     late = tmp_path / "late"
-    argv = ("sh", "-c", '(read -r word < "$1"; echo "$word" > "$2") & exit 0', "sh", pipe, late)
+    script = '(sleep 0.2; read -r word < "$1"; echo "$word" > "$2") & exit 0'
+    argv = ("sh", "-c", script, "sh", str(pipe), str(late))
     session, _ = bowl()
-    with Notifier(Hooks(on_finish=tuple(map(str, argv))), pytest.fail) as notifier:
+    deliver = threading.Thread(target=pipe.write_text, args=("delivered\n",), daemon=True)
+    deliver.start()  # waits for the reader
+    with Notifier(Hooks(on_finish=argv), pytest.fail) as notifier:
         notifier.follow(session)
         session.finish("enough")
-        with pipe.open("w") as out:
-            out.write("delivered\n")
     assert late.read_text() == "delivered\n"
+    deliver.join()
+
+
+def test_what_was_held_back_is_told_when_the_block_ends(tmp_path: Path) -> None:
+    session, executor = bowl(fail_at_x=0)
+    kept = tmp_path / "kept"
+    with Notifier(Hooks(on_failure=python(KEEP, kept)), pytest.fail) as notifier:
+        notifier.follow(session)
+        for y in (0, 1, 2):
+            session.include({"x": 0, "y": y, "mode": "plain"})
+        session.run_queued(executor)
+    counts = [(told["failure"]["run"], told["failure"]["count"]) for told in told_in(kept)]  # type: ignore[index]
+    assert counts == [(1, 1), (3, 2)]
 
 
 def test_no_run_waits_for_a_hook(pipe: Path) -> None:
