@@ -56,10 +56,13 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """The numbers of a warning; see `Advice` and `PaperForecast`."""
+    """The numbers of a warning; see `Advice` and `PaperForecast`.
+
+    ``exploitation`` is the share inside regions that is proposed; None proposes to leave it.
+    """
 
     number: int
-    exploitation: float
+    exploitation: float | None
     pending: int | None
     remaining: int | None
     shortfall: int | None
