@@ -12,6 +12,9 @@ from assistant.events import Event
 from assistant.experiment import Experiment
 from assistant.ports import Clock, Store
 
+Listener = Callable[[Experiment, Event], None]
+"""Told of an event that is stored and applied; it returns at once, and raises nothing."""
+
 
 class Journal:
     """An experiment with the store that keeps its events and the clock that dates them.
@@ -24,6 +27,7 @@ class Journal:
         self.lock = threading.RLock()
         self._store = store
         self._clock = clock
+        self._listeners: list[Listener] = []
 
     def now_s(self) -> float:
         """Return the time of the clock, in seconds since 1970-01-01 UTC."""
@@ -48,6 +52,13 @@ class Journal:
         self._store.append(self.experiment.opened.experiment_id, self.experiment.n_events, events)
         for event in events:
             self.experiment.apply(event)
+        for event in events:
+            for listener in self._listeners:
+                listener(self.experiment, event)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell this listener of every event from now on."""
+        self._listeners.append(listener)
 
     def events(self) -> tuple[Event, ...]:
         """Return all that was stored so far."""

@@ -34,7 +34,7 @@ from assistant.execution import recover, run_queued
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
 from assistant.forecasts import Forecast
-from assistant.journal import Journal
+from assistant.journal import Journal, Listener
 from assistant.ports import Clock, Executor, Result, Store
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
 from assistant.run import Run
@@ -380,6 +380,17 @@ class Session:
                     f"experiment '{self.id}' is not finished; it can go on as it is"
                 )
             self._journal.record(ExperimentReopened(self._journal.now_s()))
+
+    def now_s(self) -> float:
+        """Return the time of the session's clock, in seconds since 1970-01-01 UTC."""
+        return self._journal.now_s()
+
+    def listen(self, listener: Listener) -> None:
+        """Tell ``listener`` of every event from now on, with the experiment that took it in.
+
+        It is called while the session is locked: it shall return at once, and raise nothing.
+        """
+        self._journal.listen(listener)
 
     def events(self) -> tuple[Event, ...]:
         """Return the journal so far."""

@@ -25,6 +25,7 @@ from assistant.applications.schema import (
     Strict,
 )
 from assistant.errors import SettingsError, hint
+from assistant.hooks import HookSettings, anchored
 from assistant.objective import Objective, Value
 from assistant.ports import Application
 from assistant.settings_agreement import CostSettings, check_tariff
@@ -127,6 +128,7 @@ class SweepSettings(Strict):
     replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
     watch: WatchSettings = WatchSettings()
+    hooks: HookSettings = HookSettings()
     application: SchedulingSettings | LookupSettings | CommandSettings | FunctionSettings = Field(
         default_factory=SchedulingSettings, discriminator="kind"
     )
@@ -199,7 +201,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         for key in ("log", "table"):
             if isinstance(application.get(key), str):
                 application[key] = str(path.parent / application[key])
-    return tables
+    return anchored(tables, path.parent)
 
 
 def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
@@ -348,6 +350,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "objective": ObjectiveSettings,
         "watch": WatchSettings,
         "cost": CostSettings,
+        "hooks": HookSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,
     }

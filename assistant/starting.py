@@ -8,10 +8,12 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
+from assistant.experiment import Experiment
+from assistant.hooks import Hooks, anchored
 from assistant.opening import open_session
 from assistant.ports import Store
 from assistant.session import Session
-from assistant.settings import Sweep
+from assistant.settings import Sweep, check_settings
 from strategies import Level
 
 
@@ -28,6 +30,7 @@ def open_sweep(built: Sweep, store: Store, name: str, made_from: str) -> Session
         AssistantError, StrategyError: what cannot be; nothing is stored then.
     """
     settings = built.settings
+    settings.hooks.build().check()
     session = open_session(
         built.application,
         store=store,
@@ -56,8 +59,25 @@ def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str
         if isinstance(application.get(key), str):
             application[key] = str(Path(application[key]).absolute())
     results = [str(Path(path).absolute()) for path in tables.get("results", [])]
-    kept = {**tables, "run": list(own), "application": application, "results": results}
+    kept = {
+        **anchored(tables, Path()),
+        "run": list(own),
+        "application": application,
+        "results": results,
+    }
     return json.dumps(kept, allow_nan=False)
+
+
+def stored_hooks(experiment: Experiment) -> Hooks:
+    """Return the hooks of the sweep file that an experiment was opened with.
+
+    There are none if it was opened from Python. Whether they can be started here is another
+    question: `Hooks.check`.
+    """
+    opened = experiment.opened
+    if not opened.recipe:
+        return Hooks()
+    return check_settings(json.loads(opened.recipe), opened.experiment_id).hooks.build()
 
 
 def version() -> str:

@@ -71,6 +71,7 @@ def run_child(
     limit_s: float | None = None,
     grace_s: float = 2.0,
     scratch: str | None = None,
+    patient: bool = False,
 ) -> Ended:
     """Run a program to its end, or to the limit; whatever it has started ends with it.
 
@@ -82,6 +83,7 @@ def run_child(
         limit_s: wall-clock seconds; then SIGTERM, and SIGKILL after ``grace_s``.
         grace_s: seconds between the two.
         scratch: a folder that the guard removes if this process dies.
+        patient: what it leaves at work behind it may go on until the limit, too.
 
     Raises:
         OSError: the program could not be started.
@@ -96,7 +98,7 @@ def run_child(
         )  # fmt: skip
         try:
             guard.watch(child.pid)
-            with _Listener(child) as listener:
+            with _Listener(child, patient) as listener:
                 over = listener.listen(None if limit_s is None else started_s + limit_s)
                 wall_s = time.monotonic() - started_s
                 if not over:
@@ -113,11 +115,11 @@ def run_child(
 
 
 class _Listener:
-    """Reads both streams of a child while it waits for its end."""
+    """Reads both streams of a child while it waits for its end, and for all that it started."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], patient: bool = False) -> None:
         self.stdout, self.stderr = Tail(), Tail()
-        self._child = child
+        self._child, self._patient = child, patient
         self._selector = selectors.DefaultSelector()
         for pipe, tail in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
             if pipe is not None:
@@ -139,6 +141,15 @@ class _Listener:
                 wait_s = left_s if wait_s is None else min(left_s, wait_s)
             if not self._read(wait_s) and self._pidfd is None:
                 time.sleep(POLL_S)
+        return not self._patient or self._outlast(deadline_s)
+
+    def _outlast(self, deadline_s: float | None) -> bool:
+        """Read on until nothing of the child's session is left (True) or the deadline (False)."""
+        while any(_members(self._child.pid)):
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                return False
+            self._read(0.0)
+            time.sleep(POLL_S)
         return True
 
     def drain(self) -> None:

@@ -7,8 +7,6 @@ fails, hangs or prints nonsense is a failed run with a sentence (`child` contain
 
 import os
 import shlex
-import shutil
-import signal
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,13 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from assistant.applications.child import KEPT_BYTES, Ended, run_child
+from assistant.applications.fault import why_failed, why_missing, why_not_started
 from assistant.applications.measuring import (
     WALL,
     JsonFile,
     JsonOutput,
     Patterns,
     from_json,
-    last_lines,
     measures_of,
 )
 from assistant.applications.template import Template, written
@@ -197,21 +195,10 @@ class Command:
 
     def _locate(self, program: str) -> None:
         """Raise ApplicationError if this program cannot be started."""
-        if "/" not in program:
-            search = self.env.get("PATH", os.environ.get("PATH", os.defpath))
-            if shutil.which(program, path=search) is None:
-                here = (Path(self.cwd) / program).is_file()
-                hint = f"; did you mean './{program}'?" if here else ""
-                raise ApplicationError(f"there is no program '{program}' on the PATH{hint}")
-            return
-        path = Path(self.cwd) / program
-        if not path.is_file():
-            raise ApplicationError(f"there is no program '{program}' in the folder '{self.cwd}'")
-        if not os.access(path, os.X_OK):
-            raise ApplicationError(
-                f"the program '{program}' may not be executed; say chmod +x "
-                f"{shlex.quote(str(path))}, or name what runs it, as in ['sh', '{program}', ...]"
-            )
+        search = self.env.get("PATH", os.environ.get("PATH", os.defpath))
+        reason = why_missing(program, self.cwd, search)
+        if reason is not None:
+            raise ApplicationError(reason)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -274,8 +261,10 @@ class Command:
                 scratch=scratch,
             )
         except (OSError, ValueError) as error:
-            raise RunError(_not_started(self._argv[0].fill(texts), error)) from error
-        _refuse_failed(ended, limit_s)
+            raise RunError(why_not_started(self._argv[0].fill(texts), error)) from error
+        reason = why_failed(ended, limit_s)
+        if reason is not None:
+            raise RunError(reason)
         measures = self._read(ended, output)
         if WALL in self.objective.measures:
             measures.setdefault(WALL, ended.wall_s)
@@ -294,17 +283,6 @@ class Command:
         elif isinstance(reading, JsonOutput):
             given = reading.of(ended.stdout)
         return measures_of(given, self.objective, "the program")
-
-
-def _refuse_failed(ended: Ended, limit_s: float | None) -> None:
-    words = last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
-    said = f"; its last words: {words}" if words else "; it said nothing"
-    if ended.overtime:
-        raise RunError(f"stopped at the limit of {format_duration(limit_s)}{said}")
-    if ended.code < 0:
-        raise RunError(f"the program was ended by {_signal_name(-ended.code)}{said}")
-    if ended.code > 0:
-        raise RunError(f"the program ended with exit code {ended.code}{said}")
 
 
 _FILE = "the file of measures"
@@ -350,23 +328,6 @@ class _Output:
         except (OSError, ValueError) as error:
             raise RunError(f"{where} cannot be read: {error}") from error
         return from_json(text, where)
-
-
-def _not_started(program: str, error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror == "Exec format error":
-        return (
-            f"the program '{program}' could not be started: it is neither a binary for this "
-            "machine nor a script whose first line says what runs it, such as #!/bin/sh"
-        )
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"the program '{program}' could not be started: {reason}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"{signal.Signals(number).name} (signal {number})"
-    except ValueError:
-        return f"signal {number}"
 
 
 def check_today(space: ParameterSpace, today: Mapping[str, Level] | None) -> None:

@@ -2,7 +2,17 @@
 
 import typer
 
-from assistant.cli import doctor, effects, experiments, init, steer, sweep, tabulate, workloads
+from assistant.cli import (
+    doctor,
+    effects,
+    experiments,
+    hooks,
+    init,
+    steer,
+    sweep,
+    tabulate,
+    workloads,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -24,3 +34,6 @@ def register(app: typer.Typer) -> None:
     workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
     workload.command("describe")(workloads.describe)
     app.add_typer(workload, name="workload")
+    hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
+    hook.command("test")(hooks.try_out)
+    app.add_typer(hook, name="hooks")

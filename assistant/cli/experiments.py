@@ -51,7 +51,7 @@ def suggest(
     For a stored experiment that goes on the batch is recorded, so that it is not proposed again.
     """
     if experiment.endswith(".toml"):
-        session = _fresh(Path(experiment))
+        session = fresh_session(Path(experiment))
     else:
         session = stored_session(experiment, store)
     recorded = session.experiment.finished is None
@@ -117,7 +117,8 @@ def _afterwards(session: Session) -> Session:
     return load_session(store, session.id)
 
 
-def _fresh(path: Path) -> Session:
+def fresh_session(path: Path) -> Session:
+    """Return a session as a sweep file would open it; nothing is stored."""
     built = build_sweep(check_settings(read_settings(path), str(path)))
     session = open_sweep(built, MemoryStore(), path.stem, "")
     session.import_results(past_results(built), replicates=built.settings.replicates)

@@ -20,6 +20,7 @@ from assistant.cli.console import (
     store_path,
 )
 from assistant.cli.experiments import stored_session
+from assistant.cli.hooks import HookTimeout, OnFailure, OnFinish, OnWarning, hook_tables
 from assistant.cli.live import SweepView
 from assistant.cli.options import (
     Backfill,
@@ -56,12 +57,14 @@ from assistant.cli.terms import (
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
+from assistant.hooks import Hooks
+from assistant.notify import Notifier
 from assistant.ports import Result
 from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
 from assistant.report.agreement import agreed_words
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
-from assistant.starting import open_sweep, recipe
+from assistant.starting import open_sweep, recipe, stored_hooks
 from assistant.store import MemoryStore, SqliteStore
 from strategies import DEFAULT_STRATEGY, Level
 
@@ -165,6 +168,10 @@ def sweep(
         typer.Option("--from", help="Take over the results of a stored experiment; no run spent."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
+    on_warning: OnWarning = None,
+    on_finish: OnFinish = None,
+    on_failure: OnFailure = None,
+    hook_timeout: HookTimeout = None,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -184,6 +191,7 @@ def sweep(
         seed=seed,
         workers=workers, name=name, exploitation=exploitation, advice=advice,
         results=[str(path) for path in results] if results else None, replicates=replicates,
+        hooks=hook_tables(tables, on_warning, on_finish, on_failure, hook_timeout),
     )  # fmt: skip
     Terms(
         None, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
@@ -212,7 +220,7 @@ def _steer(
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
     session = open_sweep(built, SqliteStore(path), name, made_from)
     _import(session, before, replicates=True, quiet=as_json)  # runs of their own, with own seeds
-    return _follow(session, built, own, path, report, as_json)
+    return _follow(session, built, own, path, report, as_json, built.settings.hooks.build())
 
 
 def resume(
@@ -226,6 +234,9 @@ def resume(
     run_limit: RunLimit = None,
     cost_limit: CostLimit = None,
     include: Include = None,
+    no_hooks: Annotated[
+        bool, typer.Option("--no-hooks", help="Start none of the hooks of its sweep file.")
+    ] = False,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -247,6 +258,7 @@ def resume(
             f"the log, table or program of experiment '{session.id}' is not what it was; its "
             "parameters have changed, so start a new sweep"
         )
+    hooks = Hooks() if no_hooks else _own_hooks(session)
     mine = further_runs(session.experiment, include or [])
     _check_room(session, runs, len(mine))
     terms = Terms(
@@ -258,7 +270,17 @@ def resume(
     refuse_if_finished(session.experiment)
     session.recover()
     own = (*mine, *own_runs(built, []))
-    return _follow(session, built, own, store_path(store), report, as_json)
+    return _follow(session, built, own, store_path(store), report, as_json, hooks)
+
+
+def _own_hooks(session: Session) -> Hooks:
+    """Return the stored hooks, refused with the way out if one cannot be started here."""
+    hooks = stored_hooks(session.experiment)
+    try:
+        hooks.check()
+    except SettingsError as error:
+        raise SettingsError(f"{error}; say --no-hooks to go on without") from error
+    return hooks
 
 
 def _rehearsed(session: Session) -> Session:
@@ -286,11 +308,14 @@ def _follow(
     path: Path,
     report: Path | None,
     as_json: bool,
+    hooks: Hooks,
 ) -> int:
     target = report or Path("copperline-out") / f"{session.id}.html"
     if not as_json:
         _introduce(session)
-    _run(session, built, own, path, quiet=as_json)
+    if hooks.kinds:
+        say(str(hooks))  # what will be started is said whatever the output
+    _run(session, built, own, path, hooks, quiet=as_json)
     data = collect(session.experiment)
     written = write_report(data, target)
     if as_json:
@@ -313,15 +338,23 @@ def _import(session: Session, results: Sequence[Result], *, replicates: bool, qu
 
 
 def _run(
-    session: Session, built: Sweep, own: tuple[dict[str, Level], ...], path: Path, *, quiet: bool
+    session: Session,
+    built: Sweep,
+    own: tuple[dict[str, Level], ...],
+    path: Path,
+    hooks: Hooks,
+    *,
+    quiet: bool,
 ) -> None:
     settings = built.settings
     agent = Follower(settings.initial, settings.batch, advice=settings.advice)
     try:
         with (
+            Notifier(hooks, say) as notifier,
             make_executor(built.application, settings.workers) as executor,
             SweepView(session, ERR) as view,
         ):
+            notifier.follow(session)
             past, replicates = past_results(built), built.settings.replicates
             _import(session, past, replicates=replicates, quiet=quiet)
             session.submit_baseline()

@@ -7,7 +7,7 @@ The draws do not depend on the terms: with the same journal more budget never le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
@@ -18,6 +18,7 @@ from assistant.forecast.durations import DRAWS, Durations, Floats, ends_of
 from assistant.forecasts import Interval, Term, TermForecast
 from assistant.run import Run, RunState
 from assistant.sla import Sla
+from assistant.spending import cost_of
 from strategies import strategy_entry
 
 MOST_DRAWN = 150
@@ -66,7 +67,7 @@ class Remaining:
 def course(experiment: Experiment, now_s: float) -> Course:
     """Draw what comes, from the durations and costs so far. Pure: the experiment's seed decides."""
     rng = np.random.default_rng(stream(experiment.opened.seed, "forecast", 0))
-    opened, tariff = experiment.opened, experiment.sla.tariff
+    opened = experiment.opened
     own = [run for run in experiment.runs if run.source != "imported"]
     over = [run for run in own if run.duration_s is not None]
     going = [run for run in own if run.state is RunState.RUNNING]
@@ -75,11 +76,12 @@ def course(experiment: Experiment, now_s: float) -> Course:
     known = Durations.learn(
         [run.duration_s or 0.0 for run in over], elapsed_s, () if costs is None else costs
     )
-    spent = sum(costs) if costs is not None else (0.0 if tariff is not None and not over else None)
+    spent = experiment.cost
     if known is None:
         return Course(None, None, None, spent, 0)
     limit_s = experiment.sla.run_limit_s
     seconds, drawn_costs = known.draw(MOST_DRAWN, rng, limit_s)
+    seconds *= _attempts(over)
     to_go_s = known.to_go(elapsed_s, rng, limit_s)
     batch = max(strategy_entry(experiment.steering.strategy).batch, opened.workers)
     ends_s = ends_of(seconds, to_go_s, opened.workers, batch)
@@ -97,18 +99,20 @@ def _costs(experiment: Experiment, over: Sequence[Run]) -> list[float] | None:
     tariff = experiment.sla.tariff
     if tariff is None:
         return None
-    told = [
-        tariff.cost(
-            experiment.space.values(run.configuration),
-            {} if run.outcome is None else run.outcome.measures,
-            run.duration_s,
-        )
-        for run in over
-    ]
+    told = [cost_of(run, experiment.space.values, tariff) for run in over]
     known = [cost for cost in told if cost is not None]
     if not known:
         return None
     return [fmean(known) if cost is None else max(cost, 0.0) for cost in told]
+
+
+def _attempts(over: Sequence[Run]) -> float:
+    """Return what a run takes in all for one that is not interrupted.
+
+    An attempt that came to nothing has taken half of a run on average.
+    """
+    lost = sum(max(run.attempts - 1, 0) for run in over)
+    return 1.0 + 0.5 * lost / len(over)
 
 
 def remaining(experiment: Experiment, sla: Sla, known: Course, now_s: float) -> Remaining:
@@ -157,11 +161,6 @@ def remaining(experiment: Experiment, sla: Sla, known: Course, now_s: float) -> 
     if free is not None:
         least = np.minimum(least, free)
     return Remaining(tuple(terms), least, binding, "")
-
-
-def with_terms(sla: Sla, **changed: float | None) -> Sla:
-    """Return an agreement with other terms; see `Sla` for errors raised."""
-    return replace(sla, **changed)  # type: ignore[arg-type]
 
 
 def _free(experiment: Experiment) -> int | None:

@@ -25,6 +25,7 @@ from assistant.forecast.remaining import (
     remaining,
 )
 from assistant.forecasts import FanPoint, Forecast, GoalForecast, Interval
+from assistant.goal import first_to_reach
 from assistant.recommendation import search_room
 from assistant.run import RunState
 from assistant.sla import Sla, Steering
@@ -142,17 +143,11 @@ def foresee(
 
 
 def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
-    """Return the number of the first run of the configuration that reached the goal, or None."""
+    """Return the number of the run by which the goal was reached, None if it is not."""
     if sla.goal is None:
         return None
-    loss = -experiment.opened.objective.quality_of(sla.goal)
-    reached = [
-        one.run
-        for one in experiment.standings.values()
-        if one.outcome.feasible and -one.outcome.quality <= loss
-    ]
-    first = min(reached, key=lambda run: (run.ended_s or 0.0, run.id), default=None)
-    return None if first is None else first.id
+    run = first_to_reach(experiment.runs, experiment.opened.objective, sla.goal)
+    return None if run is None else run.id
 
 
 def _searching(experiment: Experiment, sla: Sla, left: Floats) -> Floats:

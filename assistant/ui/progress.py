@@ -4,10 +4,11 @@ import time
 
 import streamlit as st
 
-from assistant import Experiment, RunState, Standing
+from assistant import AssistantError, Experiment, RunState, Standing
 from assistant.forecast import paper_forecast
 from assistant.report.agreement import agreement
 from assistant.report.words import number, quantity
+from assistant.starting import stored_hooks
 from assistant.ui import words
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.runner import Runner, RunnerState, lost_runs
@@ -76,7 +77,17 @@ def _take_over(runner: Runner, experiment: Experiment) -> Intent | None:
         st.info(text, icon=":material/visibility:")
         if st.button("Start running", type="primary", key="start-runner"):
             return Intent("run", lambda: _start(runner), "Preparing the program")
+    if told := _hooks(experiment):
+        st.caption("Once it runs, these programs are told of warnings, the end and failures:")
+        st.code(told, language=None)
     return None
+
+
+def _hooks(experiment: Experiment) -> str:
+    try:
+        return str(stored_hooks(experiment))
+    except AssistantError:
+        return ""  # looking on needs no recipe; starting refuses this one with its sentence
 
 
 def _start(runner: Runner) -> str:
@@ -130,6 +141,8 @@ def _numbers(runner: Runner) -> None:
     st.markdown("  \n".join(parts))
     if runner.note:
         st.info(runner.note, icon=":material/info:")
+    for note in runner.hook_notes:
+        st.warning(note, icon=":material/notifications_off:")
     changed = experiment.n_events - n_events
     if changed > 0:
         st.caption("More has happened since the tables below were drawn.")

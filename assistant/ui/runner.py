@@ -23,9 +23,11 @@ from assistant import (
 from assistant.ending import goal_to_confirm, reached_goal
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
+from assistant.notify import Notifier
 from assistant.recommendation import is_confirmation_due, search_room
 from assistant.run import RunState
 from assistant.settings import build_sweep, check_settings
+from assistant.starting import stored_hooks
 from assistant.store import SqliteStore
 from assistant.ui.intents import sentence
 
@@ -68,6 +70,8 @@ class Runner:
         self._on_advice: OnAdvice = "ask"
         self.error: str | None = None
         self.note = ""
+        self.hook_notes: tuple[str, ...] = ()
+        self._notifier: Notifier | None = None
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -110,6 +114,8 @@ class Runner:
             stored = {one.id: one.n_events for one in self._store.experiments()}
             if stored.get(self._id) != self.session.experiment.n_events:
                 self.session = load_session(self._store, self._id)
+                if self._notifier is not None:
+                    self._notifier.follow(self.session)
 
     # -- deciding ------------------------------------------------------------------------------
 
@@ -129,7 +135,10 @@ class Runner:
         with self._changed:
             if self._thread is None:
                 application = application or rebuild(self.session.experiment)
+                notifier = Notifier(stored_hooks(self.session.experiment), self._tell_of_hook)
                 self._executor = make_executor(application, self.session.experiment.opened.workers)
+                self._notifier = notifier
+                notifier.follow(self.session)
                 returned = self.session.recover()
                 name = f"copperline-{self._id}"
                 self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
@@ -137,6 +146,9 @@ class Runner:
             self._paused, self.error = False, None
         self.wake()
         return returned
+
+    def _tell_of_hook(self, sentence: str) -> None:
+        self.hook_notes = (*self.hook_notes, sentence)
 
     def pause(self) -> None:
         """End what is under way and start nothing more."""
@@ -164,6 +176,8 @@ class Runner:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
+        if self._notifier is not None:
+            self._notifier.end()
         self._store.close()
 
     # -- the thread ----------------------------------------------------------------------------
@@ -187,12 +201,20 @@ class Runner:
                 except Exception as error:
                     self.error = sentence(error)
                     self._paused = True
+                    if self._notifier is not None:
+                        self._notifier.sweep_failed(self.error)
 
     def _work(self, executor: Executor) -> None:
         while not self._must_halt():
             self.session.run_queued(executor, stop=self._must_halt)
             if self._must_halt() or not self._submit_by_itself():
-                return
+                break
+        if self._automatic is not None and self.session.is_overdue():
+            self._steering_ended("the deadline has passed")
+
+    def _steering_ended(self, reason: str) -> None:
+        if self._notifier is not None:
+            self._notifier.steering_ended(reason)
 
     def _must_halt(self) -> bool:
         passed = self.session.passed_limit()
@@ -221,6 +243,7 @@ class Runner:
                     why = f"the budget of {limit} runs is used up"
                     why = "every allowed configuration has been run" if n else why
                     self.note = f"Automatic steering ended: {why}."
+                    self._steering_ended(why)
                     return False
                 self.session.confirm(1)
         if self.experiment.open_advice is not None:

@@ -34,6 +34,18 @@ def test_without_a_store_it_says_how_to_begin(store: Path) -> None:
     assert not store.exists(), "looking makes nothing"
 
 
+def test_the_hooks_of_a_stored_experiment_are_shown_before_it_is_started(
+    store: Path, table: Path
+) -> None:
+    path = table.with_name("sweep.toml")
+    path.write_text(
+        f"[application]\ntable = '{table}'\n[hooks]\non_finish = ['sh', '-c', 'true']\n"
+    )
+    open_from(Form("file", str(path)), store)
+    page = press(first_page(), "open")
+    assert '  on_finish: ["sh", "-c", "true"]' in [code.value for code in page.code]
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_says_what_to_do_when_nothing_is_open(store: Path, name: str) -> None:
     page = go(first_page(), name)

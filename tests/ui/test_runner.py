@@ -1,5 +1,7 @@
 """The runner without a screen: what it executes, when it halts, what it says of a failure."""
 
+import json
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assistant import AssistantError, RunState, Sla
+from assistant import AssistantError, RunState, Sla, load_session
 from assistant.objective import Measure
 from assistant.store import SqliteStore
 from assistant.ui.opening import Form, Opened, open_from
@@ -146,3 +148,79 @@ def test_many_threads_may_decide_while_it_executes(store: Path, opened: Opened) 
     assert all("budget" in sentence for sentence in refused)
     assert len(runner.experiment.runs_in(RunState.COMPLETED)) == 10
     assert runner.error is None
+
+
+def with_hooks(store: Path, table: Path, code: str) -> Opened:
+    """Open a sweep file beside the table whose hooks run this Python code."""
+    hook = json.dumps([sys.executable, "-S", "-c", code])
+    text = f"runs = 7\n[application]\ntable = 'measured.csv'\n[hooks]\non_warning = {hook}\n"
+    path = table.with_name("sweep.toml")
+    path.write_text(text + f"on_finish = {hook}\non_failure = {hook}\n")
+    return open_from(Form("file", str(path)), store)
+
+
+KEEP = "import sys; open('told.jsonl', 'a').write(sys.stdin.read())"
+
+
+def test_hooks_are_told_of_the_end_of_automatic_steering_and_of_the_finish(
+    store: Path, table: Path
+) -> None:
+    opened = with_hooks(store, table, KEEP)
+    runner = Runner(store, opened.session.id)
+    runner.start(opened.application)
+    runner.steer_by_itself(3, "ignore")
+    until(lambda: not runner.is_busy)
+    assert "budget of 7 runs is used up" in runner.note
+    runner.session.finish("enough")
+    runner.close()
+    objects = [json.loads(line) for line in table.with_name("told.jsonl").read_text().splitlines()]
+    assert [told["finish"] for told in objects if told["kind"] == "finish"] == [
+        {"reason": "the budget of 7 runs is used up", "finished": False},
+        {"reason": "enough", "finished": True},
+    ]
+    given = [advice.number for advice in runner.session.experiment.advice]
+    assert [t["warning"]["number"] for t in objects if t["kind"] == "warning"] == given
+
+
+def test_no_hook_is_told_before_it_is_started(store: Path, table: Path) -> None:
+    opened = with_hooks(store, table, KEEP)
+    runner = Runner(store, opened.session.id)
+    runner.session.finish("enough")
+    runner.close()
+    assert not table.with_name("told.jsonl").exists()
+
+
+def test_a_hook_hears_of_a_session_that_another_program_went_on_with(
+    store: Path, table: Path
+) -> None:
+    opened = with_hooks(store, table, KEEP)
+    runner = Runner(store, opened.session.id)
+    runner.start(opened.application)
+    until(lambda: not runner.is_busy)
+    load_session(SqliteStore(store), opened.session.id).close_level("x", 1)
+    runner.refresh()
+    runner.session.finish("enough")
+    runner.close()
+    (told,) = table.with_name("told.jsonl").read_text().splitlines()
+    assert json.loads(told)["finish"]["reason"] == "enough"
+
+
+def test_a_failing_hook_and_an_error_of_the_thread_are_noted(
+    store: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = with_hooks(store, table, KEEP + "; sys.exit('no mail today')")
+    runner = Runner(store, opened.session.id)
+    runner.start(opened.application)
+    until(lambda: not runner.is_busy)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("disk on fire")
+
+    monkeypatch.setattr(runner.session, "run_queued", broken)
+    runner.wake()
+    until(lambda: not runner.is_busy)
+    runner.close()
+    (sentence,) = runner.hook_notes
+    assert sentence.startswith("the hook on_failure failed: the program ended with exit code 1")
+    (told,) = table.with_name("told.jsonl").read_text().splitlines()
+    assert json.loads(told)["failure"]["of"] == "sweep"

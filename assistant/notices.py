@@ -1,0 +1,308 @@
+"""What hooks are told, and when: values and decisions, made from the journal alone.
+
+So the command line, the browser and a script tell the same of the same events.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal, get_args
+
+from assistant.events import Advice, AdviceGiven, Event, ExperimentFinished, RunFailed
+from assistant.experiment import Experiment
+from assistant.report.words import quantity
+from assistant.run import Run, RunState
+from strategies import Level
+
+VERSION = 1
+"""Of the object that a hook reads; greater once a field changes its meaning or goes."""
+
+FAILURES_EVERY_S = 60.0
+"""Least time from one call about failed runs to the next."""
+
+MAX_VARIABLE = 2_000
+"""Characters of an environment variable; the object has the whole text."""
+
+Kind = Literal["warning", "finish", "failure"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How far the experiment is; results from before are not counted.
+
+    Args:
+        executed: runs that have ended, in whatever way.
+        failed: those of them that failed.
+        remaining: runs that may still be submitted; None without a limit.
+    """
+
+    executed: int
+    failed: int
+    remaining: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best configuration so far: its first run, and the mean value of all its runs."""
+
+    run: int
+    value: float
+    unit: str
+    feasible: bool
+    values: Mapping[str, Level]
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """The numbers of a warning; see `Advice` and `PaperForecast`.
+
+    ``exploitation`` is the share inside regions that is proposed; None proposes to leave it.
+    """
+
+    number: int
+    exploitation: float | None
+    pending: int | None
+    remaining: int | None
+    shortfall: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why it ended; ``finished`` is False if it can go on: only automatic steering has ended."""
+
+    reason: str
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What failed: a run, or the sweep itself (``run`` and ``values`` are None then).
+
+    ``count`` is the number of runs that failed since the last call, this one included; ``text`` is
+    about the latest of them.
+    """
+
+    of: Literal["run", "sweep"]
+    run: int | None
+    values: Mapping[str, Level] | None
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What one hook is told once; of the last three the one of its kind is given, or all None.
+
+    Args:
+        kind: of the hook.
+        test: whether this is only a test of the hook.
+        experiment: its identifier.
+        name: of the experiment.
+        at: the time of it, ISO 8601 in UTC.
+        sentence: all that matters, in one line.
+        objective: what is wanted.
+        runs: how far the experiment is.
+        best: None before the first result.
+        warning: for ``warning``.
+        finish: for ``finish``.
+        failure: for ``failure``.
+        version: of this object.
+    """
+
+    kind: Kind
+    test: bool
+    experiment: str
+    name: str
+    at: str
+    sentence: str
+    objective: str
+    runs: Runs
+    best: Best | None
+    warning: Warned | None = None
+    finish: Ending | None = None
+    failure: Fault | None = None
+    version: int = VERSION
+
+    def as_json(self) -> str:
+        """Return it as one JSON object in one line, as a hook reads it on standard input."""
+        return json.dumps(asdict(self), allow_nan=False) + "\n"
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The same few as environment variables; what is unknown is empty."""
+        best, left = self.best, self.runs.remaining
+        told = {
+            "KIND": self.kind,
+            "EXPERIMENT": self.experiment,
+            "NAME": self.name,
+            "AT": self.at,
+            "SENTENCE": self.sentence,
+            "EXECUTED": str(self.runs.executed),
+            "FAILED": str(self.runs.failed),
+            "REMAINING": "" if left is None else str(left),
+            "BEST": "" if best is None else repr(best.value),
+            "UNIT": "" if best is None else best.unit,
+        }
+        return {f"COPPERLINE_{name}": _plain(text) for name, text in told.items()}
+
+
+def _plain(text: str) -> str:
+    """Return what an environment variable can hold: no NUL, whole characters, not too long."""
+    whole = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return whole if len(whole) <= MAX_VARIABLE else f"{whole[: MAX_VARIABLE - 4]} ..."
+
+
+def iso(at_s: float) -> str:
+    """Return a time of day in UTC.
+
+    >>> iso(0.0)
+    '1970-01-01T00:00:00Z'
+    """
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def of_warning(experiment: Experiment, advice: Advice, at_s: float) -> Notice:
+    """Return what is told of a warning."""
+    seen = advice.forecast
+    told = Warned(advice.number, advice.exploitation, seen.pending, seen.remaining, seen.shortfall)
+    return replace(_notice(experiment, "warning", at_s, advice.text), warning=told)
+
+
+def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
+    """Return what is told at the end, of the experiment or only of automatic steering."""
+    ended = Ending(reason, finished=experiment.finished is not None)
+    what = "is finished" if ended.finished else "is not steered any more"
+    sentence = f"{experiment.opened.name} {what}: {reason}. {_leader(experiment)}"
+    return replace(_notice(experiment, "finish", at_s, sentence), finish=ended)
+
+
+def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
+    """Return what is told of a run that failed, and of ``count - 1`` others since the last call."""
+    text = run.failure or ""
+    others = "" if count < 2 else f" ({count} runs have failed since the last call)"
+    values = experiment.space.values(run.configuration)
+    notice = _notice(experiment, "failure", at_s, f"run {run.id} failed: {text}{others}")
+    return replace(notice, failure=Fault("run", run.id, values, text, count))
+
+
+def of_failed_sweep(experiment: Experiment, text: str, count: int, at_s: float) -> Notice:
+    """Return what is told of a sweep that ended by an error; ``count`` runs failed unheard."""
+    name = experiment.opened.name
+    notice = _notice(experiment, "failure", at_s, f"{name} ended by an error: {text}")
+    return replace(notice, failure=Fault("sweep", None, None, text, count))
+
+
+def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
+    """Return a sample for trying a hook: the experiment as it is, and a made-up occasion."""
+    text = f"a test of the hook on_{kind}; nothing has happened"
+    notice = replace(_notice(experiment, kind, at_s, text), test=True)
+    match kind:
+        case "warning":
+            told = Warned(1, experiment.watch.advised, 0, experiment.remaining_runs, 0)
+            return replace(notice, warning=told)
+        case "finish":
+            return replace(notice, finish=Ending(text, finished=False))
+        case "failure":
+            return replace(notice, failure=Fault("sweep", None, None, text, 0))
+
+
+def _notice(experiment: Experiment, kind: Kind, at_s: float, sentence: str) -> Notice:
+    opened = experiment.opened
+    ours = [run for run in experiment.runs if run.source != "imported"]
+    n_failed = sum(run.state is RunState.FAILED for run in ours)
+    n_completed = sum(run.state is RunState.COMPLETED for run in ours)
+    return Notice(
+        kind=kind,
+        test=False,
+        experiment=opened.experiment_id,
+        name=opened.name,
+        at=iso(at_s),
+        sentence=" ".join(sentence.split()),
+        objective=str(opened.objective),
+        runs=Runs(n_completed + n_failed, n_failed, experiment.remaining_runs),
+        best=_best(experiment),
+    )
+
+
+def _best(experiment: Experiment) -> Best | None:
+    run = experiment.best
+    standing = None if run is None else experiment.standing(run)
+    if run is None or standing is None:
+        return None
+    outcome, unit = standing.outcome, experiment.opened.objective.unit
+    values = experiment.space.values(run.configuration)
+    return Best(run.id, outcome.value, unit, outcome.feasible, values)
+
+
+def _leader(experiment: Experiment) -> str:
+    best = _best(experiment)
+    if best is None:
+        return "No run has given a result."
+    wrapper = experiment.opened.objective.wrapper
+    but = "" if best.feasible else ", which violates a constraint"
+    return f"Best so far: {wrapper} {quantity(best.value, best.unit)} in run {best.run}{but}."
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was told of failed runs so far.
+
+    Args:
+        told_s: when the last call was; None before the first.
+        latest: the latest failed run that was not told; None if all were.
+        count: failed runs that were not told.
+        ended: the last end of automatic steering that was told, with the runs it had then.
+    """
+
+    told_s: float | None = None
+    latest: int | None = None
+    count: int = 0
+    ended: tuple[str, int] | None = None
+
+    def may_tell(self, at_s: float) -> bool:
+        """Whether a minute has passed since the last call; a clock that was set back has, too."""
+        return self.told_s is None or not 0 <= at_s - self.told_s < FAILURES_EVERY_S
+
+
+def hear(experiment: Experiment, event: Event, heard: Heard) -> tuple[Heard, tuple[Notice, ...]]:
+    """Return what an event, which the experiment has taken in, gives to tell.
+
+    The first failed run is told at once; then there is at most one call per `FAILURES_EVERY_S`
+    of the journal's clock, with the number of failures since. What is held back is told with the
+    first event after that, and before the end.
+    """
+    at_s = event.at_s
+    if isinstance(event, RunFailed):
+        heard = replace(heard, latest=event.run_id, count=heard.count + 1)
+    told: tuple[Notice, ...] = ()
+    if heard.count and (heard.may_tell(at_s) or isinstance(event, ExperimentFinished)):
+        heard, told = held_back(experiment, heard, at_s)
+    if isinstance(event, AdviceGiven):
+        told = (*told, of_warning(experiment, event.advice, at_s))
+    if isinstance(event, ExperimentFinished):
+        told = (*told, of_finish(experiment, event.reason, at_s))
+    return heard, told
+
+
+def held_back(
+    experiment: Experiment, heard: Heard, at_s: float
+) -> tuple[Heard, tuple[Notice, ...]]:
+    """Return what there is to tell of failed runs that were not told yet."""
+    if heard.latest is None:
+        return heard, ()
+    run = experiment.run(heard.latest)
+    notice = of_failed_run(experiment, run, heard.count, at_s)
+    return replace(heard, told_s=at_s, latest=None, count=0), (notice,)
+
+
+def hear_end(
+    experiment: Experiment, reason: str, heard: Heard, at_s: float
+) -> tuple[Heard, tuple[Notice, ...]]:
+    """Return what the end of automatic steering gives to tell; nothing if it was told already."""
+    ended = (reason, len(experiment.runs))
+    if heard.ended == ended:
+        return heard, ()
+    heard, told = held_back(experiment, heard, at_s)
+    return replace(heard, ended=ended), (*told, of_finish(experiment, reason, at_s))
