@@ -80,6 +80,7 @@ def main() -> None:
     add_options(options_parser, seeds="0-4")
     add = options_parser.add_argument
     add("--part", action="append", choices=PARTS, help="only these; all if not given")
+    add("--of", help="methods of F3 and F4; all are fitted to")
     add("--fit", type=Path, metavar="FILE", help="write the coefficients that are shipped")
     options = options_parser.parse_args()
     if options.quick:
@@ -87,7 +88,7 @@ def main() -> None:
     problems, methods = asked_for(options, options_parser)
     os.environ["OMP_NUM_THREADS"] = "1"
     seeds = parse_seeds(options.seeds)
-    record = Record("forecast", options, seeds, (*FREE, "part", "fit"))
+    record = Record("forecast", options, seeds, (*FREE, "part", "of", "fit"))
     record.body["budget"] = options.budget
     record.body["steps"] |= episodes_elsewhere(options)
     if not options.only_known:
@@ -102,19 +103,20 @@ def main() -> None:
         by_family = goal.hold_out(main_rows, names, main_rows.family)
         goal.show(main_rows, held, by_family, DEFAULT_STRATEGY, record)
         record.write()
-    plain = [episode for episode in episodes if episode.driver in names]
+    wanted = options.of.split(",") if options.of else names
+    plain = [episode for episode in episodes if episode.driver in wanted]
     if "effort" in parts:
         plain_bests = shipping.plain_bests(bests)
         effort.show(main_rows, plain_bests, held, names, record)
         record.write()
     if "deadline" in parts:
         asked = in_parallel(partial(deadline.ask, held=held), plain, options.jobs)
-        deadline.show([one for told in asked for one in told], names, record)
+        deadline.show([one for told in asked for one in told], wanted, record)
         record.write()
     if "warning" in parts or "value" in parts or options.fit:
         seen = in_parallel(partial(warning.watch, held=held), plain, options.jobs)
         watched = [one for told in seen for one in told]
-        chosen = warning.show(watched, names, record)
+        chosen = warning.show(watched, wanted, record)
         record.write()
         if options.fit:
             calibration = shipping.ship(rows, bests, watched, names)
@@ -122,7 +124,7 @@ def main() -> None:
             sys.stderr.write(f"{options.fit}: {calibration.fitted}\n")
         if "value" in parts:
             known = {(e.problem.name, e.driver, e.seed): e for e in plain}
-            warning.show_value(watched, chosen, known, names, DEFAULT_STRATEGY, record)
+            warning.show_value(watched, chosen, known, wanted, DEFAULT_STRATEGY, record)
     record.write()
 
 
