@@ -1,14 +1,15 @@
 """What the report says, as values: one fold over the experiment, no formatting of pages here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assistant.charts import LevelEstimate, RunPoint, TradePoint
-from assistant.events import Fact
+from assistant.events import Event, Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
 from assistant.recommendation import Recommendation, recommend
 from assistant.report.answer import Answer, answer
+from assistant.report.course import ForecastSection, forecast_section
 from assistant.report.effects import EffectsSection, effects_section
 from assistant.report.trade import FrontRow, front_rows, trade_points
 from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
@@ -119,10 +120,16 @@ class ReportData:
     advice: tuple[AdviceRow, ...]
     confidence: float | None
     deadline_s: float | None
+    forecast: ForecastSection | None
 
 
-def collect(experiment: Experiment) -> ReportData:
-    """Fold an experiment into what a report says. Unknown stays None."""
+def collect(experiment: Experiment, events: Sequence[Event] = ()) -> ReportData:
+    """Fold an experiment into what a report says. Unknown stays None.
+
+    Args:
+        experiment: as far as it has come.
+        events: its journal; without it how the forecast went on the way is left out.
+    """
     opened = experiment.opened
     best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
     second = opened.objective.second
@@ -166,6 +173,7 @@ def collect(experiment: Experiment) -> ReportData:
         advice=advice_rows(experiment),
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
+        forecast=forecast_section(experiment, events, last_s),
     )
 
 
@@ -242,6 +250,7 @@ def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
                 best=best.outcome.value if best.outcome.feasible else None,
                 feasible=run.outcome.feasible,
                 source=run.source,
+                at_s=run.ended_s,
             )
         )
     return tuple(points)
