@@ -8,6 +8,8 @@ Spec = dict[str, Any]
 """A Vega-Lite specification: JSON, whose shape is Vega-Lite's business."""
 
 INK, MUTED, ACCENT, WARN, GRID = "#1f2933", "#7b8794", "#b4632d", "#c0392b", "#e4e7eb"
+TEXT = "#6b7785"
+"""Of titles, legends and dots: as readable on dark ground as on light."""
 LOG_FROM_RATIO = 20.0
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 CONFIG: Spec = {
@@ -16,13 +18,13 @@ CONFIG: Spec = {
     "view": {"stroke": None},
     "axis": {
         "labelColor": MUTED,
-        "titleColor": INK,
+        "titleColor": TEXT,
         "titleFontWeight": "normal",
         "gridColor": GRID,
         "domainColor": GRID,
         "tickColor": GRID,
     },
-    "legend": {"labelColor": INK, "title": None, "orient": "top"},
+    "legend": {"labelColor": TEXT, "title": None, "orient": "top"},
 }
 
 
@@ -110,7 +112,7 @@ def best_so_far(
                     "type": "nominal",
                     "scale": {
                         "domain": ["meets every constraint", "violates a constraint"],
-                        "range": [INK, WARN],
+                        "range": [TEXT, WARN],
                     },
                 },
                 "shape": {

@@ -14,7 +14,6 @@ from assistant.forecasts import FanPoint
 CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
 """Chances up to which, and from which on, a verdict is given."""
 
-_CONFIG: Spec = {**CONFIG, "axis": {**CONFIG["axis"], "titleColor": MUTED}}
 _OUTSIDE = 0.5
 """The better end of the fan is drawn at most this share of the height beyond everything else."""
 
@@ -68,7 +67,7 @@ def best_with_fan(
     rules = _goal_rule(goal, y)
     if end is not None:
         rules += _end_rule("run", n + end, "quantitative", "budget ends", x)
-    return {**spec, "config": _CONFIG, "layer": [*drawn, *spec["layer"], *rules]}
+    return {**spec, "layer": [*drawn, *spec["layer"], *rules]}
 
 
 def best_over_time(
@@ -245,7 +244,7 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
 
 
 def _frame(width: int, height: int) -> Spec:
-    return {"$schema": SCHEMA, "config": _CONFIG, "width": width, "height": height}
+    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
 
 
 def _known(value: float | None) -> list[float]:

@@ -2,7 +2,17 @@
 
 import typer
 
-from assistant.cli import doctor, effects, experiments, init, steer, sweep, tabulate, workloads
+from assistant.cli import (
+    doctor,
+    effects,
+    experiments,
+    forecast,
+    init,
+    steer,
+    sweep,
+    tabulate,
+    workloads,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -13,6 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(sweep.resume)
     app.command("steer")(steer.steer)
     app.command("suggest")(experiments.suggest)
+    app.command("forecast")(forecast.forecast)
     app.command("effects")(effects.effects)
     app.command("report")(experiments.report)
     app.command("journal")(experiments.journal)

@@ -253,7 +253,7 @@ def _follow(
     if not as_json:
         _introduce(session)
     _run(session, built, own, path, quiet=as_json)
-    data = collect(session.experiment)
+    data = collect(session.experiment, session.events())
     written = write_report(data, target)
     if as_json:
         print_json(summary(session.experiment, data, written))

@@ -157,6 +157,16 @@ def _banded(seen: Forecast) -> str:
     return f"{percent(goal.chance)} ({band_words(goal.band)} depending on the space)"
 
 
+def chance_words(seen: Forecast) -> str:
+    """Return the chance in a few words, for a line; empty while there is none."""
+    verdict, goal = verdict_of(seen), seen.goal
+    if goal is None or goal.chance is None or verdict == "missed":
+        return ""
+    if verdict == "reached":
+        return f"goal reached by run {goal.reached_by}"
+    return f"chance of the goal {percent(goal.chance)}"
+
+
 def sentences(subject: Subject, seen: Forecast) -> tuple[str, ...]:
     """Return what stands below the headline: how far it is, when it ends, what to be wary of."""
     told: list[str] = []
@@ -194,8 +204,10 @@ def _far(seen: Forecast) -> list[str]:
         told.append(f"More likely than not: not within {MOST_LEFT} further runs.")
     else:
         time_s = None if goal.seconds_needed is None else goal.seconds_needed.median
+        n = math.ceil(needed)
+        further = "1 further run" if n == 1 else f"{n} further runs"
         lasting = "" if time_s is None else f", {duration(time_s)} at the pace so far"
-        told.append(f"More likely than not: within {_runs(math.ceil(needed))}{lasting}.")
+        told.append(f"More likely than not: within {further}{lasting}.")
     return told
 
 
@@ -233,12 +245,34 @@ TERMS = {"max_runs": "runs", "deadline": "deadline", "max_cost": "cost"}
 
 
 def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
-    """Say what a term leaves, such as "runs: 22 of 60 used, 38 left"."""
-    return f"{TERMS[term.term]}: {term_limit(subject, term, now_s)}, {_leaves(term, now_s)}"
+    """Say what a term leaves.
+
+    >>> runs = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
+    >>> term_words(Subject("wait"), runs, 0.0)
+    'runs: 22 of 60 used, 38 left'
+    >>> deadline = TermForecast("deadline", 52_200.0, 50_000.0, Interval(25.0, 28.0, 31.0))
+    >>> term_words(Subject("wait"), deadline, 50_000.0)
+    'deadline: 25 to 31 more runs by 14:30 UTC, 28 most likely'
+    """
+    name, used = TERMS[term.term], term_used(subject, term, now_s)
+    left = term.remaining
+    if term.term == "deadline" and term.limit <= now_s:
+        return f"{name}: {clock(term.limit, now_s)} has passed"
+    if left is None or left.low is None:
+        return f"{name}: {used}, how many more runs that leaves is unknown"
+    if term.term == "max_runs":
+        over = term.limit - (left.median or 0.0)  # others are submitted and wait
+        return f"{name}: {used}, {term_left(term)} {'left' if over == term.used else 'not over'}"
+    number_of, _, likely = term_left(term).partition(" (")
+    likely = f", {likely.removesuffix(')')}" if likely else ""
+    more = f"{number_of} more run{'' if number_of == '1' else 's'}"
+    if term.term == "deadline":
+        return f"{name}: {more} by {clock(term.limit, now_s)}{likely}"
+    return f"{name}: {used}, {more}{likely}"
 
 
-def term_limit(subject: Subject, term: TermForecast, now_s: float) -> str:
-    """Say what is agreed and what is used of it."""
+def term_used(subject: Subject, term: TermForecast, now_s: float) -> str:
+    """Say what is agreed and what is used of it, as a cell of a table."""
     if term.term == "max_runs":
         return f"{count(term.used)} of {count(term.limit)} used"
     if term.term == "deadline":
@@ -248,23 +282,14 @@ def term_limit(subject: Subject, term: TermForecast, now_s: float) -> str:
 
 def term_left(term: TermForecast) -> str:
     """Return the further runs that a term leaves, as a cell of a table."""
-    return _counted(term.remaining)
-
-
-def _leaves(term: TermForecast, now_s: float) -> str:
-    if term.term == "deadline" and term.limit <= now_s:
-        return "which has passed"
-    if term.remaining is None or term.remaining.low is None:
-        return "how many runs that leaves is unknown"
-    if term.term == "max_runs":
-        over = term.limit - (term.remaining.median or 0.0)  # others are submitted and wait
-        own = "left" if over == term.used else "not over yet"
-        return f"{_counted(term.remaining)} {own}"
-    return f"{_counted(term.remaining)} more runs" if not _is_one(term.remaining) else "1 more run"
-
-
-def _is_one(interval: Interval) -> bool:
-    return interval.low == interval.high == 1
+    left = term.remaining
+    if left is None or left.low is None:
+        return "unknown"
+    if left.high is None or left.median is None:
+        return f"{count(left.low)} or more"
+    if count(left.low) == count(left.high):
+        return count(left.low)
+    return f"{count(left.low)} to {count(left.high)} ({count(left.median)} most likely)"
 
 
 def left_words(left: Interval | None) -> str:
@@ -279,19 +304,9 @@ def left_words(left: Interval | None) -> str:
         return "runs left, whose number is unknown"
     if left.high is None or left.median is None:
         return f"{count(left.low)} or more runs left"
-    if left.low == left.high:
+    if count(left.low) == count(left.high):
         return "1 run left" if left.low == 1 else f"{count(left.low)} runs left"
     return f"{count(left.low)} to {count(left.high)} runs left ({count(left.median)} most likely)"
-
-
-def _counted(left: Interval | None) -> str:
-    if left is None or left.low is None:
-        return "unknown"
-    if left.high is None or left.median is None:
-        return f"{count(left.low)} or more"
-    if left.low == left.high:
-        return count(left.low)
-    return f"{count(left.low)} to {count(left.high)} ({count(left.median)} most likely)"
 
 
 def count(n: float) -> str:
