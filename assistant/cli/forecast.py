@@ -16,11 +16,11 @@ from assistant.report.outlook import (
     Subject,
     Verdict,
     clock,
+    figures,
     headline,
     is_over,
     paper_words,
     sentences,
-    term_left,
     term_used,
     term_words,
     verdict_of,
@@ -73,7 +73,7 @@ def _terms(subject: Subject, seen: Forecast) -> Table:
     for term in seen.terms:
         tightest = "the tightest" if several and term.term == seen.binding else ""
         used = term_used(subject, term, seen.at_s)
-        table.add_row(TERMS[term.term], used, term_left(term), tightest)
+        table.add_row(TERMS[term.term], used, figures(term.remaining), tightest)
     return table
 
 

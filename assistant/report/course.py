@@ -36,7 +36,6 @@ class ChancePoint:
 
     Args:
         runs: runs that were over then, those that failed too.
-        completed: those of them that completed.
         left: further runs that could end.
         goal: what was agreed then.
         chance: of reaching it.
@@ -44,7 +43,6 @@ class ChancePoint:
     """
 
     runs: int
-    completed: int
     left: float | None
     goal: float
     chance: float
@@ -71,7 +69,7 @@ class ForecastSection:
         course: what was foretold with each batch, oldest first.
         went: sentences on how that went.
         reached: whether the goal was; None while that is open.
-        reached_at: completed runs when it was; None if it was not.
+        reached_at: runs that were over when it was; None if it was not.
     """
 
     verdict: Verdict
@@ -126,18 +124,18 @@ def forecast_section(
         course=course,
         went=looking_back(subject, course, seen),
         reached={"reached": True, "missed": False}.get(verdict),
-        reached_at=_completed_until(experiment, seen),
+        reached_at=_over_until(experiment, seen),
     )
 
 
-def _completed_until(experiment: Experiment, seen: Forecast) -> int | None:
-    """Return how many runs had completed when the goal was reached."""
+def _over_until(experiment: Experiment, seen: Forecast) -> int | None:
+    """Return how many runs were over when the goal was reached, the run that reached it too."""
     if seen.goal is None or seen.goal.reached_by is None:
         return None
     reached = experiment.run(seen.goal.reached_by)
     until = (reached.ended_s or 0.0, reached.id)
-    completed = experiment.runs_in(RunState.COMPLETED)
-    return sum((run.ended_s or 0.0, run.id) <= until for run in completed)
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    return sum((run.ended_s or 0.0, run.id) <= until for run in over)
 
 
 def chance_course(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[ChancePoint, ...]:
@@ -159,11 +157,9 @@ def chance_course(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Cha
         goal = seen.goal
         if goal is None or goal.chance is None or goal.band is None or is_over(seen):
             continue
-        over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
         points.append(
             ChancePoint(
-                runs=len(over),
-                completed=sum(run.state is RunState.COMPLETED for run in over),
+                runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
                 left=None if seen.remaining is None else seen.remaining.median,
                 goal=goal.goal,
                 chance=goal.chance,

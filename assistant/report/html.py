@@ -9,10 +9,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from assistant import charts, charts_effects, charts_forecast
+from assistant import charts, charts_effects
 from assistant.errors import StoreError
-from assistant.report import outlook, words
-from assistant.report.course import ForecastSection
+from assistant.report import drawings, outlook, words
 from assistant.report.data import ReportData
 
 MAX_EFFECT_CHARTS = 12
@@ -84,41 +83,18 @@ def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
 
 def _forecast(data: ReportData, title: str) -> dict[str, Any]:
     """Return the drawings of the forecast; None for what is not drawn."""
-    drawn: dict[str, Any] = dict.fromkeys(("chance_bar", "fan", "over_time", "chance_over_runs"))
     told = data.forecast
     if told is None:
-        return {**drawn, "fan_goes_on": False}
-    if told.chance is not None and told.band is not None:
-        drawn["chance_bar"] = _svg(charts_forecast.chance_bar(told.chance, told.band))
-    if told.fan:
-        drawn["fan"] = _svg(fan_chart(data, told, title))
-    over_time = over_time_chart(data, told, title)
-    if over_time is not None:
-        drawn["over_time"] = _svg(over_time)
-    if len(told.course) > 1:
-        marks = [charts_forecast.ChanceMark(p.runs, p.chance, *p.band) for p in told.course]
-        end = told.reached_at if told.reached else data.n_completed + data.n_failed
-        drawn["chance_over_runs"] = _svg(charts_forecast.chance_over_runs(marks, end, told.reached))
-    goes_on = charts_forecast.goes_on(data.points, told.fan, told.goal)
-    return {**drawn, "fan_goes_on": goes_on}
-
-
-def fan_chart(data: ReportData, told: ForecastSection, title: str) -> charts.Spec:
-    """Return best so far with what may come over runs; ``title`` names the value."""
-    left = None if told.remaining is None else told.remaining.median
-    return charts_forecast.best_with_fan(
-        data.points, told.fan, today=data.today_value, goal=told.goal, end=left, title=title
-    )
-
-
-def over_time_chart(data: ReportData, told: ForecastSection, title: str) -> charts.Spec | None:
-    """Return the same over the time of day; None without a deadline or a fan."""
-    if told.deadline_s is None or not told.fan:
-        return None
-    return charts_forecast.best_over_time(
-        data.points, told.fan, now_s=told.at_s, goal=told.goal, deadline_s=told.deadline_s,
-        title=title,
-    )  # fmt: skip
+        names = ("chance_bar", "fan", "over_time", "chance_over_runs")
+        return {**dict.fromkeys(names), "fan_goes_on": False}
+    specs = {
+        "chance_bar": drawings.chance_bar(told),
+        "fan": drawings.fan(data, told, title),
+        "over_time": drawings.over_time(data, told, title),
+        "chance_over_runs": drawings.chance_over_runs(data, told),
+    }
+    drawn = {name: None if spec is None else _svg(spec) for name, spec in specs.items()}
+    return {**drawn, "fan_goes_on": drawings.fan_goes_on(data, told)}
 
 
 def write_report(data: ReportData, path: Path) -> Path:

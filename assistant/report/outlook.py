@@ -262,8 +262,8 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
         return f"{name}: {used}, how many more runs that leaves is unknown"
     if term.term == "max_runs":
         over = term.limit - (left.median or 0.0)  # others are submitted and wait
-        return f"{name}: {used}, {term_left(term)} {'left' if over == term.used else 'not over'}"
-    number_of, _, likely = term_left(term).partition(" (")
+        return f"{name}: {used}, {figures(left)} {'left' if over == term.used else 'not over'}"
+    number_of, _, likely = figures(left).partition(" (")
     likely = f", {likely.removesuffix(')')}" if likely else ""
     more = f"{number_of} more run{'' if number_of == '1' else 's'}"
     if term.term == "deadline":
@@ -280,9 +280,12 @@ def term_used(subject: Subject, term: TermForecast, now_s: float) -> str:
     return f"{number(term.used)} of {quantity(term.limit, subject.cost_unit)} spent"
 
 
-def term_left(term: TermForecast) -> str:
-    """Return the further runs that a term leaves, as a cell of a table."""
-    left = term.remaining
+def figures(left: Interval | None) -> str:
+    """Return further runs as a cell of a table.
+
+    >>> figures(Interval(25.0, 28.0, 31.0)), figures(Interval(5.0, 5.0, 5.0)), figures(None)
+    ('25 to 31 (28 most likely)', '5', 'unknown')
+    """
     if left is None or left.low is None:
         return "unknown"
     if left.high is None or left.median is None:
