@@ -8,7 +8,17 @@ and copper are chosen to be seen on light and dark ground.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.charts import ACCENT, CONFIG, MUTED, SCHEMA, RunPoint, Spec, best_so_far, scale_of
+from assistant.charts import (
+    ACCENT,
+    CONFIG,
+    MUTED,
+    SCHEMA,
+    TEXT,
+    RunPoint,
+    Spec,
+    best_so_far,
+    scale_of,
+)
 from assistant.forecasts import FanPoint
 
 CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
@@ -112,12 +122,14 @@ def best_over_time(
         "title": title,
         "scale": scale_of([*(p.value for p in known), *beside]),
     }
+    first_s = min((p.at_s for p in known if p.at_s is not None), default=now_s)
+    clock = "%H:%M" if deadline_s - first_s < 86_400 else "%d %b %H:%M"
     x = {
         "field": "at",
         "type": "temporal",
         "scale": {"type": "utc"},
         "title": "time (UTC)",
-        "axis": {"grid": False, "labelOverlap": True},
+        "axis": {"grid": False, "labelOverlap": True, "format": clock},
     }
     drawn = _fan(rows, x, y, []) if len(rows) > 1 else []
     return {
@@ -126,7 +138,7 @@ def best_over_time(
         "layer": [
             *drawn,
             {
-                "mark": {"type": "point", "size": 35, "color": MUTED},
+                "mark": {"type": "point", "size": 35, "color": TEXT},
                 "encoding": {
                     "x": x,
                     "y": {"field": "value", **y},
@@ -181,7 +193,7 @@ def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
             *(
                 {
                     "data": {"values": side},
-                    "mark": {"type": "text", "color": MUTED, "align": align, "dx": dx},
+                    "mark": {"type": "text", "color": TEXT, "align": align, "dx": dx},
                     "encoding": {
                         "x": {**x, "field": "at"},
                         "y": {"value": -8},
@@ -236,7 +248,7 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
             {"data": data, "mark": mark, "encoding": at},
             {
                 "data": data,
-                "mark": {"type": "text", "color": MUTED, "align": "right", "dx": -10},
+                "mark": {"type": "text", "color": TEXT, "align": "right", "dx": -10},
                 "encoding": {**at, "text": {"field": "label"}},
             },
         ]
@@ -303,7 +315,7 @@ def _goal_rule(goal: float | None, y: Spec) -> list[Spec]:
         },
         {
             "data": data,
-            "mark": {"type": "text", "align": "left", "dx": 4, "dy": -6, "color": MUTED},
+            "mark": {"type": "text", "align": "left", "dx": 4, "dy": -6, "color": TEXT},
             "encoding": {"x": {"value": 0}, "y": at, "text": {"field": "label"}},
         },
     ]
@@ -319,10 +331,10 @@ def _end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spe
         },
         {
             "data": data,
-            "mark": {"type": "text", "align": "right", "dx": -5, "baseline": "top", "color": MUTED},
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "color": TEXT},
             "encoding": {
                 "x": {**x, "field": field, "type": kind},
-                "y": {"value": 2},
+                "y": {"value": -3},
                 "text": {"field": "label"},
             },
         },
@@ -347,7 +359,7 @@ def _chance_rules(y: Spec) -> list[Spec]:
         *(
             {
                 "data": {"values": side},
-                "mark": {"type": "text", "align": "left", "dx": 4, "dy": dy, "color": MUTED},
+                "mark": {"type": "text", "align": "left", "dx": 4, "dy": dy, "color": TEXT},
                 "encoding": {
                     "x": {"value": 0},
                     "y": {**y, "field": "at"},

@@ -12,8 +12,6 @@ from assistant.forecast import forecast
 from assistant.forecast.whole import evidence_of
 from assistant.forecasts import FanPoint, Forecast, Interval
 from assistant.report.outlook import (
-    LIKELY,
-    ON_TRACK,
     Subject,
     Verdict,
     headline,
@@ -40,6 +38,7 @@ class ChancePoint:
         goal: what was agreed then.
         chance: of reaching it.
         band: of the chance.
+        verdict: how the goal stood then.
     """
 
     runs: int
@@ -47,6 +46,7 @@ class ChancePoint:
     goal: float
     chance: float
     band: tuple[float, float]
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,7 @@ def chance_course(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Cha
                 goal=goal.goal,
                 chance=goal.chance,
                 band=goal.band,
+                verdict=verdict_of(seen),
             )
         )
     return tuple(points)
@@ -224,10 +225,13 @@ def looking_back(
     if verdict not in ("reached", "missed"):
         return tuple(told)
     came = verdict == "reached"
-    told += _judged([p for p in course if p.chance <= 1.0 - LIKELY], "likely to miss", not came)
-    told += _judged([p for p in course if p.chance >= 1.0 - ON_TRACK], "on track", came)
+    missing = [p for p in course if p.verdict in ("likely_miss", "very_likely_miss")]
+    told += _judged(missing, "likely to miss", not came)
+    told += _judged([p for p in course if p.verdict == "on_track"], "on track", came)
     if len(told) == 1:
-        told.append("No verdict was given on the way: the chance was too even for one.")
+        told.append(
+            "No verdict was given on the way: the chance was too even, or it was too late for one."
+        )
     return tuple(told)
 
 

@@ -123,12 +123,16 @@ class ReportData:
     forecast: ForecastSection | None
 
 
-def collect(experiment: Experiment, events: Sequence[Event] = ()) -> ReportData:
+def collect(
+    experiment: Experiment, events: Sequence[Event] = (), now_s: float | None = None
+) -> ReportData:
     """Fold an experiment into what a report says. Unknown stays None.
 
     Args:
         experiment: as far as it has come.
         events: its journal; without it how the forecast went on the way is left out.
+        now_s: when the forecast is made, in seconds since 1970-01-01 UTC; when the last run ended
+            if None.
     """
     opened = experiment.opened
     best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
@@ -173,7 +177,7 @@ def collect(experiment: Experiment, events: Sequence[Event] = ()) -> ReportData:
         advice=advice_rows(experiment),
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
-        forecast=forecast_section(experiment, events, last_s),
+        forecast=forecast_section(experiment, events, last_s if now_s is None else now_s),
     )
 
 

@@ -25,7 +25,7 @@ _CHARTS_A_ROW = 3
 def page(runner: Runner, experiment: Experiment) -> Intent | None:
     """Draw the page. Returns start or pause, if asked for."""
     intent = bar(runner, experiment)
-    data = collect(experiment)
+    data = collect(experiment, now_s=time.time())
     if not data.points:
         st.info("Nothing has completed yet, so nothing is known. Submit runs on the page *Steer*.")
         return intent

@@ -30,7 +30,7 @@ from assistant.report.outlook import (
 )
 from assistant.report.words import number
 from assistant.ui import words
-from assistant.ui.charting import wide
+from assistant.ui.charting import low, wide
 
 _KEPT = "forecast"
 _SHOWN: dict[Verdict, tuple[str, str]] = {
@@ -127,7 +127,7 @@ def section(experiment: Experiment, data: ReportData, title: str) -> bool:
     bar = drawings.chance_bar(told)
     if bar is not None and told.chance is not None and told.band is not None:
         alt = f"chance {percent(told.chance)}, {band_words(told.band)} depending on the space"
-        st.vega_lite_chart(wide(bar), theme=None, width="stretch", alt=alt)
+        st.vega_lite_chart(low(bar), theme=None, width="stretch", alt=alt)
     _drawn_fan(data, told, title)
     for sentence in sentences(subject, seen_now(experiment)):
         st.markdown(sentence)
