@@ -189,7 +189,8 @@ def _far(seen: Forecast) -> list[str]:
         return []
     steps = goal.steps_away
     if steps is not None and math.isfinite(steps):
-        far = f"The goal is {number(round(steps, 1))} steps beyond the best"
+        away = number(round(steps, 1))
+        far = f"The goal is {away} step{'' if away == '1' else 's'} beyond the best"
         doubled = goal.if_doubled
         if doubled is not None and goal.chance is not None:
             far += (
@@ -379,7 +380,7 @@ def paper_words(seen: PaperForecast) -> str:
         return f"{rule}: unknown. There is no region of good results yet."
     if seen.pending is None:
         return f"{rule}: unknown. What is pending cannot be counted."
-    if seen.shortfall is None:
+    if seen.shortfall is None or seen.remaining is None:
         return f"{rule}: unknown. {_runs(seen.pending)} pending; what remains is not known yet."
     n = len(seen.regions)
     where = "of your plan" if seen.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
