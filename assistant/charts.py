@@ -8,6 +8,8 @@ Spec = dict[str, Any]
 """A Vega-Lite specification: JSON, whose shape is Vega-Lite's business."""
 
 INK, MUTED, ACCENT, WARN, GRID = "#1f2933", "#7b8794", "#b4632d", "#c0392b", "#e4e7eb"
+TEXT = "#6b7785"
+"""Of titles, legends and dots: as readable on dark ground as on light."""
 LOG_FROM_RATIO = 20.0
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 CONFIG: Spec = {
@@ -16,13 +18,16 @@ CONFIG: Spec = {
     "view": {"stroke": None},
     "axis": {
         "labelColor": MUTED,
-        "titleColor": INK,
+        "titleColor": TEXT,
         "titleFontWeight": "normal",
-        "gridColor": GRID,
-        "domainColor": GRID,
-        "tickColor": GRID,
+        "gridColor": MUTED,
+        "gridOpacity": 0.25,
+        "domainColor": MUTED,
+        "domainOpacity": 0.4,
+        "tickColor": MUTED,
+        "tickOpacity": 0.4,
     },
-    "legend": {"labelColor": INK, "title": None, "orient": "top"},
+    "legend": {"labelColor": TEXT, "title": None, "orient": "top"},
 }
 
 
@@ -30,7 +35,8 @@ CONFIG: Spec = {
 class RunPoint:
     """One completed run in order of completion, with the best value until then.
 
-    ``best`` is None while no feasible run has been seen.
+    ``best`` is None while no feasible run has been seen. ``at_s`` is when it ended, in seconds
+    since 1970-01-01 UTC, None where nobody needs it.
     """
 
     order: int
@@ -39,6 +45,7 @@ class RunPoint:
     best: float | None
     feasible: bool
     source: str
+    at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +71,20 @@ class TradePoint:
     is_today: bool
 
 
-def _scale(values: Sequence[float]) -> Spec:
+def scale_of(values: Sequence[float]) -> Spec:
     """Return a linear scale, or a logarithmic one where a few values would hide the others."""
     if values and min(values) > 0 and max(values) > LOG_FROM_RATIO * min(values):
         return {"type": "log"}
     return {"zero": False}
 
 
-def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> Spec:
+def best_so_far(
+    points: Sequence[RunPoint], today: float | None, title: str, beside: Sequence[float] = ()
+) -> Spec:
     """Every run as a dot, the best until then as a step line, today's value as a dashed rule.
 
-    Infeasible runs are hollow. ``title`` names the value with its unit.
+    Infeasible runs are hollow. ``title`` names the value with its unit; ``beside`` are further
+    values that the caller draws on the same scale.
     """
     rows = [
         {
@@ -89,7 +99,11 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
     ]
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
     x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
-    y = {"type": "quantitative", "title": title, "scale": _scale([p.value for p in points])}
+    y = {
+        "type": "quantitative",
+        "title": title,
+        "scale": scale_of([p.value for p in points] + list(beside)),
+    }
     layers: list[Spec] = [
         {
             "mark": {"type": "point", "size": 45, "strokeWidth": 1.5},
@@ -101,7 +115,7 @@ def best_so_far(points: Sequence[RunPoint], today: float | None, title: str) -> 
                     "type": "nominal",
                     "scale": {
                         "domain": ["meets every constraint", "violates a constraint"],
-                        "range": [INK, WARN],
+                        "range": [TEXT, WARN],
                     },
                 },
                 "shape": {
@@ -179,7 +193,7 @@ def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, 
         "axis": {"labelAngle": slant([e.level for e in levels]), "labelOverlap": False},
     }
     ends = [end for e in levels for end in (e.low, e.value, e.high) if end is not None]
-    scale = _scale(ends)
+    scale = scale_of(ends)
     y = {"field": "value", "type": "quantitative", "title": title, "scale": scale}
     return {
         "$schema": SCHEMA,
@@ -232,13 +246,13 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
         "field": "value",
         "type": "quantitative",
         "title": title,
-        "scale": _scale([p.value for p in points]),
+        "scale": scale_of([p.value for p in points]),
     }
     y = {
         "field": "second",
         "type": "quantitative",
         "title": second_title,
-        "scale": _scale([p.second for p in points]),
+        "scale": scale_of([p.second for p in points]),
     }
     kinds, drawn = ["on the front", "dominated"], [ACCENT, "#b8c0c8"]
     return {

@@ -106,8 +106,7 @@ def main() -> None:
     wanted = options.of.split(",") if options.of else names
     plain = [episode for episode in episodes if episode.driver in wanted]
     if "effort" in parts:
-        plain_bests = shipping.plain_bests(bests)
-        effort.show(main_rows, plain_bests, held, names, record)
+        effort.show(main_rows, shipping.plain_bests(bests), held, names, record)
         record.write()
     if "deadline" in parts:
         asked = in_parallel(partial(deadline.ask, held=held), plain, options.jobs)

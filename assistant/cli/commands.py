@@ -6,6 +6,7 @@ from assistant.cli import (
     doctor,
     effects,
     experiments,
+    forecast,
     hooks,
     init,
     steer,
@@ -23,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(sweep.resume)
     app.command("steer")(steer.steer)
     app.command("suggest")(experiments.suggest)
+    app.command("forecast")(forecast.forecast)
     app.command("effects")(effects.effects)
     app.command("report")(experiments.report)
     app.command("journal")(experiments.journal)

@@ -151,7 +151,7 @@ def report(
 ) -> int:
     """Write the report of a stored experiment, finished or not."""
     session = stored_session(experiment, store)
-    data = collect(session.experiment)
+    data = collect(session.experiment, session.events())
     written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
     if as_json:
         print_json(summary(session.experiment, data, written))

@@ -1,5 +1,6 @@
 """The live view of a sweep: how far, the best so far against today, the latest runs."""
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -11,10 +12,13 @@ from rich.text import Text
 
 from assistant import Advice, Run, RunState, Session
 from assistant.objective import Second
+from assistant.report.outlook import chance_words
 from assistant.report.words import level, number, quantity
 
 N_LATEST = 8
 LINES_EVERY = 10
+CHANCE_EVERY_S = 1.0
+"""Seconds between two forecasts while runs are quick: a forecast may take longer than a run."""
 
 
 class SweepView:
@@ -23,11 +27,10 @@ class SweepView:
     def __init__(self, session: Session, console: Console) -> None:
         self._session = session
         self._console = console
-        self._live = (
-            Live(self._picture(), console=console, refresh_per_second=8)
-            if console.is_terminal
-            else None
-        )
+        self._chance, self._chance_at_s = "", -CHANCE_EVERY_S
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(self._picture(), console=console, refresh_per_second=8)
 
     def on_change(self, run: Run) -> None:
         """Take note of a run that started or ended."""
@@ -62,7 +65,18 @@ class SweepView:
             text.append(f"  {change:+.1%} against today")
         if objective.second is not None:
             text.append(f"   {len(experiment.front)} on the front")
+        text.append(self._chance_words())
         return text
+
+    def _chance_words(self) -> str:
+        """Return the chance to reach the goal; empty without a goal, or before there is one."""
+        if self._session.experiment.sla.goal is None:
+            return ""
+        now_s = time.monotonic()
+        if self._live is None or now_s - self._chance_at_s >= CHANCE_EVERY_S:
+            self._chance = chance_words(self._session.forecast())
+            self._chance_at_s = now_s
+        return f"   {self._chance}" if self._chance else ""
 
     def _picture(self) -> Group:
         experiment = self._session.experiment

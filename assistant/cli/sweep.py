@@ -316,7 +316,7 @@ def _follow(
     if hooks.kinds:
         say(str(hooks))  # what will be started is said whatever the output
     _run(session, built, own, path, hooks, quiet=as_json)
-    data = collect(session.experiment)
+    data = collect(session.experiment, session.events())
     written = write_report(data, target)
     if as_json:
         print_json(summary(session.experiment, data, written))

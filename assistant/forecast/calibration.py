@@ -127,7 +127,8 @@ class Calibration:
         """
         with np.errstate(divide="ignore"):
             logit = hardness + self.missed.of["left"] * np.log(np.asarray(left, dtype=np.float64))
-        return np.asarray(1.0 / (1.0 + np.exp(np.minimum(logit, 700.0))), dtype=np.float64)
+        reached = 1.0 / (1.0 + np.exp(np.minimum(logit, 700.0)))
+        return np.where(np.asarray(left) > 0, reached, 0.0)
 
     def runs_by(self, hardness: float, probability: Floats) -> Floats:
         """Return the runs within which the goal is reached with each probability in (0, 1)."""
@@ -156,7 +157,7 @@ class Calibration:
             for terms in (self.best[share] for share in SHARES)
         ]
         steps = sorted((max(math.exp(min(x, 50.0)) - NEAR, 0.0) for x in logs), reverse=True)
-        return tuple(best - one * evidence.step for one in steps)
+        return tuple(max(best - one * evidence.step, evidence.floor) for one in steps)
 
     def cautions(self, evidence: Evidence, strategy: str, left: float | None) -> tuple[str, ...]:
         """Say what lies outside of what was tested."""

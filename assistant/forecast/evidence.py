@@ -45,6 +45,11 @@ class Evidence:
         return (median(self.losses) - best) or 0.1 * (self.losses[-1] - best)
 
     @property
+    def floor(self) -> float:
+        """The least loss that is told: 0 where no result is below, as of times and errors."""
+        return 0.0 if self.losses[0] >= 0 else -math.inf
+
+    @property
     def tail(self) -> float:
         """How long the tail of bad results is: ln(0.01 + (worst - median) / spread).
 

@@ -1,15 +1,16 @@
 """What the report says, as values: one fold over the experiment, no formatting of pages here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assistant.charts import LevelEstimate, RunPoint, TradePoint
-from assistant.events import Fact
+from assistant.events import Event, Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
 from assistant.recommendation import Recommendation, recommend
 from assistant.report.agreement import TermUse, agreement
 from assistant.report.answer import Answer, answer
+from assistant.report.course import ForecastSection, forecast_section
 from assistant.report.effects import EffectsSection, effects_section
 from assistant.report.trade import FrontRow, front_rows, trade_points
 from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
@@ -121,10 +122,20 @@ class ReportData:
     confidence: float | None
     deadline_s: float | None
     agreement: tuple[TermUse, ...]
+    forecast: ForecastSection | None
 
 
-def collect(experiment: Experiment) -> ReportData:
-    """Fold an experiment into what a report says. Unknown stays None."""
+def collect(
+    experiment: Experiment, events: Sequence[Event] = (), now_s: float | None = None
+) -> ReportData:
+    """Fold an experiment into what a report says. Unknown stays None.
+
+    Args:
+        experiment: as far as it has come.
+        events: its journal; without it how the forecast went on the way is left out.
+        now_s: when the forecast is made, in seconds since 1970-01-01 UTC; when the last run ended
+            if None.
+    """
     opened = experiment.opened
     best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
     second = opened.objective.second
@@ -169,6 +180,7 @@ def collect(experiment: Experiment) -> ReportData:
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
         agreement=agreement(experiment),
+        forecast=forecast_section(experiment, events, last_s if now_s is None else now_s),
     )
 
 
@@ -245,6 +257,7 @@ def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
                 best=best.outcome.value if best.outcome.feasible else None,
                 feasible=run.outcome.feasible,
                 source=run.source,
+                at_s=run.ended_s,
             )
         )
     return tuple(points)

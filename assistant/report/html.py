@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from assistant import charts, charts_effects
 from assistant.errors import StoreError
-from assistant.report import words
+from assistant.report import drawings, outlook, words
 from assistant.report.data import ReportData
 
 MAX_EFFECT_CHARTS = 12
@@ -30,6 +30,8 @@ def render_html(data: ReportData) -> str:
         "number": words.number,
         "quantity": words.quantity,
         "moment": words.moment,
+        "percent": outlook.percent,
+        "band": outlook.band_words,
     }
     environment.filters.update(filters)
     title = _titled(data.value_name, data.unit)
@@ -51,6 +53,7 @@ def render_html(data: ReportData) -> str:
         ],
         effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
         **_adjusted(data, title),
+        **_forecast(data, title),
     )
 
 
@@ -76,6 +79,22 @@ def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
             charts_effects.half_normal(section.half_normal, section.margins, f"effect on {title}")
         ),
     }
+
+
+def _forecast(data: ReportData, title: str) -> dict[str, Any]:
+    """Return the drawings of the forecast; None for what is not drawn."""
+    told = data.forecast
+    if told is None:
+        names = ("chance_bar", "fan", "over_time", "chance_over_runs")
+        return {**dict.fromkeys(names), "fan_goes_on": False}
+    specs = {
+        "chance_bar": drawings.chance_bar(told),
+        "fan": drawings.fan(data, told, title),
+        "over_time": drawings.over_time(data, told, title),
+        "chance_over_runs": drawings.chance_over_runs(data, told),
+    }
+    drawn = {name: None if spec is None else _svg(spec) for name, spec in specs.items()}
+    return {**drawn, "fan_goes_on": drawings.fan_goes_on(data, told)}
 
 
 def write_report(data: ReportData, path: Path) -> Path:

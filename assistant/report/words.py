@@ -39,6 +39,18 @@ def quantity(value: float | None, unit: str) -> str:
     return text
 
 
+def duration(seconds: float) -> str:
+    """Return how long something lasts, as people say it.
+
+    >>> duration(9000.0), duration(3.5), duration(1e-05)
+    ('2 h 30 min', '3.5 s', 'below 0.1 s')
+    """
+    if seconds < 0.1:
+        return "below 0.1 s"
+    text, _, spoken = quantity(seconds, "s").partition(" (")
+    return spoken.removesuffix(")") or text
+
+
 def unit_of(measure: str) -> str:
     """Return the unit that a measure's name ends in.
 

@@ -7,11 +7,13 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment
-from assistant.charts import Spec, best_so_far, level_estimates, trade_off
+from assistant.charts import best_so_far, level_estimates, trade_off
 from assistant.forecast import paper_forecast
 from assistant.report import ReportData, collect
+from assistant.report.outlook import paper_words
 from assistant.report.words import number
-from assistant.ui import words
+from assistant.ui import outlook, words
+from assistant.ui.charting import wide
 from assistant.ui.intents import Intent
 from assistant.ui.progress import bar
 from assistant.ui.runner import Runner
@@ -23,11 +25,21 @@ _CHARTS_A_ROW = 3
 def page(runner: Runner, experiment: Experiment) -> Intent | None:
     """Draw the page. Returns start or pause, if asked for."""
     intent = bar(runner, experiment)
-    data = collect(experiment)
+    data = collect(experiment, now_s=time.time())
     if not data.points:
         st.info("Nothing has completed yet, so nothing is known. Submit runs on the page *Steer*.")
         return intent
     title = words.titled(data.value_name, data.unit)
+    if not outlook.section(experiment, data, title):
+        _best(data, title)
+    _front(data, title)
+    _regions(experiment)
+    _effects(data, title)
+    return intent
+
+
+def _best(data: ReportData, title: str) -> None:
+    """Draw the best so far, where nothing can be said of what comes."""
     st.subheader("Best so far")
     best = number(data.points[-1].best)
     st.vega_lite_chart(
@@ -36,10 +48,6 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
         width="stretch",
         alt=f"{title} of {len(data.points)} runs in order of completion; best {best}",
     )
-    _front(data, title)
-    _regions(experiment)
-    _effects(data, title)
-    return intent
 
 
 def _front(data: ReportData, title: str) -> None:
@@ -78,11 +86,6 @@ def front_table(data: ReportData) -> pd.DataFrame:
     )
 
 
-def wide(spec: Spec) -> Spec:
-    """Return a chart that takes the width of its container."""
-    return {**spec, "width": "container", "autosize": {"type": "fit", "contains": "padding"}}
-
-
 def _regions(experiment: Experiment) -> None:
     st.subheader("Regions of good results")
     unit = f" [{experiment.opened.objective.unit}]" if experiment.opened.objective.unit else ""
@@ -109,7 +112,7 @@ def _regions(experiment: Experiment) -> None:
         for region in seen.regions
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="regions")
-    st.caption(words.forecast_words(seen))
+    st.caption(paper_words(seen))
 
 
 def _mean(experiment: Experiment, region: Region) -> float:

@@ -1,15 +1,12 @@
 """The bar on top of every page of an experiment: how far it is, what it waits for, who executes."""
 
-import time
-
 import streamlit as st
 
 from assistant import AssistantError, Experiment, RunState, Standing
-from assistant.forecast import paper_forecast
 from assistant.report.agreement import agreement
 from assistant.report.words import number, quantity
 from assistant.starting import stored_hooks
-from assistant.ui import words
+from assistant.ui import outlook, words
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.runner import Runner, RunnerState, lost_runs
 
@@ -110,6 +107,7 @@ def _numbers(runner: Runner) -> None:
     done = len(experiment.runs_in(RunState.COMPLETED))
     failed = len(experiment.runs_in(RunState.FAILED))
     limit = experiment.sla.max_runs
+    outlook.banner(experiment)
     with st.container(horizontal=True):
         st.metric(
             "Runs completed",
@@ -128,12 +126,13 @@ def _numbers(runner: Runner) -> None:
             help="Share of the suggestions that were submitted unchanged (confidence).",
         )  # fmt: skip
         _agreed(experiment)
+    outlook.tiles(experiment)
     if limit:
         st.progress(min(1.0, experiment.n_charged / limit))
     words_of_state = f"{_ICONS[runner.state]} {words.STATES[runner.state]}"
     if runner.is_pausing:
         words_of_state = ":material/pause_circle: Pausing after what is under way"
-    parts = [words_of_state, words.forecast_words(paper_forecast(experiment, time.time()))]
+    parts = [words_of_state]
     if experiment.sla.deadline_s is not None:
         parts.append(f"Deadline: {words.deadline_words(experiment.sla.deadline_s)}.")
     if failed:

@@ -25,7 +25,7 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     with st.container(horizontal=True):
         st.download_button(
             "Download the report (HTML)",
-            lambda: render_html(collect(experiment)),
+            lambda: render_html(collect(experiment, runner.session.events())),
             file_name=f"{data.experiment_id}.html",
             mime="text/html",
             type="primary",

@@ -3,7 +3,6 @@
 import time
 
 from assistant import BatchSuggested, Experiment, Run
-from assistant.forecasts import PaperForecast
 from assistant.report.words import level, quantity, setting
 from strategies import Configuration, Level, Parameter, ParameterSpace
 
@@ -25,28 +24,6 @@ SOURCES = {
 }
 
 VERDICTS = {True: "good", False: "bad", None: ""}
-
-
-def forecast_words(seen: PaperForecast) -> str:
-    """Say how the budget stands against what is pending; unknown stays unknown."""
-    if seen.remaining is None and seen.remaining_by_runs is None:
-        return "Forecast: none, since neither a number of runs nor a deadline is agreed."
-    if seen.basis != "plan" and not seen.regions:
-        return "Forecast: unknown. There is no region of good results yet."
-    if seen.pending is None:
-        return "Forecast: unknown. What is pending cannot be counted."
-    if seen.shortfall is None:
-        return f"Forecast: unknown. {runs(seen.pending)} pending; what remains is not known yet."
-    where = "of your plan" if seen.basis == "plan" else f"in {regions(len(seen.regions))}"
-    if seen.shortfall > 0:
-        return (
-            f"Forecast: the agreement will be missed. {runs(seen.pending)} pending {where}, "
-            f"{seen.remaining} left: {seen.shortfall} too few."
-        )
-    return (
-        f"Forecast: the agreement will be met. {runs(seen.pending)} pending {where}, "
-        f"{seen.remaining} left."
-    )
 
 
 def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
@@ -72,11 +49,6 @@ def runs(n: int) -> str:
     ('1 run', '20 runs')
     """
     return "1 run" if n == 1 else f"{n:,} runs"
-
-
-def regions(n: int) -> str:
-    """Count regions."""
-    return "1 region" if n == 1 else f"{n} regions"
 
 
 def column(parameter: Parameter) -> str:

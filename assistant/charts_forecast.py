@@ -1,0 +1,371 @@
+"""Vega-Lite specifications of the forecast: the fan over runs and over time, the chance.
+
+They look like those of `assistant.charts`. What is to come is copper and to the right of what is
+known; every line that is a limit carries its name, so that nothing is told by colour alone. Greys
+and copper are chosen to be seen on light and dark ground.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assistant.charts import (
+    ACCENT,
+    CONFIG,
+    MUTED,
+    SCHEMA,
+    TEXT,
+    RunPoint,
+    Spec,
+    best_so_far,
+    scale_of,
+)
+from assistant.forecasts import FanPoint
+
+CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
+"""Chances up to which, and from which on, a verdict is given."""
+
+_OUTSIDE = 0.5
+"""The better end of the fan is drawn at most this share of the height beyond everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceMark:
+    """A chance that was told, with its band, after so many runs."""
+
+    runs: int
+    chance: float
+    low: float
+    high: float
+
+
+def goes_on(points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None) -> bool:
+    """Return whether the fan's better end lies outside of the picture."""
+    return any(drawn != one.low for one, drawn in zip(fan, _lows(points, fan, goal), strict=True))
+
+
+def best_with_fan(
+    points: Sequence[RunPoint],
+    fan: Sequence[FanPoint],
+    *,
+    today: float | None,
+    goal: float | None,
+    end: float | None,
+    title: str,
+) -> Spec:
+    """Best so far, then the best to come: median dashed, 10 to 90 % as an area.
+
+    Args:
+        points: completed runs.
+        fan: of further runs, counted on from the last point.
+        today: value of today's configuration, None if unknown.
+        goal: drawn as a rule; None if none is agreed.
+        end: further runs until the budget ends, drawn as a vertical rule; None if unknown.
+        title: names the value with its unit.
+    """
+    n, lows = len(points), _lows(points, fan, goal)
+    rows = [
+        {"run": n + one.runs, "low": low, "median": one.median, "high": one.high, "to": one.low}
+        for one, low in zip(fan, lows, strict=True)
+    ]
+    beside = [*lows, *(x for one in fan for x in (one.median, one.high)), *_known(goal)]
+    spec = best_so_far(points, today, title, beside)
+    scale = scale_of([*(p.value for p in points), *beside])
+    axis = {"grid": False, "format": "d", "tickMinStep": 1}
+    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
+    y = {"type": "quantitative", "title": title, "scale": scale}
+    drawn = _fan(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
+    rules = _goal_rule(goal, y)
+    if end is not None:
+        rules += _end_rule("run", n + end, "quantitative", "budget ends", x)
+    return {**spec, "layer": [*drawn, *spec["layer"], *rules]}
+
+
+def best_over_time(
+    points: Sequence[RunPoint],
+    fan: Sequence[FanPoint],
+    *,
+    now_s: float,
+    goal: float | None,
+    deadline_s: float,
+    title: str,
+) -> Spec:
+    """As `best_with_fan`, over the time of day (UTC), with the deadline as a vertical rule.
+
+    Args:
+        points: completed runs; those without a time are left out.
+        fan: of further runs; without durations nothing to come is drawn.
+        now_s: seconds since 1970-01-01 UTC.
+        goal: drawn as a rule; None if none is agreed.
+        deadline_s: seconds since 1970-01-01 UTC.
+        title: names the value with its unit.
+    """
+    timed = [one for one in fan if one.seconds is not None]
+    known = [p for p in points if p.at_s is not None]
+    lows = _lows(known, timed, goal)
+    rows = [
+        {
+            "at": 1000.0 * (now_s + (one.seconds or 0.0)),
+            "low": low,
+            "median": one.median,
+            "high": one.high,
+            "to": one.low,
+        }
+        for one, low in zip(timed, lows, strict=True)
+    ]
+    past = [
+        {"at": 1000.0 * (p.at_s or 0.0), "run": p.run_id, "value": p.value, "best": p.best}
+        for p in known
+    ]
+    beside = [*lows, *(v for one in timed for v in (one.median, one.high)), *_known(goal)]
+    y = {
+        "type": "quantitative",
+        "title": title,
+        "scale": scale_of([*(p.value for p in known), *beside]),
+    }
+    first_s = min((p.at_s for p in known if p.at_s is not None), default=now_s)
+    clock = "%H:%M" if deadline_s - first_s < 86_400 else "%d %b %H:%M"
+    x = {
+        "field": "at",
+        "type": "temporal",
+        "scale": {"type": "utc"},
+        "title": "time (UTC)",
+        "axis": {"grid": False, "labelOverlap": True, "format": clock},
+    }
+    drawn = _fan(rows, x, y, []) if len(rows) > 1 else []
+    return {
+        **_frame(640, 260),
+        "data": {"values": past},
+        "layer": [
+            *drawn,
+            {
+                "mark": {"type": "point", "size": 35, "color": TEXT},
+                "encoding": {
+                    "x": x,
+                    "y": {"field": "value", **y},
+                    "tooltip": [{"field": "run"}, {"field": "value"}],
+                },
+            },
+            {
+                "transform": [{"filter": "isValid(datum.best)"}],
+                "mark": {
+                    "type": "line",
+                    "interpolate": "step-after",
+                    "color": ACCENT,
+                    "strokeWidth": 2.5,
+                },
+                "encoding": {"x": x, "y": {"field": "best", **y}},
+            },
+            *_goal_rule(goal, y),
+            *_end_rule("at", 1000.0 * deadline_s, "temporal", "deadline", x),
+        ],
+    }
+
+
+def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
+    """The chance as a tick in its band, from 0 to 100 %, with where verdicts begin."""
+    row = {"chance": chance, "low": band[0], "high": band[1], "label": f"{chance:.0%}"}
+    x = _chance_axis("x")
+    marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
+    sides = ((marks[:1], "right", -5), (marks[1:], "left", 5))
+    return {
+        **_frame(640, 28),
+        "padding": {"top": 18, "left": 5, "right": 5, "bottom": 5},
+        "data": {"values": [row]},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 14, "color": ACCENT, "opacity": 0.35},
+                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "tick", "thickness": 4, "height": 24, "color": ACCENT},
+                "encoding": {
+                    "x": {**x, "field": "chance"},
+                    "tooltip": [
+                        {"field": name, "format": ".0%"} for name in ("chance", "low", "high")
+                    ],
+                },
+            },
+            {
+                "data": {"values": marks},
+                "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+                "encoding": {"x": {**x, "field": "at"}},
+            },
+            *(
+                {
+                    "data": {"values": side},
+                    "mark": {"type": "text", "color": TEXT, "align": align, "dx": dx},
+                    "encoding": {
+                        "x": {**x, "field": "at"},
+                        "y": {"value": -8},
+                        "text": {"field": "label"},
+                    },
+                }
+                for side, align, dx in sides
+            ),
+        ],
+    }
+
+
+def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool | None) -> Spec:
+    """The chance as it was told over the course of the experiment, with its band.
+
+    Args:
+        marks: oldest first.
+        end: runs when it was decided; None while it is open.
+        reached: what came of it: a point at 100 or 0 %; None while it is open.
+    """
+    rows = [{"runs": m.runs, "chance": m.chance, "low": m.low, "high": m.high} for m in marks]
+    axis = {"grid": False, "format": "d", "tickMinStep": 1}
+    x = {"field": "runs", "type": "quantitative", "title": "runs over", "axis": axis}
+    x["scale"] = {"zero": False}
+    y = _chance_axis("y")
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "area", "color": ACCENT, "opacity": 0.22},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2.5, "point": {"size": 35,
+                     "color": ACCENT}},
+            "encoding": {
+                "x": x,
+                "y": {**y, "field": "chance"},
+                "tooltip": [
+                    {"field": "runs"},
+                    *({"field": name, "format": ".0%"} for name in ("chance", "low", "high")),
+                ],
+            },
+        },
+        *_chance_rules(y),
+    ]  # fmt: skip
+    if end is not None and reached is not None:
+        label = "reached" if reached else "missed"
+        data = {"values": [{"runs": end, "chance": 1.0 if reached else 0.0, "label": label}]}
+        at = {"x": x, "y": {**y, "field": "chance"}}
+        shape = "diamond" if reached else "cross"
+        mark = {"type": "point", "shape": shape, "size": 120, "color": MUTED, "filled": True}
+        layers += [
+            {"data": data, "mark": mark, "encoding": at},
+            {
+                "data": data,
+                "mark": {"type": "text", "color": TEXT, "align": "right", "dx": -10},
+                "encoding": {**at, "text": {"field": "label"}},
+            },
+        ]
+    return {**_frame(640, 200), "data": {"values": rows}, "layer": layers}
+
+
+def _frame(width: int, height: int) -> Spec:
+    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
+
+
+def _known(value: float | None) -> list[float]:
+    return [] if value is None else [value]
+
+
+def _lows(
+    points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None
+) -> tuple[float, ...]:
+    """Return the better end of the fan as it is drawn: not so far out that it hides all else."""
+    solid = [*(p.value for p in points), *(v for one in fan for v in (one.median, one.high))]
+    solid += _known(goal)
+    if not solid:
+        return ()
+    least, most = min(solid), max(solid)
+    room = _OUTSIDE * (most - least)
+    floor = least - room
+    if least > 0 and scale_of(solid).get("type") == "log":
+        floor = max(floor, least / 2)
+    return tuple(min(max(one.low, floor), most + room) for one in fan)
+
+
+def _fan(rows: Sequence[Spec], x: Spec, y: Spec, first: Sequence[Spec]) -> list[Spec]:
+    """Return the area and the median of what is to come."""
+    data = {"values": list(rows)}
+    tooltip = [
+        *first,
+        {"field": "to", "title": "1 in 10 better than"},
+        {"field": "median", "title": "middle"},
+        {"field": "high", "title": "1 in 10 worse than"},
+    ]
+    return [
+        {
+            "data": data,
+            "mark": {"type": "area", "color": ACCENT, "opacity": 0.22},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "data": data,
+            "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2, "strokeDash": [6, 4]},
+            "encoding": {"x": x, "y": {**y, "field": "median"}, "tooltip": tooltip},
+        },
+    ]
+
+
+def _goal_rule(goal: float | None, y: Spec) -> list[Spec]:
+    if goal is None:
+        return []
+    data = {"values": [{"goal": goal, "label": "goal"}]}
+    at = {**y, "field": "goal"}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rule", "color": MUTED, "strokeWidth": 1.5},
+            "encoding": {"y": at},
+        },
+        {
+            "data": data,
+            "mark": {"type": "text", "align": "left", "dx": 4, "dy": -6, "color": TEXT},
+            "encoding": {"x": {"value": 0}, "y": at, "text": {"field": "label"}},
+        },
+    ]
+
+
+def _end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec]:
+    data = {"values": [{field: at, "label": label}]}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [2, 3], "strokeWidth": 1.5},
+            "encoding": {"x": {**x, "field": field, "type": kind}},
+        },
+        {
+            "data": data,
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "color": TEXT},
+            "encoding": {
+                "x": {**x, "field": field, "type": kind},
+                "y": {"value": -3},
+                "text": {"field": "label"},
+            },
+        },
+    ]
+
+
+def _chance_axis(channel: str) -> Spec:
+    axis = {"format": ".0%", "grid": False, "tickCount": 5, "values": [0, 0.25, 0.5, 0.75, 1]}
+    title = "chance to reach the goal" if channel == "x" else "chance"
+    return {"type": "quantitative", "title": title, "scale": {"domain": [0, 1]}, "axis": axis}
+
+
+def _chance_rules(y: Spec) -> list[Spec]:
+    marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
+    sides = ((marks[:1], 8), (marks[1:], -6))
+    return [
+        {
+            "data": {"values": marks},
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+            "encoding": {"y": {**y, "field": "at"}},
+        },
+        *(
+            {
+                "data": {"values": side},
+                "mark": {"type": "text", "align": "left", "dx": 4, "dy": dy, "color": TEXT},
+                "encoding": {
+                    "x": {"value": 0},
+                    "y": {**y, "field": "at"},
+                    "text": {"field": "label"},
+                },
+            }
+            for side, dy in sides
+        ),
+    ]

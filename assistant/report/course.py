@@ -1,0 +1,258 @@
+"""What was foretold, batch by batch, against what came: the forecasts recomputed from the journal.
+
+Nothing is stored for it: every forecast is a pure function of the journal until that moment.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from assistant.events import BatchSuggested, Event
+from assistant.experiment import Experiment
+from assistant.forecast import forecast
+from assistant.forecast.whole import evidence_of
+from assistant.forecasts import FanPoint, Forecast, Interval
+from assistant.report.outlook import (
+    Subject,
+    Verdict,
+    headline,
+    is_over,
+    paper_words,
+    percent,
+    sentences,
+    term_words,
+    verdict_of,
+)
+from assistant.run import RunState
+
+MOST_POINTS = 30
+"""Forecasts that are recomputed at most, evenly over the batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChancePoint:
+    """What was foretold with one batch.
+
+    Args:
+        runs: runs that were over then, those that failed too.
+        left: further runs that could end.
+        goal: what was agreed then.
+        chance: of reaching it.
+        band: of the chance.
+        verdict: how the goal stood then.
+    """
+
+    runs: int
+    left: float | None
+    goal: float
+    chance: float
+    band: tuple[float, float]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSection:
+    """The forecast as a report tells it.
+
+    Args:
+        verdict: how the goal stands.
+        headline: the forecast in a sentence or two.
+        sentences: what stands below it.
+        terms: each agreed term in words.
+        paper: the paper's rule in words.
+        goal: None if none is agreed.
+        chance: of reaching it; None if unknown, or if it is decided.
+        band: of the chance.
+        remaining: further runs.
+        fan: the best over further runs; empty if unknown, or if nothing is left.
+        at_s: when the forecast was made.
+        deadline_s: None if none is agreed.
+        course: what was foretold with each batch, oldest first.
+        went: sentences on how that went.
+        reached: whether the goal was; None while that is open.
+        reached_at: runs that were over when it was; None if it was not.
+    """
+
+    verdict: Verdict
+    headline: str
+    sentences: tuple[str, ...]
+    terms: tuple[str, ...]
+    paper: str
+    goal: float | None
+    chance: float | None
+    band: tuple[float, float] | None
+    remaining: Interval | None
+    fan: tuple[FanPoint, ...]
+    at_s: float
+    deadline_s: float | None
+    course: tuple[ChancePoint, ...]
+    went: tuple[str, ...]
+    reached: bool | None
+    reached_at: int | None
+
+
+def forecast_section(
+    experiment: Experiment, events: Sequence[Event], now_s: float
+) -> ForecastSection | None:
+    """Return what a report says of the forecast; None if there is no goal and nothing to foresee.
+
+    Args:
+        experiment: as far as it has come.
+        events: its journal; without it how the forecast went is left out.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    seen = forecast(experiment, now_s)
+    has_fan = len(seen.fan) > 1 and not is_over(seen)
+    if seen.goal is None and not has_fan:
+        return None
+    subject, verdict = Subject.of(experiment), verdict_of(seen)
+    course = chance_course(events)
+    decided = verdict in ("reached", "missed")
+    goal = seen.goal
+    return ForecastSection(
+        verdict=verdict,
+        headline=headline(subject, seen),
+        sentences=sentences(subject, seen),
+        terms=tuple(term_words(subject, term, now_s) for term in seen.terms),
+        paper=paper_words(seen.paper),
+        goal=None if goal is None else goal.goal,
+        chance=None if goal is None or decided else goal.chance,
+        band=None if goal is None or decided else goal.band,
+        remaining=seen.remaining,
+        fan=seen.fan if has_fan else (),
+        at_s=now_s,
+        deadline_s=experiment.sla.deadline_s,
+        course=course,
+        went=looking_back(subject, course, seen),
+        reached={"reached": True, "missed": False}.get(verdict),
+        reached_at=_over_until(experiment, seen),
+    )
+
+
+def _over_until(experiment: Experiment, seen: Forecast) -> int | None:
+    """Return how many runs were over when the goal was reached, the run that reached it too."""
+    if seen.goal is None or seen.goal.reached_by is None:
+        return None
+    reached = experiment.run(seen.goal.reached_by)
+    until = (reached.ended_s or 0.0, reached.id)
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    return sum((run.ended_s or 0.0, run.id) <= until for run in over)
+
+
+def chance_course(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[ChancePoint, ...]:
+    """Recompute what was foretold with each batch, until the goal was reached.
+
+    Args:
+        events: a whole journal; empty gives nothing.
+        most: points at most, evenly over those batches that have a forecast.
+
+    Returns:
+        The points, oldest first; batches without a goal or with too few results have none.
+    """
+    chosen = set(_evenly(_telling(events), most))
+    points = []
+    for position, experiment in _states(events):
+        if position not in chosen:
+            continue
+        seen = forecast(experiment, events[position].at_s)
+        goal = seen.goal
+        if goal is None or goal.chance is None or goal.band is None or is_over(seen):
+            continue
+        points.append(
+            ChancePoint(
+                runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
+                left=None if seen.remaining is None else seen.remaining.median,
+                goal=goal.goal,
+                chance=goal.chance,
+                band=goal.band,
+                verdict=verdict_of(seen),
+            )
+        )
+    return tuple(points)
+
+
+def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
+    """Yield the state after each batch, with the batch's position; the same object each time."""
+    if not events:
+        return
+    experiment = Experiment.replay(events[:1])
+    for position, event in enumerate(events[1:], 1):
+        experiment.apply(event)
+        if isinstance(event, BatchSuggested):
+            yield position, experiment
+
+
+def _telling(events: Sequence[Event]) -> list[int]:
+    """Return the positions of the batches with a goal that was open and enough results."""
+    found = []
+    for position, experiment in _states(events):
+        goal = experiment.sla.goal
+        evidence = evidence_of(experiment)
+        if goal is None or evidence.silence:
+            continue
+        if evidence.losses[0] > -experiment.opened.objective.quality_of(goal):
+            found.append(position)
+    return found
+
+
+def _evenly(positions: Sequence[int], most: int) -> list[int]:
+    """Return at most so many of the positions, the first and the last among them.
+
+    >>> _evenly([3, 5, 8, 9, 11], 3), _evenly([3, 5], 3)
+    ([3, 8, 11], [3, 5])
+    """
+    n = len(positions)
+    if n <= most:
+        return list(positions)
+    return [positions[round(i * (n - 1) / (most - 1))] for i in range(most)]
+
+
+def looking_back(
+    subject: Subject, course: Sequence[ChancePoint], seen: Forecast
+) -> tuple[str, ...]:
+    """Say how the forecasts went: what was foretold when, and whether the verdicts were right.
+
+    A single end proves no probability right or wrong; a verdict it does.
+    """
+    if not course or seen.goal is None:
+        return ()
+    told = [_told(course)]
+    wanted = {point.goal for point in course} | {seen.goal.goal}
+    if len(wanted) > 1:
+        goals = ", ".join(subject.value(goal) for goal in sorted(wanted))
+        told.append(f"The goal was changed on the way ({goals}); each chance is of the goal then.")
+        return tuple(told)
+    verdict = verdict_of(seen)
+    if verdict not in ("reached", "missed"):
+        return tuple(told)
+    came = verdict == "reached"
+    missing = [p for p in course if p.verdict in ("likely_miss", "very_likely_miss")]
+    told += _judged(missing, "likely to miss", not came)
+    told += _judged([p for p in course if p.verdict == "on_track"], "on track", came)
+    if len(told) == 1:
+        told.append(
+            "No verdict was given on the way: the chance was too even, or it was too late for one."
+        )
+    return tuple(told)
+
+
+def _told(course: Sequence[ChancePoint]) -> str:
+    first, last = course[0], course[-1]
+    if len(course) == 1:
+        return f"The chance was told once: {percent(first.chance)} after {first.runs} runs."
+    low = min(course, key=lambda point: point.chance)
+    high = max(course, key=lambda point: point.chance)
+    return (
+        f"The chance was {percent(first.chance)} after {first.runs} runs and "
+        f"{percent(last.chance)} after {last.runs}, when it was told last; {percent(low.chance)} "
+        f"at the lowest (after {low.runs}), {percent(high.chance)} at the highest (after "
+        f"{high.runs})."
+    )
+
+
+def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> list[str]:
+    """Return whether a verdict, given at some points, came true; nothing if it was not given."""
+    if not points:
+        return []
+    n, first, last = len(points), points[0].runs, points[-1].runs
+    times = f"once, after {first} runs" if n == 1 else f"{n} times, after {first} to {last} runs"
+    return [f"It was called {verdict} {times}: that was {'right' if was_right else 'wrong'}."]

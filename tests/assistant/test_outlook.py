@@ -1,0 +1,210 @@
+"""The forecast in words: known answers for each way it can stand; unknown is never a number."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from assistant.forecasts import Forecast, GoalForecast, Interval, PaperForecast, TermForecast
+from assistant.report.outlook import (
+    Subject,
+    best_words,
+    chance_words,
+    end_words,
+    headline,
+    paper_words,
+    sentences,
+    term_words,
+    verdict_of,
+)
+from tests.draw.forecasts import NOW_S, forecasts, subjects
+
+AT_13_46_S = 1_000_000.0
+WAIT = Subject("mean_wait_s", "s", "EUR")
+PAPER = PaperForecast(
+    AT_13_46_S, "near", 22, 38, 38, None, 77, 39, (), None, None
+)  # fmt: skip
+GOAL = GoalForecast(
+    goal=12_000.0,
+    reached_by=None,
+    chance=0.25,
+    band=(0.11, 0.48),
+    runs_needed=Interval(20.0, 61.2, None),
+    seconds_needed=Interval(600.0, 7_800.0, None),
+    steps_away=4.1,
+    if_doubled=0.38,
+)
+SEEN = Forecast(
+    at_s=AT_13_46_S,
+    paper=PAPER,
+    terms=(TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0)),),
+    remaining=Interval(38.0, 38.0, 38.0),
+    binding="max_runs",
+    goal=GOAL,
+    duration_s=Interval(60.0, 70.0, 80.0),
+    seconds_left=Interval(2_400.0, 2_700.0, 3_000.0),
+    best=Interval(11_500.0, 12_500.0, 13_000.0),
+    fan=(),
+    silence="",
+    cautions=(),
+    calibration="example",
+)
+CHANCE = "Chance to reach 12,000 s with the 38 runs left: 25 % (11 to 48 % depending on the space)."
+
+
+def with_chance(chance: float) -> Forecast:
+    return replace(SEEN, goal=replace(GOAL, chance=chance, band=(chance / 2, (1 + chance) / 2)))
+
+
+def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> None:
+    told = f"Likely to miss: about 3 in 4 studies that looked like this missed their goal. {CHANCE}"
+    assert headline(WAIT, SEEN) == told
+    assert sentences(WAIT, SEEN) == (
+        (
+            "The goal is 4.1 steps beyond the best; with twice the runs left the chance is 38 % "
+            "instead of 25 %. A step is the mean distance of the next three results from the best."
+        ),
+        "More likely than not: within 62 further runs, 2 h 10 min at the pace so far.",
+        (
+            "Best mean_wait_s expected after the 38 runs left: 12,500 s (11,500 to 13,000 s in 8 "
+            "of 10 cases)."
+        ),
+        "The runs left are over between 14:26 and 14:36 UTC, most likely about 14:31 UTC.",
+    )
+    assert term_words(WAIT, SEEN.terms[0], SEEN.at_s) == "runs: 22 of 60 used, 38 left"
+
+
+@pytest.mark.parametrize(
+    ("chance", "verdict", "begins"),
+    [
+        (0.0999, "very_likely_miss", "Very likely to miss: about 9 in 10 studies"),
+        (0.101, "likely_miss", "Likely to miss: about 9 in 10 studies"),
+        (0.299, "likely_miss", "Likely to miss: about 7 in 10 studies"),
+        (0.301, "open", "Chance to reach 12,000 s"),
+        (0.699, "open", "Chance to reach 12,000 s"),
+        (0.701, "on_track", "On track: about 7 in 10 studies that looked like this reached"),
+        (0.995, "on_track", "On track: nearly all studies that looked like this reached"),
+    ],
+)
+def test_verdicts_begin_at_their_bounds_and_between_there_is_none(
+    chance: float, verdict: str, begins: str
+) -> None:
+    seen = with_chance(chance)
+    assert verdict_of(seen) == verdict
+    assert headline(WAIT, seen).startswith(begins)
+    assert "will be" not in headline(WAIT, seen)
+
+
+def test_what_is_decided_has_no_chance() -> None:
+    reached = replace(SEEN, goal=replace(GOAL, reached_by=17, chance=1.0, band=(1.0, 1.0)))
+    assert headline(WAIT, reached) == "The goal of 12,000 s is reached, by run 17."
+    assert chance_words(reached) == "goal reached by run 17"
+    over = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), goal=replace(GOAL, chance=1e-304))
+    assert (
+        headline(WAIT, over) == "Nothing is left to run, and the goal of 12,000 s is not reached."
+    )
+    finished = replace(WAIT, is_finished=True)
+    assert headline(finished, over) == "The goal of 12,000 s was not reached."
+    assert sentences(finished, over) == ()
+    assert chance_words(over) == ""
+
+
+def test_silence_says_its_reason() -> None:
+    goal = replace(GOAL, chance=None, band=None, runs_needed=None, if_doubled=None)
+    seen = replace(SEEN, goal=goal, best=None, silence="7 runs are over, and a forecast needs 12")
+    assert headline(WAIT, seen) == (
+        "No chance to reach 12,000 s is told yet: 7 runs are over, and a forecast needs 12."
+    )
+    assert not any("%" in sentence for sentence in sentences(WAIT, seen))
+    assert headline(WAIT, replace(seen, goal=None)) == (
+        "No goal is agreed, and nothing can be foreseen yet: 7 runs are over, and a forecast "
+        "needs 12."
+    )
+
+
+def test_without_a_goal_the_best_to_come_is_told() -> None:
+    told = headline(WAIT, replace(SEEN, goal=None))
+    assert told == f"No goal is agreed, so no chance is told. {best_words(WAIT, SEEN)}"
+    assert chance_words(replace(SEEN, goal=None)) == ""
+
+
+@pytest.mark.parametrize(("left", "verdict"), [(3.0, "nearly_used"), (5.0, "nearly_used"),
+                                               (6.0, "likely_miss")])  # fmt: skip
+def test_late_there_is_no_verdict(left: float, verdict: str) -> None:
+    seen = replace(SEEN, remaining=Interval(left, left, left))  # 22 are executed
+    assert verdict_of(seen) == verdict
+    assert headline(WAIT, seen).startswith("The budget is nearly used. ") == (left < 6)
+
+
+def test_no_single_number_of_runs_beyond_what_was_tested() -> None:
+    far = replace(SEEN, goal=replace(GOAL, runs_needed=Interval(40.0, None, None)))
+    assert "More likely than not: not within 100 further runs." in sentences(WAIT, far)
+
+
+def test_terms_and_the_tightest_of_them() -> None:
+    waiting = TermForecast("max_runs", 60, 24, Interval(38.0, 38.0, 38.0))
+    assert term_words(WAIT, waiting, AT_13_46_S) == "runs: 24 of 60 used, 38 not over"
+    cost = TermForecast("max_cost", 20.0, 4.5, Interval(12.0, 15.0, 18.0))
+    assert term_words(WAIT, cost, AT_13_46_S) == (
+        "cost: 4.5 of 20 EUR spent, 12 to 18 more runs, 15 most likely"
+    )
+    deadline = TermForecast("deadline", AT_13_46_S + 90_000.0, AT_13_46_S, None)
+    assert term_words(WAIT, deadline, AT_13_46_S) == (
+        "deadline: until 1970-01-13 14:46 UTC, how many more runs that leaves is unknown"
+    )
+    passed = replace(deadline, limit=AT_13_46_S - 60.0, remaining=Interval(0.0, 0.0, 0.0))
+    assert term_words(WAIT, passed, AT_13_46_S) == "deadline: 13:45 UTC has passed"
+    both = replace(SEEN, terms=(waiting, cost), binding="max_cost", cautions=("of an example",))
+    assert sentences(WAIT, both)[-2:] == ("The tightest term: cost.", "Caution: of an example.")
+
+
+def test_ends_without_an_end() -> None:
+    assert end_words(replace(SEEN, seconds_left=None)) == (
+        "When the runs left are over is unknown."
+    )
+    assert end_words(replace(SEEN, seconds_left=Interval(2_400.0, None, None))) == (
+        "The runs left are over at 14:26 UTC or later."
+    )
+    assert "more than 10 years" in end_words(replace(SEEN, seconds_left=Interval(1.0, 2e9, 1e18)))
+
+
+def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
+    assert paper_words(PAPER) == (
+        "By the paper's rule (uncalibrated): unknown. There is no region of good results yet."
+    )
+    planned = replace(PAPER, basis="plan")
+    assert paper_words(planned) == (
+        "By the paper's rule (uncalibrated): a miss. 77 runs pending of your plan, 38 left: "
+        "39 too few."
+    )
+    fits = replace(planned, pending=30, shortfall=-8)
+    assert paper_words(fits) == (
+        "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 left."
+    )
+    nothing = replace(PAPER, remaining=None, remaining_by_runs=None)
+    assert "neither a number of runs nor a deadline is agreed" in paper_words(nothing)
+
+
+@given(subjects, forecasts)
+def test_whatever_is_foreseen_unknown_is_never_a_number(subject: Subject, seen: Forecast) -> None:
+    told = [
+        headline(subject, seen),
+        *sentences(subject, seen),
+        *(term_words(subject, term, NOW_S) for term in seen.terms),
+        paper_words(seen.paper),
+        chance_words(seen),
+    ]
+    for text in told:
+        assert not re.search(r"\b(nan|none|inf)\b", text, re.IGNORECASE), text
+        assert "  " not in text
+        assert "will be met" not in text
+    assert headline(subject, seen).endswith(".")
+    assert all(text.endswith(".") for text in sentences(subject, seen))
+
+
+@given(subjects, forecasts)
+def test_a_chance_is_told_only_where_there_is_one(subject: Subject, seen: Forecast) -> None:
+    known = seen.goal is not None and seen.goal.chance is not None
+    decided = verdict_of(seen) in ("reached", "missed", "no_goal")
+    assert ("Chance to reach" in headline(subject, seen)) == (known and not decided)

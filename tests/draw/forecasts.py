@@ -1,0 +1,125 @@
+"""Forecasts of every kind: known and unknown parts, decided and open, tiny and huge numbers."""
+
+from hypothesis import strategies as st
+
+from assistant.forecasts import (
+    FanPoint,
+    Forecast,
+    GoalForecast,
+    Interval,
+    PaperForecast,
+    RegionCount,
+    TermForecast,
+)
+from assistant.report.outlook import Subject
+
+NOW_S = 1_795_273_000.0
+values = st.floats(-1e12, 1e12)
+counts = st.integers(0, 10**9).map(float)
+chances = st.floats(0.0, 1.0)
+
+
+def ordered(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[Interval]:
+    """Intervals whose upper end, or all of it, may be unknown."""
+    return st.builds(
+        lambda three, known: Interval(*(x if i < known else None for i, x in enumerate(three))),
+        st.tuples(numbers, numbers, numbers).map(sorted),
+        st.integers(0, 3),
+    )
+
+
+terms = st.lists(
+    st.one_of(
+        st.builds(
+            TermForecast,
+            st.just("max_runs"),
+            st.integers(1, 10**6),
+            st.integers(0, 10**6),
+            counts.map(lambda n: Interval(n, n, n)),
+        ),
+        st.builds(
+            TermForecast,
+            st.just("deadline"),
+            st.floats(1.0, 1e18),
+            st.just(NOW_S),
+            st.none() | ordered(counts),
+        ),
+        st.builds(
+            TermForecast,
+            st.just("max_cost"),
+            st.floats(1e-9, 1e12),
+            st.floats(0.0, 1e12),
+            st.none() | ordered(counts),
+        ),
+    ),
+    max_size=3,
+    unique_by=lambda term: term.term,
+).map(tuple)
+
+goals = st.builds(
+    GoalForecast,
+    goal=values,
+    reached_by=st.none() | st.integers(1, 999),
+    chance=st.none() | chances,
+    band=st.none() | st.tuples(chances, chances),
+    runs_needed=st.none() | ordered(counts),
+    seconds_needed=st.none() | ordered(st.floats(0.0, 1e18)),
+    steps_away=st.none() | st.floats(0.0, allow_nan=False),
+    if_doubled=st.none() | chances,
+)
+
+papers = st.builds(
+    PaperForecast,
+    at_s=st.just(NOW_S),
+    basis=st.sampled_from(["near", "plan", "queued"]),
+    executed=st.integers(0, 500),
+    remaining=st.none() | st.integers(0, 500),
+    remaining_by_runs=st.none() | st.integers(0, 500),
+    remaining_by_deadline=st.none() | st.integers(0, 500),
+    pending=st.none() | st.integers(0, 10**6),
+    shortfall=st.none() | st.integers(-500, 10**6),
+    regions=st.lists(
+        st.builds(RegionCount, st.just(1), st.just(3), st.just(3), st.none(), values, values),
+        max_size=3,
+    ).map(tuple),
+    mean_duration_s=st.none() | st.floats(0.0, 1e9),
+    predicted_end_s=st.none(),
+)
+
+fans = st.lists(
+    st.builds(
+        FanPoint,
+        st.integers(0, 100),
+        st.none() | st.floats(0.0, 1e18),
+        values,
+        values,
+        values,
+    ),
+    max_size=6,
+    unique_by=lambda point: point.runs,
+).map(lambda points: tuple(sorted(points, key=lambda point: point.runs)))
+
+forecasts = st.builds(
+    Forecast,
+    at_s=st.just(NOW_S),
+    paper=papers,
+    terms=terms,
+    remaining=st.none() | ordered(counts),
+    binding=st.sampled_from([None, "max_runs", "deadline", "max_cost"]),
+    goal=st.none() | goals,
+    duration_s=st.none() | ordered(st.floats(0.0, 1e9)),
+    seconds_left=st.none() | ordered(st.floats(0.0, 1e18)),
+    best=st.none() | ordered(values),
+    fan=fans,
+    silence=st.sampled_from(["", "7 runs are over, and a forecast needs 12"]),
+    cautions=st.sampled_from([(), ("tested after at most 90 runs",)]),
+    calibration=st.just("drawn"),
+)
+
+subjects = st.builds(
+    Subject,
+    st.just("mean_wait_s"),
+    st.sampled_from(["", "s"]),
+    st.sampled_from(["", "EUR"]),
+    st.booleans(),
+)
