@@ -4,9 +4,11 @@ No input or output, no clock, no randomness of its own: the same journal gives t
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
+from assistant.alarm import Check
 from assistant.errors import ExperimentError
 from assistant.events import (
     Advice,
@@ -18,6 +20,7 @@ from assistant.events import (
     ExperimentFinished,
     ExperimentOpened,
     ExperimentReopened,
+    Forecasted,
     PlanSubmitted,
     RunCompleted,
     RunFailed,
@@ -30,6 +33,7 @@ from assistant.events import (
     WatchChanged,
 )
 from assistant.run import Run, RunState
+from assistant.sla import Steering
 from assistant.standing import Standing, best_of, best_so_far, front_of, observe, standings
 from strategies import (
     AnovaModel,
@@ -60,6 +64,7 @@ class Experiment:
         self._answers: dict[int, AdviceAnswered] = {}
         self._superseded: set[int] = set()
         self._lapsed: set[int] = set()
+        self._checks: list[Check] = []
         self.space = opened.space
         self.sla = opened.sla
         self.steering = opened.steering
@@ -78,7 +83,7 @@ class Experiment:
             experiment.apply(event)
         return experiment
 
-    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one case for each event
+    def apply(self, event: Event) -> None:  # noqa: PLR0912, PLR0915 - a case for each event
         """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
         match event:
             case BatchSuggested():
@@ -103,14 +108,17 @@ class Experiment:
                 )
             case RunRated(run_id=run_id, good=good):
                 self._runs[run_id] = replace(self._in_state(run_id, RunState.COMPLETED), good=good)
+            case Forecasted(check=check):
+                self._checks.append(check)
             case AdviceGiven(advice=advice):
                 self._apply_advice(advice)
             case AdviceAnswered():
                 self._apply_answer(event)
             case SteeringChanged(steering=steering):
-                self.steering = steering
+                self._steer(steering)
             case BudgetChanged(sla=sla):
                 self._lapse_advice()
+                self._checks.clear()
                 self.sla = sla
             case WatchChanged(watch=watch):
                 self._lapse_advice()
@@ -169,7 +177,12 @@ class Experiment:
         self._answers[event.number] = event
         if event.answer == "accepted" and self.open_batch is not None:
             self._superseded.add(self.open_batch.number)  # its suggestions are free again
-        self.steering = replace(self.steering, exploitation=event.exploitation)
+        self._steer(replace(self.steering, exploitation=event.exploitation))
+
+    def _steer(self, steering: Steering) -> None:
+        if steering != self.steering:  # what was forecast before says nothing of the new way
+            self._checks.clear()
+        self.steering = steering
 
     def _apply_space(self, event: SpaceChanged) -> None:
         if event.space.lineage != self.opened.space.lineage:
@@ -242,6 +255,24 @@ class Experiment:
             return None
         number = self._advice[-1].number
         return None if number in self._answers or number in self._lapsed else self._advice[-1]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What the forecast said with each batch, since steering and agreement are as they are."""
+        return tuple(self._checks)
+
+    def supposing(self, events: Iterable[Event]) -> "Experiment":
+        """Return another experiment: this one after further events. This one stays as it is.
+
+        Raises ExperimentError if they do not follow.
+        """
+        other = copy(self)
+        for name, value in vars(self).items():
+            if name.startswith("_") and isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
+        for event in events:
+            other.apply(event)
+        return other
 
     def _lapse_advice(self) -> None:
         """Close an advice that nobody answered and that speaks of what is no more."""
