@@ -165,10 +165,18 @@ class Advice:
     alternatives: tuple[Alternative, ...] = ()
 
     @property
-    def costless(self) -> int | None:
-        """Position of the first alternative that leaves the agreement as it is; None if none."""
-        at = (i for i, one in enumerate(self.alternatives) if one.kind in COSTLESS)
-        return next(at, None)
+    def unattended(self) -> tuple["Answer", int | None]:
+        """What a sweep that accepts warnings by itself answers, and which alternative it takes.
+
+        The first one that leaves the agreement as it is: more runs, time or money, or an easier
+        goal, are not its to agree on.
+        """
+        if self.basis == "paper":
+            return "accepted", None
+        for position, one in enumerate(self.alternatives):
+            if one.kind in COSTLESS:
+                return "accepted", position
+        return "ignored", None
 
 
 Answer = Literal["accepted", "changed", "ignored"]

@@ -1,5 +1,6 @@
 """The words of a warning by the forecast: what studies like this one came to, never a promise."""
 
+from assistant.events import Alternative
 from assistant.forecasts import Forecast
 
 VERY_LIKELY = 0.9
@@ -69,6 +70,17 @@ def warning(seen: Forecast) -> str:
         told.append(f"{text[0].upper()}{text[1:]}.")
     told += [f"{caution[0].upper()}{caution[1:]}." for caution in seen.cautions]
     return " ".join([*told, paper_words(seen)])
+
+
+def proposal(change: Alternative) -> str:
+    """Return an alternative with the chance under it.
+
+    >>> proposal(Alternative("more_runs", "run 20 more, 80 in all", 0.38))
+    'run 20 more, 80 in all: the chance would be 38 %'
+    """
+    if change.chance is None:
+        return change.text
+    return f"{change.text}: the chance would be {percent(change.chance)}"
 
 
 def paper_words(seen: Forecast) -> str:

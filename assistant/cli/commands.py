@@ -2,7 +2,17 @@
 
 import typer
 
-from assistant.cli import doctor, effects, experiments, init, steer, sweep, tabulate, workloads
+from assistant.cli import (
+    doctor,
+    effects,
+    experiments,
+    init,
+    steer,
+    sweep,
+    tabulate,
+    what_if,
+    workloads,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -12,6 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command("sweep")(sweep.sweep)
     app.command("resume")(sweep.resume)
     app.command("steer")(steer.steer)
+    app.command("what-if")(what_if.what_if)
     app.command("suggest")(experiments.suggest)
     app.command("effects")(effects.effects)
     app.command("report")(experiments.report)
