@@ -31,7 +31,7 @@ from assistant.hopeless import hopeless_levels
 from assistant.prospect import prospect
 from assistant.store import MemoryStore
 from assistant.warning_words import percent, verdict
-from strategies import SpaceError
+from strategies import AnovaModel, SpaceError
 from tests.assistant.examples import Bowl, Hills, TickingClock
 
 GOAL = -20.0
@@ -388,6 +388,27 @@ def test_levels_that_promise_nothing_are_found_and_good_ones_are_kept() -> None:
     session.prefer_level("mode", "odd")
     assert ("mode", "odd") not in hopeless_levels(session.experiment, -0.5)
     assert hopeless_levels(open_session(bowl, store=MemoryStore()).experiment, 0.0) == ()
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_a_level_is_closed_only_if_good_company_does_not_help_it(n: int) -> None:
+    n_close = 0
+    for seed in range(3):
+        session = opened(MemoryStore(), sla=Sla(60), seed=seed)
+        Follower(12, 4, max_runs=n).steer(session, SerialExecutor(Hills()))
+        experiment = session.experiment
+        model, best = AnovaModel.of(experiment.knowledge), experiment.best
+        assert model is not None
+        assert best is not None
+        assert best.outcome is not None
+        ranked = sorted(experiment.standings.values(), key=lambda one: -one.outcome.quality)
+        for name, value in hopeless_levels(experiment, 20.0):
+            n_close += 1
+            for one in ranked[:5]:
+                values = {**experiment.space.values(one.run.configuration), name: value}
+                upper = model.predict(experiment.space.from_values(values)).interval[1]
+                assert upper < best.outcome.quality
+    assert n_close
 
 
 @settings(max_examples=15, deadline=None)

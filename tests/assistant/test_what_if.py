@@ -1,5 +1,6 @@
 """What-if: pure, repeatable, the same as the change itself; weights through the session."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from assistant import Session, Sla, Tariff, Watch, load_session, open_session
 from assistant.errors import AssistantError, ExperimentError, SettingsError
 from assistant.events import Event
 from assistant.executors import SerialExecutor
+from assistant.forecast.calibration import shipped
 from assistant.store import MemoryStore
 from assistant.what_if import RegionRuns, WhatIf
 from strategies import RegionRule, SpaceError, StrategyError, find_regions
@@ -93,6 +95,17 @@ def test_the_forecast_is_that_after_the_change(session: Session) -> None:
     assert thought.sentence.startswith(
         f"The chance to reach the goal would rise from {100 * was:.0f} % to {100 * now:.0f} % ("
     )
+
+
+def test_fewer_levels_are_a_smaller_space_in_the_formula(session: Session) -> None:
+    thought = session.what_if(close=[("mode", "bad")])  # 6,250 combinations become 3,125
+    assert thought.before.goal is not None
+    assert thought.after.goal is not None
+    was, now = thought.before.goal.chance, thought.after.goal.chance
+    assert was is not None
+    assert now is not None
+    moved = math.log(now / (1 - now)) - math.log(was / (1 - was))
+    assert moved == pytest.approx(shipped().size * math.log(2))
 
 
 def test_what_is_left_is_divided_whole(session: Session) -> None:
