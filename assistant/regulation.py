@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from assistant import decisions
-from assistant.errors import ExperimentError
+from assistant.errors import ExperimentError, SettingsError
 from assistant.events import (
     AdviceAnswered,
     Alternative,
@@ -106,9 +106,12 @@ def agreement(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
     """Return another agreement.
 
     Raises:
-        SettingsError: warnings go by the forecast, and there is no goal any more.
+        SettingsError: it is no agreement, or warnings go by the forecast, and there is no goal any
+            more.
     """
     decisions.refuse_if_finished(experiment)
+    if not isinstance(sla, Sla):
+        raise SettingsError(f"an agreement is an Sla, not {sla!r}")
     experiment.watch.warns_by_forecast(sla)
     return BudgetChanged(now_s, sla)
 
@@ -117,9 +120,11 @@ def watching(experiment: Experiment, watch: Watch, now_s: float) -> WatchChanged
     """Return another way to count and to warn.
 
     Raises:
-        SettingsError: warnings shall go by the forecast, and no goal is agreed.
+        SettingsError: it is no watch, or warnings shall go by the forecast, and no goal is agreed.
     """
     decisions.refuse_if_finished(experiment)
+    if not isinstance(watch, Watch):
+        raise SettingsError(f"what is watched is said by a Watch, not {watch!r}")
     watch.warns_by_forecast(experiment.sla)
     return WatchChanged(now_s, watch)
 

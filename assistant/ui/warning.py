@@ -98,12 +98,13 @@ def _alternatives(advice: Advice, answer: _Answering) -> Intent | None:
         with st.container(horizontal=True, vertical_alignment="center"):
             chance = "" if one.chance is None else f", chance {percent(one.chance)}"
             pressed = st.button(
-                "Accept",
+                f"Accept {position + 1}",
                 type="primary" if position == 0 else "secondary",
                 key=f"accept-{advice.number}-{position}",
                 help=one.text,
             )
-            st.markdown(f"{one.text[0].upper()}{one.text[1:]}{chance}", width="content")
+            said = f"{position + 1}\\. {one.text[0].upper()}{one.text[1:]}{chance}"
+            st.markdown(said, width="content")
         if pressed:
             intent = answer("accepted", None, position, _ACCEPTED)
     if advice.alternatives:
