@@ -38,7 +38,8 @@ class Follower:
         batch: suggestions taken at a time, between which the model learns; None takes as many as
             suit the strategy (`Session.batch_size`).
         max_runs: stop here although the budget may allow more; needed if it has no limit.
-        advice: what it does about warnings: ``accept`` or ``ignore``.
+        advice: what it does about warnings: ``ignore``, or ``accept`` what leaves the agreement as
+            it is (`Advice.unattended`).
 
     Raises:
         AssistantError: a number is out of range.
@@ -148,7 +149,8 @@ class Follower:
             return
         if on_advice is not None:
             on_advice(advice)
-        session.answer_advice("accepted" if self.advice == "accept" else "ignored")
+        answer, which = advice.unattended if self.advice == "accept" else ("ignored", None)
+        session.answer_advice(answer, alternative=which)
 
     def _room(self, session: Session, wanted: int) -> int:
         """Return how many new configurations may be tried, at most ``wanted``."""

@@ -1,71 +1,169 @@
-"""When the forecast says that the agreement will be missed: the words and the change proposed."""
+"""When the agreement will be missed: the warning, the changes proposed, and the next batch. Pure.
+
+Where a goal is agreed the calibrated forecast warns (`assistant.alarm` says when, and
+`assistant.alternatives` what could be done); where none is, the paper's rule does. `Watch.rule`
+chooses otherwise.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from assistant.events import Advice
-from assistant.experiment import Experiment
-from assistant.forecast import paper_forecast
-from assistant.forecasts import PaperForecast
-from strategies import (
-    Exploiting,
-    Preferring,
-    Scalarising,
-    Strategy,
-    Suggestion,
-    make_strategy,
-    strategy_entry,
+from assistant.alarm import Check, Given, is_due
+from assistant.alternatives import Prospects, alternatives, changes
+from assistant.choosing import current_strategy, strategy_at
+from assistant.decisions import stream
+from assistant.events import (
+    Advice,
+    AdviceAnswered,
+    AdviceGiven,
+    Alternative,
+    BatchSuggested,
+    Event,
+    Forecasted,
 )
+from assistant.experiment import Experiment
+from assistant.forecast import forecast, paper_forecast
+from assistant.forecast.calibration import Calibration, shipped
+from assistant.forecasts import Forecast, PaperForecast
+from assistant.run import RunState
+from assistant.warning_words import warning
+from strategies import Suggestion
 
 REMIND_AFTER = 5
-"""Runs after a warning that was ignored until it is given again."""
+"""Runs after a warning by the paper's rule that was ignored until it is given again."""
+
+UNTESTED_WARN = 0.8
+"""Miss probability that warns under a strategy without a threshold: of one threshold for all
+strategies 0.80 to 0.825 were measured best (``python -m benchmarks.forecast``)."""
 
 
-def current_strategy(experiment: Experiment) -> Strategy:
-    """Return the strategy as it is steered now; see `strategy_at`."""
-    return strategy_at(experiment, experiment.steering.exploitation)
+def advise(
+    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+) -> tuple[Event, ...]:
+    """Return what is recorded with a batch: a warning with its proposal, if one is due.
 
-
-def strategy_at(experiment: Experiment, exploitation: float | None) -> Strategy:
-    """Return the strategy of an experiment at an exploitation level, None for no split.
-
-    Of two measures, the weighing is innermost: it changes what the strategy takes for good, while
-    regions, which the forecast counts and people read, stay those of the first measure. The
-    person's preferred levels come outermost: like closed ones they hold for what is drawn inside
-    the regions too.
-    """
-    steering, objective = experiment.steering, experiment.opened.objective
-    strategy = make_strategy(steering.strategy, **steering.options)
-    if objective.second is not None:
-        labels = (str(objective.wrapper), str(objective.second.wrapper))
-        strategy = Scalarising(strategy, labels)
-    if exploitation is not None:
-        strategy = Exploiting(strategy, exploitation, experiment.watch.regions)
-    if experiment.space.preferred_part is not experiment.space:
-        strategy = Preferring(strategy)
-    return strategy
-
-
-def initial_strategy(experiment: Experiment) -> Strategy:
-    """Return what chooses the first runs: the strategy in force, or random search before it."""
-    if strategy_entry(experiment.steering.strategy).starts:
-        return strategy_at(experiment, None)
-    strategy: Strategy = make_strategy("random")
-    preferring = experiment.space.preferred_part is not experiment.space
-    return Preferring(strategy) if preferring else strategy
-
-
-def advise(experiment: Experiment, n: int, now_s: float, rng: np.random.Generator) -> Advice | None:
-    """Return a warning with a proposal, or None if none is due.
-
-    A warning is due when the forecast is a miss, the share of the budget named by
-    `Watch.warn_from` is spent, and one that was ignored is 5 runs old. Where all runs go inside the
-    regions already, it can only propose more runs or fewer levels.
+    Where the forecast warns, what it said stands before it, due or not: it decides later ones.
 
     Args:
         experiment: as far as it has come, the new suggestions of this round included.
         n: suggestions to propose instead.
         now_s: seconds since 1970-01-01 UTC.
         rng: for the proposal.
+    """
+    if experiment.watch.warns_by_forecast(experiment.sla):
+        return _advise_by_forecast(experiment, n, now_s, rng)
+    advice = _advise_by_paper(experiment, n, now_s, rng)
+    return () if advice is None else (AdviceGiven(now_s, advice),)
+
+
+def next_batch(
+    experiment: Experiment,
+    answered: AdviceAnswered,
+    accepted: Alternative | None,
+    more: Sequence[Event],
+) -> BatchSuggested | None:
+    """Return what is suggested after an answer; None if the batch that is open stays.
+
+    Accepting takes the suggestions that came with the advice, as far as they have no run yet. Where
+    another change was accepted than they were made for, or they are used up, the changed steering
+    makes new ones, as many as were open.
+
+    Args:
+        experiment: before the answer.
+        answered: to its open advice.
+        accepted: the alternative accepted; None without one.
+        more: the other events of the answer.
+    """
+    advice = experiment.open_advice
+    if answered.answer != "accepted" or advice is None:
+        return None
+    number = len(experiment.batches) + 1
+    if accepted is None or answered.alternative == 0:
+        known = {run.configuration for run in experiment.runs}
+        free = tuple(one for one in advice.suggestions if one.configuration not in known)
+        if free or accepted is None:
+            return BatchSuggested(answered.at_s, number, free, exhausted=False) if free else None
+    after = experiment.supposing((answered, *more))
+    open_batch = experiment.open_batch
+    n = 0 if open_batch is None else len(open_batch.suggestions)
+    n = n if after.remaining_runs is None else min(n, after.remaining_runs)
+    if n == 0:
+        return None
+    rng = np.random.default_rng(stream(after.opened.seed, "suggest", number))
+    suggestions = current_strategy(after).suggest(n, after.knowledge, rng)
+    return BatchSuggested(answered.at_s, number, suggestions, exhausted=len(suggestions) < n)
+
+
+def _advise_by_forecast(
+    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+) -> tuple[Event, ...]:
+    """Return the check of this round, and the warning if the alarm says that one is due."""
+    coefficients = shipped()
+    seen = forecast(experiment, now_s, calibration=coefficients)
+    check, before = check_of(experiment, seen), experiment.checks
+    events: tuple[Event, ...] = ()
+    if before and check.used <= before[-1].used:
+        return ()  # nothing has ended since: another look is no other check
+    if check.miss is None and (not before or before[-1].miss is None):
+        return ()  # still silent
+    events = (Forecasted(now_s, check),)
+    if not is_due((*before, check), _threshold(experiment, coefficients), _last(experiment)):
+        return events
+    proposed = alternatives(Prospects(experiment, seen, now_s, coefficients))
+    proposal: tuple[Suggestion, ...] = ()
+    first = proposed[0] if proposed else None
+    if first is not None and experiment.remaining_runs != 0:
+        after = experiment.supposing(changes(experiment, first, now_s))
+        proposal = current_strategy(after).suggest(n, after.knowledge, rng)
+    exploitation = experiment.steering.exploitation
+    if first is not None and first.kind == "exploitation" and first.steering is not None:
+        exploitation = first.steering.exploitation
+    advice = Advice(
+        number=len(experiment.advice) + 1,
+        forecast=seen.paper,
+        exploitation=exploitation,
+        suggestions=proposal,
+        text=warning(seen),
+        basis="forecast",
+        outlook=seen,
+        alternatives=proposed,
+    )
+    return (*events, AdviceGiven(now_s, advice))
+
+
+def check_of(experiment: Experiment, seen: Forecast) -> Check:
+    """Return what a forecast says to the alarm."""
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    used = sum(run.source != "imported" for run in over)
+    left = None if seen.remaining is None else seen.remaining.median
+    return Check(used, left, seen.miss)
+
+
+def _threshold(experiment: Experiment, coefficients: Calibration) -> float:
+    own = experiment.watch.warn_at
+    return (
+        coefficients.warn.get(experiment.steering.strategy, UNTESTED_WARN) if own is None else own
+    )
+
+
+def _last(experiment: Experiment) -> Given | None:
+    """Return the last warning by the forecast; None if there was none."""
+    for advice in reversed(experiment.advice):
+        miss = None if advice.outlook is None else advice.outlook.miss
+        if advice.basis == "forecast" and miss is not None:
+            return Given(advice.forecast.executed, miss)
+    return None
+
+
+def _advise_by_paper(
+    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+) -> Advice | None:
+    """Return a warning by the paper's rule with a proposal, or None if none is due.
+
+    It is due when the forecast is a miss, the share of the budget named by
+    `Watch.warn_from` is spent, and one that was ignored is 5 runs old. Where all runs go inside the
+    regions already, it can only propose more runs or fewer levels.
     """
     watch, steering = experiment.watch, experiment.steering
     seen = paper_forecast(experiment, now_s)

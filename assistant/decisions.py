@@ -12,8 +12,6 @@ import numpy as np
 
 from assistant.errors import ExperimentError, ObjectiveError, SettingsError
 from assistant.events import (
-    AdviceAnswered,
-    Answer,
     BatchSuggested,
     Event,
     PlanSubmitted,
@@ -266,28 +264,6 @@ def judgement(
     )
 
 
-def answer(
-    experiment: Experiment, given: Answer, exploitation: float | None, now_s: float
-) -> AdviceAnswered:
-    """Return the answer to the open advice.
-
-    Raises:
-        ExperimentError: no advice is open, or ``changed`` comes without a level.
-        SettingsError: a level outside 0 to 1.
-    """
-    advice = experiment.open_advice
-    if advice is None:
-        raise ExperimentError("there is no open advice to answer")
-    present = experiment.steering.exploitation
-    if given == "changed" and exploitation is None:
-        raise ExperimentError("say which exploitation level the advice is changed to, 0 to 1")
-    if given != "changed" and exploitation is not None:
-        raise ExperimentError("only a changed advice names an exploitation level")
-    level = {"accepted": advice.exploitation, "changed": exploitation, "ignored": present}[given]
-    Steering(exploitation=level)  # refuses a level outside 0 to 1
-    return AdviceAnswered(now_s, advice.number, given, level)
-
-
 Keep = Literal["keep"]
 """Of an exploitation level: it stays as it is, where None means no split."""
 
@@ -314,7 +290,7 @@ def steering(
     chosen = {**kept, **(options or {})}
     make_strategy(name, **chosen)
     level = present.exploitation if exploitation == "keep" else exploitation
-    return SteeringChanged(now_s, Steering(name, chosen, level))
+    return SteeringChanged(now_s, Steering(name, chosen, level, present.weights))
 
 
 def rating(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from assistant.alarm import Check
 from assistant.forecasts import Forecast, PaperForecast
 from assistant.objective import Objective
 from assistant.run import Outcome, Source
@@ -108,9 +109,14 @@ class RunFailed:
     duration_s: float
 
 
-AlternativeKind = Literal["exploitation", "strategy", "close", "more_runs", "later", "easier"]
+AlternativeKind = Literal[
+    "exploitation", "strategy", "close", "more_runs", "later", "dearer", "easier"
+]
 """What might be changed: the share inside regions, the strategy, hopeless levels, the runs, the
-deadline, the goal."""
+deadline, the limit of cost, the goal."""
+
+COSTLESS: tuple[AlternativeKind, ...] = ("exploitation", "strategy", "close")
+"""Changes that leave the agreement as it is: an unattended sweep may accept them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +164,30 @@ class Advice:
     outlook: Forecast | None = None
     alternatives: tuple[Alternative, ...] = ()
 
+    @property
+    def unattended(self) -> tuple["Answer", int | None]:
+        """What a sweep that accepts warnings by itself answers, and which alternative it takes.
+
+        The first one that leaves the agreement as it is: more runs, time or money, or an easier
+        goal, are not its to agree on.
+        """
+        if self.basis == "paper":
+            return "accepted", None
+        for position, one in enumerate(self.alternatives):
+            if one.kind in COSTLESS:
+                return "accepted", position
+        return "ignored", None
+
 
 Answer = Literal["accepted", "changed", "ignored"]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasted:
+    """The forecast was looked at for a warning: what it said then decides when one is due."""
+
+    at_s: float
+    check: Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +285,7 @@ Event = (
     | RunReturned
     | RunCompleted
     | RunFailed
+    | Forecasted
     | AdviceGiven
     | AdviceAnswered
     | SteeringChanged

@@ -4,9 +4,11 @@ No input or output, no clock, no randomness of its own: the same journal gives t
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
+from assistant.alarm import Check
 from assistant.errors import ExperimentError
 from assistant.events import (
     Advice,
@@ -18,6 +20,7 @@ from assistant.events import (
     ExperimentFinished,
     ExperimentOpened,
     ExperimentReopened,
+    Forecasted,
     PlanSubmitted,
     RunCompleted,
     RunFailed,
@@ -31,13 +34,20 @@ from assistant.events import (
 )
 from assistant.goal import first_to_reach
 from assistant.run import Run, RunState
+from assistant.sla import Steering
 from assistant.spending import Spending, spending
-from assistant.standing import Standing, best_of, best_so_far, front_of, observe, standings
+from assistant.standing import (
+    Standing,
+    best_of,
+    best_so_far,
+    front_of,
+    knowledge_of,
+    standings,
+)
 from strategies import (
     AnovaModel,
     Configuration,
     DesignModel,
-    Failure,
     Knowledge,
     Level,
     Observation,
@@ -63,6 +73,7 @@ class Experiment:
         self._answers: dict[int, AdviceAnswered] = {}
         self._superseded: set[int] = set()
         self._lapsed: set[int] = set()
+        self._checks: list[Check] = []
         self.space = opened.space
         self.sla = opened.sla
         self.steering = opened.steering
@@ -81,7 +92,7 @@ class Experiment:
             experiment.apply(event)
         return experiment
 
-    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one case for each event
+    def apply(self, event: Event) -> None:  # noqa: PLR0912 - a case for each event
         """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
         match event:
             case BatchSuggested():
@@ -106,14 +117,17 @@ class Experiment:
                 )
             case RunRated(run_id=run_id, good=good):
                 self._runs[run_id] = replace(self._in_state(run_id, RunState.COMPLETED), good=good)
+            case Forecasted(check=check):
+                self._checks.append(check)
             case AdviceGiven(advice=advice):
                 self._apply_advice(advice)
             case AdviceAnswered():
                 self._apply_answer(event)
             case SteeringChanged(steering=steering):
-                self.steering = steering
+                self._steer(steering)
             case BudgetChanged(sla=sla):
                 self._lapse_advice()
+                self._checks.clear()
                 self.sla = sla
             case WatchChanged(watch=watch):
                 self._lapse_advice()
@@ -169,7 +183,12 @@ class Experiment:
         self._answers[event.number] = event
         if event.answer == "accepted" and self.open_batch is not None:
             self._superseded.add(self.open_batch.number)  # its suggestions are free again
-        self.steering = replace(self.steering, exploitation=event.exploitation)
+        self._steer(replace(self.steering, exploitation=event.exploitation))
+
+    def _steer(self, steering: Steering) -> None:
+        if steering != self.steering:  # what was forecast before says nothing of the new way
+            self._checks.clear()
+        self.steering = steering
 
     def _apply_space(self, event: SpaceChanged) -> None:
         if event.space.lineage != self.opened.space.lineage:
@@ -274,6 +293,24 @@ class Experiment:
         number = self._advice[-1].number
         return None if number in self._answers or number in self._lapsed else self._advice[-1]
 
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What the forecast said with each batch, since steering and agreement are as they are."""
+        return tuple(self._checks)
+
+    def supposing(self, events: Iterable[Event]) -> "Experiment":
+        """Return another experiment: this one after further events. This one stays as it is.
+
+        Raises ExperimentError if they do not follow.
+        """
+        other = copy(self)
+        for name, value in vars(self).items():
+            if name.startswith("_") and isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
+        for event in events:
+            other.apply(event)
+        return other
+
     def _lapse_advice(self) -> None:
         """Close an advice that nobody answered and that speaks of what is no more."""
         if self.open_advice is not None:
@@ -309,30 +346,13 @@ class Experiment:
     @cached_property
     def knowledge(self) -> Knowledge:
         """What a strategy may know now: completed, failed, waiting and already proposed."""
-        submitted = {run.configuration for run in self._runs.values()}
         proposed = {
             suggestion.configuration
             for batch in self._batches
             if batch.number not in self._superseded
             for suggestion in batch.suggestions
         }
-        running = self.runs_in(RunState.RUNNING)
-        queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
-        return Knowledge(
-            space=self.space,
-            observations=tuple(
-                observation
-                for run in self._runs.values()
-                if (observation := observe(run)) is not None
-            ),
-            failures=tuple(
-                Failure(run.configuration, run.failure)
-                for run in self._runs.values()
-                if run.failure is not None
-            ),
-            pending=frozenset(queued | (proposed - submitted)),
-            running=tuple(run.configuration for run in running),
-        )
+        return knowledge_of(self.space, self._runs.values(), proposed)
 
     @cached_property
     def submitted_knowledge(self) -> Knowledge:
@@ -398,10 +418,9 @@ class Experiment:
     @property
     def baseline(self) -> Run | None:
         """The run of today's configuration, whoever wanted it; None if there is none."""
-        today: Configuration | None = self.opened.baseline
-        if today is None:
-            return None
-        return next((run for run in self._runs.values() if run.configuration == today), None)
+        today = self.opened.baseline
+        same = (run for run in self._runs.values() if run.configuration == today)
+        return None if today is None else next(same, None)
 
     @property
     def is_noisy(self) -> bool | None:
@@ -416,8 +435,8 @@ class Experiment:
         known = {run.configuration for run in self._runs.values()}
         return [
             position
-            for position, suggestion in enumerate(batch.suggestions)
-            if suggestion.kind == "confirmation" or suggestion.configuration not in known
+            for position, one in enumerate(batch.suggestions)
+            if one.kind == "confirmation" or one.configuration not in known
         ]
 
     def best_so_far(self) -> tuple[Standing, ...]:

@@ -56,12 +56,15 @@ def open_session(
 
     Raises:
         StrategyError: an unknown strategy or option, or a baseline outside the space.
-        SettingsError: an exploitation level outside 0 to 1.
+        SettingsError: an exploitation level outside 0 to 1, or warnings by the forecast without a
+            goal.
         StoreError: the identifier is taken, or the store cannot be written.
     """
     clock = clock or SystemClock()
     steering = Steering(strategy, dict(options or {}), exploitation)
     make_strategy(strategy, **steering.options)  # refuse a wrong one before anything is stored
+    sla, watch = sla or Sla(), watch or Watch()
+    watch.warns_by_forecast(sla)  # refuses a forecast without a goal
     today = application.baseline
     space = space or application.space
     baseline = None if today is None else space.from_values(today)
@@ -76,9 +79,9 @@ def open_session(
         facts=application.facts,
         space=space,
         objective=objective or application.objective,
-        sla=sla or Sla(),
+        sla=sla,
         steering=steering,
-        watch=watch or Watch(),
+        watch=watch,
         workers=workers,
         seed=seed,
         baseline=baseline,

@@ -14,21 +14,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from assistant import decisions
-from assistant.advice import advise, current_strategy, initial_strategy
+from assistant import decisions, regulation
+from assistant.advice import advise, next_batch
+from assistant.alternatives import changes
+from assistant.choosing import current_strategy, initial_strategy
 from assistant.decisions import Keep, Wanted, stream
 from assistant.ending import is_overdue, passed_limit
 from assistant.errors import ExperimentError
 from assistant.events import (
-    AdviceGiven,
     Answer,
     BatchSuggested,
-    BudgetChanged,
     Event,
     ExperimentFinished,
     ExperimentReopened,
     RunSubmitted,
-    WatchChanged,
 )
 from assistant.execution import recover, run_queued
 from assistant.experiment import Experiment
@@ -39,6 +38,7 @@ from assistant.ports import Clock, Executor, Result, Store
 from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
 from assistant.run import Run
 from assistant.sla import Sla, Watch
+from assistant.what_if import Change, WhatIf, what_if
 from strategies import Level, Strategy, Suggestion, is_exhausted, strategy_entry
 
 
@@ -136,8 +136,7 @@ class Session:
             events: list[Event] = [batch]
             if not initial:
                 of_advice = np.random.default_rng(stream(seed, "advise", number))
-                advice = advise(experiment, n, now_s, of_advice)
-                events += [AdviceGiven(now_s, advice)] if advice is not None else []
+                events += advise(experiment, n, now_s, of_advice)
             self._journal.record(*events)
             return batch
 
@@ -232,28 +231,69 @@ class Session:
         """Say what comes of the experiment, now: the goal, the runs and the time that are left."""
         return forecast(self.experiment, self._journal.now_s())
 
+    def what_if(
+        self,
+        *,
+        exploitation: float | Keep | None = "keep",
+        max_runs: int | None = None,
+        deadline_s: float | None = None,
+        max_cost: float | None = None,
+        goal: float | None = None,
+        strategy: str | None = None,
+        options: Mapping[str, Level] | None = None,
+        close: Iterable[tuple[str, Level]] = (),
+        weights: Iterable[tuple[int, float]] = (),
+    ) -> WhatIf:
+        """Say what a change would come to, and change nothing. What is None stays as it is.
+
+        Args:
+            exploitation: share inside regions; None does not split.
+            max_runs: runs in all.
+            deadline_s: seconds since 1970-01-01 UTC.
+            max_cost: in all, by the tariff.
+            goal: value of the first measure.
+            strategy: a registered name, with its ``options``.
+            options: of the strategy.
+            close: parameters with a level that is proposed no more.
+            weights: regions by their number, with how much each counts.
+
+        Raises:
+            AssistantError, StrategyError: what the change itself would be refused for.
+        """
+        return what_if(
+            self.experiment,
+            self._journal.now_s(),
+            Change(
+                exploitation, max_runs, deadline_s, max_cost, goal, strategy,
+                dict(options or {}), tuple(close), tuple(weights),
+            ),
+        )  # fmt: skip
+
     def answer_advice(
-        self, given: Answer, exploitation: float | None = None
+        self, given: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
         """Answer the open advice: ``accepted``, ``changed`` (to another level) or ``ignored``.
 
-        Accepting makes the advice's own suggestions the next batch, which is returned.
+        Accepting makes the change and returns the batch that follows from it; all that is recorded
+        together, or none of it.
+
+        Args:
+            given: the answer.
+            exploitation: share inside regions, with ``changed`` only.
+            alternative: position in `Advice.alternatives` of what is accepted; the first if None.
 
         Raises:
-            ExperimentError: no advice is open, or the answer and the level do not go together.
+            ExperimentError: no advice is open, or what is given does not go together.
+            AssistantError, StrategyError: the alternative is not possible any more.
         """
         with self._journal.lock:
-            advice = self.experiment.open_advice
-            event = decisions.answer(self.experiment, given, exploitation, self._journal.now_s())
-            known = {run.configuration for run in self.experiment.runs}
-            offered = advice.suggestions if advice is not None else ()
-            free = tuple(one for one in offered if one.configuration not in known)
-            if given != "accepted" or not free:
-                self._journal.record(event)
-                return None
-            number = len(self.experiment.batches) + 1
-            batch = BatchSuggested(event.at_s, number, free, exhausted=False)
-            self._journal.record(event, batch)
+            experiment, now_s = self.experiment, self._journal.now_s()
+            answered, chosen = regulation.answer(
+                experiment, given, exploitation, alternative, now_s
+            )
+            more = () if chosen is None else changes(experiment, chosen, now_s)
+            batch = next_batch(experiment, answered, chosen, more)
+            self._journal.record(answered, *more, *([] if batch is None else [batch]))
             return batch
 
     # -- corrections ---------------------------------------------------------------------------
@@ -273,17 +313,20 @@ class Session:
         """
         self._journal.decide(decisions.steering, strategy, options, exploitation)
 
+    def weigh_region(self, region_id: int, weight: float) -> None:
+        """Let a region count more or less in the division of exploitation; 1 is as it is found.
+
+        The weight stands with the region's best configuration, whatever number it has later.
+        """
+        self._journal.decide(regulation.weighing, region_id, weight)
+
     def change_budget(self, sla: Sla) -> None:
         """Agree on other terms from now on: all of them, as ``sla`` says."""
-        with self._journal.lock:
-            decisions.refuse_if_finished(self.experiment)
-            self._journal.record(BudgetChanged(self._journal.now_s(), sla))
+        self._journal.decide(regulation.agreement, sla)
 
     def change_watch(self, watch: Watch) -> None:
-        """Count regions or pending runs in another way from now on."""
-        with self._journal.lock:
-            decisions.refuse_if_finished(self.experiment)
-            self._journal.record(WatchChanged(self._journal.now_s(), watch))
+        """Count regions or pending runs, or warn, in another way from now on."""
+        self._journal.decide(regulation.watching, watch)
 
     def rate(self, run_id: int, good: bool | None) -> None:
         """Call a result good or bad, or take the verdict back (None)."""

@@ -36,7 +36,7 @@ from assistant.settings_objective import (
     check_measures,
     objective_of,
 )
-from assistant.sla import AtGoal, Sla, Watch
+from assistant.sla import AtGoal, Sla, WarnRule, Watch
 from sim.api import default_workload, load_workload, rules_from_texts
 from strategies import (
     DEFAULT_STRATEGY,
@@ -102,6 +102,8 @@ class WatchSettings(Strict):
     pending: Literal["near", "queued", "box", "plan"] = "near"
     warn_from: float = Field(default=0.0, ge=0, le=1)
     advised: float = Field(default=0.7, ge=0, le=1)
+    rule: WarnRule = "auto"
+    warn_at: float | None = Field(default=None, gt=0, lt=1)
 
 
 DEFAULT_RUNS = 60
@@ -254,7 +256,9 @@ def _watch(chosen: WatchSettings, objective: Objective) -> Watch:
         eps=chosen.eps,
         min_samples=chosen.min_samples,
     )
-    return Watch(rule, chosen.pending, chosen.warn_from, chosen.advised)
+    return Watch(
+        rule, chosen.pending, chosen.warn_from, chosen.advised, chosen.rule, chosen.warn_at
+    )
 
 
 def _application(settings: SweepSettings) -> Application:

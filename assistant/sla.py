@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from assistant.errors import SettingsError
-from strategies import DEFAULT_STRATEGY, RegionRule
+from strategies import DEFAULT_STRATEGY, Configuration, RegionRule
 
 Pending = Literal["queued", "near", "box", "plan"]
 """What counts as pending in the paper's rule, which leaves it open (section 3.2): runs that wait in
@@ -16,6 +16,12 @@ a region; allowed configurations without a run near its members, or in its box; 
 lies, what is left of the range of values that the analyst submitted as her plan (section 2.2)."""
 
 PENDING: tuple[Pending, ...] = ("near", "queued", "box", "plan")
+
+WarnRule = Literal["auto", "forecast", "paper"]
+"""What gives warnings: the calibrated forecast of the goal or the paper's rule; ``auto`` is the
+forecast where a goal is agreed, and the paper's rule where none is."""
+
+WARN_RULES: tuple[WarnRule, ...] = ("auto", "forecast", "paper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +219,17 @@ class Watch:
         warn_from: share of the runs of the budget after which warnings begin. The paper's own
             evaluation uses 0.7; 0 warns as soon as there is a region.
         advised: exploitation level that a warning proposes (the paper leaves it to the analyst).
+        rule: what gives warnings; ``forecast`` needs a goal in the agreement.
+        warn_at: probability of a miss from which the forecast warns; None for that at which the
+            strategy was measured (`Calibration.warn`).
     """
 
     regions: RegionRule = field(default_factory=RegionRule)
     pending: Pending = "near"
     warn_from: float = 0.0
     advised: float = 0.7
+    rule: WarnRule = "auto"
+    warn_at: float | None = None
 
     def __post_init__(self) -> None:
         if self.pending not in PENDING:
@@ -229,6 +240,28 @@ class Watch:
             _number(name, getattr(self, name))
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise SettingsError(f"{name} is a share from 0 to 1, not {getattr(self, name)}")
+        if self.rule not in WARN_RULES:
+            raise SettingsError(f"warnings go by {', '.join(WARN_RULES)}, not '{self.rule}'")
+        _number("warn_at", self.warn_at)
+        if self.warn_at is not None and not 0.0 < self.warn_at < 1.0:
+            raise SettingsError(f"warn_at is a probability between 0 and 1, not {self.warn_at}")
+        if self.warn_at is not None and self.rule == "paper":
+            raise SettingsError(
+                "warn_at is for the forecast, and warnings go by the paper's rule; leave it out"
+            )
+
+    def warns_by_forecast(self, sla: Sla) -> bool:
+        """Return whether warnings under an agreement come from the calibrated forecast.
+
+        Raises:
+            SettingsError: they shall, but no goal is agreed whose miss could be forecast.
+        """
+        if self.rule == "forecast" and sla.goal is None:
+            raise SettingsError(
+                "warnings shall go by the forecast, which needs a goal; agree on one, or let them "
+                "go by 'auto' or 'paper'"
+            )
+        return self.rule != "paper" and sla.goal is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +272,21 @@ class Steering:
         strategy: a registered strategy's name.
         options: of that strategy.
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
+        weights: how much a region counts in the division of that share, for the regions that the
+            analyst weighed; 1 for all others. Regions are numbered anew as results come, so each
+            weight stands with a configuration, and counts for the region that it lies in.
     """
 
     strategy: str = DEFAULT_STRATEGY
     options: dict[str, str | int | float | bool] = field(default_factory=dict)
     exploitation: float | None = None
+    weights: tuple[tuple[Configuration, float], ...] = ()
 
     def __post_init__(self) -> None:
         _number("the exploitation level", self.exploitation)
+        for _, weight in self.weights:
+            if isinstance(weight, bool) or not 0 <= weight < float("inf"):
+                raise SettingsError(f"the weight of a region is a number from 0 on, not {weight!r}")
         if self.exploitation is not None and not 0.0 <= self.exploitation <= 1.0:
             raise SettingsError(
                 f"the exploitation level is a share from 0 to 1, not {self.exploitation}"
@@ -256,7 +296,9 @@ class Steering:
         options = ", ".join(f"{name} {value}" for name, value in self.options.items())
         text = f"{self.strategy} ({options})" if options else self.strategy
         split = self.exploitation
-        return text if split is None else f"{text}, exploitation {split:g}"
+        n = len(self.weights)
+        weighed = f", {n} {'region' if n == 1 else 'regions'} weighed" if n else ""
+        return text if split is None else f"{text}, exploitation {split:g}{weighed}"
 
 
 def _number(name: str, value: object) -> None:

@@ -8,8 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assistant.objective import Measure
-from assistant.run import Outcome, Run
-from strategies import Configuration, Observation, pareto_front, rank_key
+from assistant.run import Outcome, Run, RunState
+from strategies import (
+    Configuration,
+    Failure,
+    Knowledge,
+    Observation,
+    ParameterSpace,
+    pareto_front,
+    rank_key,
+)
 from strategies.noise import mean
 
 
@@ -112,6 +120,24 @@ def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
     """Return the completed runs, the one that ended first in front."""
     ended = (run for run in runs if run.outcome is not None)
     return sorted(ended, key=lambda run: (run.ended_s or 0.0, run.id))
+
+
+def knowledge_of(
+    space: ParameterSpace, runs: Iterable[Run], proposed: Iterable[Configuration]
+) -> Knowledge:
+    """Return what a strategy may know: completed, failed, running, waiting and proposed."""
+    known = tuple(runs)
+    submitted = {run.configuration for run in known}
+    queued = {run.configuration for run in known if run.state is RunState.QUEUED}
+    return Knowledge(
+        space=space,
+        observations=tuple(seen for run in known if (seen := observe(run)) is not None),
+        failures=tuple(
+            Failure(run.configuration, run.failure) for run in known if run.failure is not None
+        ),
+        pending=frozenset(queued | (set(proposed) - submitted)),
+        running=tuple(run.configuration for run in known if run.state is RunState.RUNNING),
+    )
 
 
 def standing_of(runs: Sequence[Run]) -> Standing:

@@ -35,7 +35,7 @@ from strategies.errors import (
     UnknownStrategyError,
 )
 from strategies.exclusion import Exclusion
-from strategies.exploitation import Allocation, Exploiting, split
+from strategies.exploitation import Allocation, Exploiting, factors_of, home_of, split
 from strategies.fractional_factorial import FractionalFactorial
 from strategies.full_factorial import FullFactorial
 from strategies.grasp import Grasp
@@ -152,8 +152,10 @@ __all__ = [
     "choose",
     "confirmations",
     "estimate_noise",
+    "factors_of",
     "find_blocks",
     "find_regions",
+    "home_of",
     "hypervolume",
     "is_exhausted",
     "least_squares_effects",

@@ -12,6 +12,7 @@ from assistant.cli import (
     steer,
     sweep,
     tabulate,
+    what_if,
     workloads,
 )
 
@@ -23,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("sweep")(sweep.sweep)
     app.command("resume")(sweep.resume)
     app.command("steer")(steer.steer)
+    app.command("what-if")(what_if.what_if)
     app.command("suggest")(experiments.suggest)
     app.command("forecast")(forecast.forecast)
     app.command("effects")(effects.effects)

@@ -33,6 +33,7 @@ from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep
 from assistant.store import MemoryStore, SqliteStore
+from assistant.warning_words import proposal
 from strategies import Suggestion
 
 MAX_SHOWN = 160
@@ -75,6 +76,10 @@ def suggest(
                 "recorded": recorded,
                 "exhausted": batch.exhausted,
                 "warning": None if known.open_advice is None else known.open_advice.text,
+                "alternatives": [
+                    {"kind": one.kind, "text": one.text, "chance": one.chance}
+                    for one in (() if known.open_advice is None else known.open_advice.alternatives)
+                ],
                 "suggestions": rows,
             }
         )
@@ -90,6 +95,10 @@ def suggest(
         OUT.print(f"{number}. {why(known, suggestion)}", soft_wrap=True)
     if known.open_advice is not None:
         OUT.print(f"warning: {known.open_advice.text}", style="yellow", soft_wrap=True)
+        for number, one in enumerate(known.open_advice.alternatives, 1):
+            OUT.print(f"  {number}. {proposal(one)}", soft_wrap=True)
+        if recorded:
+            OUT.print(f"Answer it with: copperline steer {session.id} --accept 1 (or --ignore)")
     if not recorded:
         OUT.print(
             f"The experiment is finished; go on with: copperline resume {session.id} --runs N"

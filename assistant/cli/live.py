@@ -14,6 +14,7 @@ from assistant import Advice, Run, RunState, Session
 from assistant.objective import Second
 from assistant.report.outlook import chance_words
 from assistant.report.words import level, number, quantity
+from assistant.warning_words import proposal
 
 N_LATEST = 8
 LINES_EVERY = 10
@@ -42,6 +43,8 @@ class SweepView:
     def on_advice(self, advice: Advice) -> None:
         """Show a warning above the table; it stays on the screen."""
         self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
+        for one in advice.alternatives:
+            self._console.print(f"  - {proposal(one)}", style="yellow", soft_wrap=True)
 
     def _headline(self) -> Text:
         experiment = self._session.experiment

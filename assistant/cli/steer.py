@@ -26,18 +26,34 @@ from assistant.cli.terms import (
 )
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
-from assistant.events import BudgetChanged, Event, RunSubmitted, SpaceChanged, SteeringChanged
+from assistant.events import (
+    AdviceAnswered,
+    BudgetChanged,
+    Event,
+    RunSubmitted,
+    SpaceChanged,
+    SteeringChanged,
+)
 from assistant.report.agreement import agreed_words
 from assistant.store import MemoryStore, SqliteStore
 from strategies import Level, ParameterSpace, strategy_entry
 from strategies.parameter import parse_number
 
 NO_SPLIT = "none"
-_EXAMPLE = "order=sjf"
+EXAMPLE = "order=sjf"
 
 
 def steer(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    accept: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Accept alternative N of the open warning, from 1."),
+    ] = None,
+    change: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Answer the warning with this share inside regions."),
+    ] = None,
+    ignore: Annotated[bool, typer.Option("--ignore", help="Ignore the open warning.")] = False,
     runs: Annotated[
         str | None,
         typer.Option(metavar="N", help="Another budget of runs; a finished experiment goes on."),
@@ -84,6 +100,10 @@ def steer(
             help="Share of suggestions inside regions, 0 to 1; none to split no more.",
         ),
     ] = None,
+    weigh: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION=WEIGHT", help="How much a region counts; 1 as it is found."),
+    ] = None,
     replicate: Annotated[
         list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
     ] = None,
@@ -94,10 +114,11 @@ def steer(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Change agreement, levels, combinations or strategy of a stored experiment, all or nothing.
+    """Answer a warning, change agreement, levels or strategy of a stored experiment: all or none.
 
-    Options may be repeated, and take effect in the order of this list; the word none takes a term
-    of the agreement away. Nothing is run, only queued: go on with copperline resume.
+    Options may be repeated, and take effect in the order of this list; the answer to a warning
+    comes first, and what accepting suggests is run next. The word none takes a term of the
+    agreement away. Nothing is run, only queued: go on with copperline resume.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -105,6 +126,7 @@ def steer(
     rehearsed.append(stored.id, 0, before)
     session = load_session(rehearsed, stored.id)
     finished = session.experiment.finished
+    _answer(session, accept, change, ignore)
     terms = Terms(
         runs, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
         cost_measure, cost_unit,
@@ -114,21 +136,24 @@ def steer(
     elif finished is not None:
         session.reopen()  # in rehearsal only: what cannot be read is told before that it is over
     n_before = len(session.events())
+    is_answered = accept is not None or change is not None or ignore
     _each(session, "--add", add, session.add_level, _new_level)
-    for flag, texts, change in (
+    for flag, texts, make in (
         ("--reopen", reopen, session.reopen_level),
         ("--close", close, session.close_level),
         ("--unprefer", unprefer, session.unprefer_level),
         ("--prefer", prefer, session.prefer_level),
     ):
-        _each(session, flag, texts, change, ParameterSpace.parse_value)
+        _each(session, flag, texts, make, ParameterSpace.parse_value)
     for condition in exclude or []:
         session.exclude(condition)
     if strategy is not None or option or exploitation is not None:
         entry = strategy_entry(strategy or session.experiment.steering.strategy)
         options = strategy_options(entry, option or [])
-        level: float | Keep | None = "keep" if exploitation is None else _share(exploitation)
+        level: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
         session.change_strategy(strategy, options, level)
+    for text in weigh or []:
+        session.weigh_region(*weight_of(text))
     is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
     if finished is not None and not terms.is_given and is_asked:
         n = session.experiment.n_charged
@@ -141,7 +166,7 @@ def steer(
     if confirm is not None:
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
-    if not terms.is_given and not is_asked:
+    if not terms.is_given and not is_asked and not is_answered:
         raise SettingsError(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"
@@ -159,7 +184,7 @@ def _each(
     read: Callable[[ParameterSpace, str, str], Level],
 ) -> None:
     for text in texts or []:
-        name, value = pair(text, flag, _EXAMPLE)
+        name, value = pair(text, flag, EXAMPLE)
         change(name, read(session.experiment.space, name, value))
 
 
@@ -167,7 +192,39 @@ def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
     return space.parameter(name).read(text)
 
 
-def _share(text: str) -> float | None:
+def _answer(session: Session, accept: int | None, change: float | None, ignore: bool) -> None:
+    """Answer the open warning, if one of the three says how."""
+    said = [accept is not None, change is not None, ignore]
+    if not any(said):
+        return
+    if sum(said) > 1:
+        raise SettingsError("a warning has one answer: give --accept, --change or --ignore")
+    if accept is None:
+        session.answer_advice("ignored" if ignore else "changed", change)
+        return
+    advice = session.experiment.open_advice
+    n = 1 if advice is None or advice.basis == "paper" else len(advice.alternatives)
+    if advice is not None and not 1 <= accept <= n:
+        raise SettingsError(
+            f"--accept {accept}: the warning proposes {n}, numbered from 1"
+            if n
+            else f"--accept {accept}: the warning proposes nothing; --ignore or --change it"
+        )
+    is_paper = advice is not None and advice.basis == "paper"
+    session.answer_advice("accepted", alternative=None if is_paper else accept - 1)
+
+
+def weight_of(text: str) -> tuple[int, float]:
+    """Return region and weight of a text such as ``2=0.5``. Raises SettingsError otherwise."""
+    name, value = pair(text, "--weigh", "2=0.5")
+    region, weight = parse_number(name), parse_number(value)
+    if not isinstance(region, int) or weight is None:
+        raise SettingsError(f"--weigh '{text}' is not a region's number and a weight, as in 2=0.5")
+    return region, float(weight)
+
+
+def share_of(text: str) -> float | None:
+    """Return an exploitation level, None for no split. Raises SettingsError otherwise."""
     if text.strip().lower() == NO_SPLIT:
         return None
     share = parse_number(text.strip())
@@ -191,6 +248,10 @@ def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_js
 
 def _sentence(session: Session, event: Event) -> str | None:
     match event:
+        case AdviceAnswered(number=number, answer=given, alternative=which):
+            advice = session.experiment.advice[number - 1]
+            what = "" if which is None else f": {advice.alternatives[which].text}"
+            return f"Warning {number} is {given}{what}."
         case RunSubmitted(run_id=run_id, configuration=configuration):
             first = next(r for r in session.experiment.runs if r.configuration == configuration)
             return f"Run {first.id} is repeated as run {run_id}."
@@ -199,7 +260,7 @@ def _sentence(session: Session, event: Event) -> str | None:
         case SteeringChanged(steering=steering):
             return f"From now on: {steering}."
         case BudgetChanged(sla=sla):
-            if sla == Sla(max_runs=sla.max_runs):
-                return f"The budget is {sla.max_runs or 'without a limit of'} runs."
-            return f"Agreed: {', '.join(agreed_words(session.experiment))}."
+            runs = f"The budget is {sla.max_runs or 'without a limit of'} runs."
+            agreed = f"Agreed: {', '.join(agreed_words(session.experiment))}."
+            return runs if sla == Sla(max_runs=sla.max_runs) else agreed
     return None

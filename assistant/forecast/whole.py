@@ -97,7 +97,7 @@ def evidence_of(experiment: Experiment) -> Evidence:
     enough = len(over) >= LEAST_RUNS and len(losses) >= LEAST_RESULTS
     return Evidence(
         used=len(over),
-        size=experiment.space.size,
+        size=experiment.space.open_size,
         losses=tuple(losses),
         stale=stale_share(in_order),
         reach=experiment.reach if enough else None,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from assistant.experiment import Experiment
 from assistant.forecast import paper_forecast
+from assistant.warning_words import proposal
 from strategies import find_regions
 
 
@@ -22,13 +23,19 @@ class RegionRow:
 
 @dataclass(frozen=True, slots=True)
 class AdviceRow:
-    """One warning: after how many runs, with how many left, its words, and the answer."""
+    """One warning: after how many runs, with how many left, its words, and the answer.
+
+    ``by_forecast`` tells it from one by the paper's rule, of which ``proposed``, the alternatives
+    with the chance under each, is empty.
+    """
 
     number: int
     executed: int
     remaining: int | None
     shortfall: int | None
     text: str
+    by_forecast: bool
+    proposed: tuple[str, ...]
     answer: str
 
 
@@ -68,10 +75,19 @@ def advice_rows(experiment: Experiment) -> tuple[AdviceRow, ...]:
         if given is not None:
             level = given.exploitation
             answer = given.answer + (f" to {level:.0%}" if given.answer == "changed" else "")
+            if given.alternative is not None:
+                answer += f": {advice.alternatives[given.alternative].text}"
         seen = advice.forecast
         rows.append(
             AdviceRow(
-                advice.number, seen.executed, seen.remaining, seen.shortfall, advice.text, answer
+                advice.number,
+                seen.executed,
+                seen.remaining,
+                seen.shortfall,
+                advice.text,
+                advice.basis == "forecast",
+                tuple(map(proposal, advice.alternatives)),
+                answer,
             )
         )
     return tuple(rows)

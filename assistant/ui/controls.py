@@ -1,14 +1,15 @@
 """What can be changed while it runs: how it chooses, the budget, levels, the watch, the past."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
 
-from assistant import Experiment, Watch
+from assistant import Experiment
 from assistant.results import read_results
 from assistant.sla import PENDING
-from assistant.ui import batch, budget, levels
+from assistant.ui import batch, budget, levels, weights
 from assistant.ui.intents import FieldError, Intent, answer_at
 from assistant.ui.runner import OnAdvice, Runner, RunnerState
 from strategies import Level, RegionRule, strategy_entry, strategy_names
@@ -97,8 +98,9 @@ def _choosing(runner: Runner, experiment: Experiment) -> Intent | None:
             return f"From now on: {session.experiment.steering}."
 
         return Intent("steering", do)
+    weighed = weights.section(runner, experiment)
     st.divider()
-    return _automatic(runner)
+    return _automatic(runner) or weighed
 
 
 def _automatic(runner: Runner) -> Intent | None:
@@ -160,7 +162,7 @@ def _watch(runner: Runner, experiment: Experiment) -> Intent | None:
         if good == "threshold" and reached is not None:
             threshold = -reached if objective.goal == "minimise" else reached
         regions = RegionRule(good, threshold, share, rule.eps, rule.min_samples)
-        runner.session.change_watch(Watch(regions, pending, watch.warn_from, watch.advised))
+        runner.session.change_watch(replace(watch, regions=regions, pending=pending))
         return "Regions and pending runs are counted like this from now on."
 
     return Intent("watch", do)

@@ -246,11 +246,14 @@ class Runner:
                     self._steering_ended(why)
                     return False
                 self.session.confirm(1)
-        if self.experiment.open_advice is not None:
+        advice = self.experiment.open_advice
+        if advice is not None:
             if self._on_advice == "ask":
                 self.note = "Automatic steering waits for your answer to the warning."
                 return False
-            self.session.answer_advice("accepted" if self._on_advice == "accept" else "ignored")
+            accepts = self._on_advice == "accept"
+            answer, which = advice.unattended if accepts else ("ignored", None)
+            self.session.answer_advice(answer, alternative=which)
         batch, keep = self._on_offer(n)
         if batch is None or not keep:  # an answer took the batch away, or nothing may be searched
             return self._submit_by_itself()

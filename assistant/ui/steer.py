@@ -4,8 +4,8 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment, Run, RunState
-from assistant.report.words import level, setting
-from assistant.ui import batch, controls, words
+from assistant.report.words import setting
+from assistant.ui import batch, controls, warning, words
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.progress import bar
 from assistant.ui.runner import Runner
@@ -19,7 +19,7 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     with st.container():
         intent = bar(runner, experiment)
     with st.container():
-        intent = _warning(runner, experiment) or intent
+        intent = warning.section(runner, experiment) or intent
     with st.container():
         intent = batch.section(runner, experiment) or intent
     names = ["Every run", "A run of your own", *controls.SECTIONS]
@@ -33,70 +33,6 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
         with tab, st.container(width=640):
             intent = draw(runner, experiment) or intent
     return intent
-
-
-def _warning(runner: Runner, experiment: Experiment) -> Intent | None:
-    advice = experiment.open_advice
-    answer_at("advice")
-    if advice is None or experiment.finished is not None:
-        return None
-    session = runner.session
-
-    def answer(given: str, share: float | None, said: str) -> Intent:
-        def do() -> str:
-            open_now = runner.experiment.open_advice
-            if open_now is None or open_now.number != advice.number:
-                return "The warning was answered elsewhere already."
-            batch.release(session.id)
-            session.answer_advice(given, share)  # type: ignore[arg-type]
-            runner.wake()
-            return said
-
-        return Intent("advice", do)
-
-    with st.container(border=True):
-        st.warning(
-            f"**The agreement is about to be missed.** {advice.text}", icon=":material/warning:"
-        )
-        share = st.slider(
-            "Share of the remaining runs inside the regions",
-            0, 100, round((advice.exploitation or 0.0) * 100), 5, format="%d %%",
-            key=f"share-{session.id}-{advice.number}",
-            help="100 % spends every further run where good results lie close together.",
-        ) / 100  # fmt: skip
-        with st.container(horizontal=True):
-            accept = st.button(
-                f"Accept: {advice.exploitation or 0.0:.0%}",
-                type="primary",
-                key=f"accept-{advice.number}",
-            )
-            change = st.button(
-                f"Change to {share:.0%}",
-                key=f"change-{advice.number}",
-                disabled=share == advice.exploitation,
-            )
-            ignore = st.button("Ignore", key=f"ignore-{advice.number}")
-        if advice.suggestions:
-            with st.expander("What accepting would suggest instead"):
-                rows = [
-                    {**_cells(experiment, one.configuration), "why": one.reason}
-                    for one in advice.suggestions
-                ]
-                st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
-    if accept:
-        return answer("accepted", None, "Accepted; the suggestions below are the new ones.")
-    if change:
-        return answer(
-            "changed", share, f"From now on {share:.0%} of the runs go inside the regions."
-        )
-    if ignore:
-        return answer("ignored", None, "Ignored; everything stays as it was.")
-    return None
-
-
-def _cells(experiment: Experiment, configuration: object) -> dict[str, str]:
-    values = experiment.space.values(configuration)  # type: ignore[arg-type]
-    return {words.column(p): level(values[p.name]) for p in experiment.space.parameters}
 
 
 def runs_table(experiment: Experiment) -> pd.DataFrame:
@@ -117,7 +53,7 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
                 **({also: outcome.second_value if outcome else None} if also else {}),
                 "meets constraints": meets,
                 "verdict": words.VERDICTS[run.good],
-                **_cells(experiment, run.configuration),
+                **warning.cells(experiment, run.configuration),
                 "from": words.SOURCES[run.source],
                 "why": run.failure or run.reason,
             }

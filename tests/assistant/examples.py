@@ -36,6 +36,26 @@ class Bowl:
         return {"height": float(height), "series": (1.0, float(x)), "unknown": float("nan")}
 
 
+@dataclass(frozen=True)
+class Hills:
+    """Five slopes, a mode whose level ``bad`` costs 30, and a rugged part: never below 5."""
+
+    baseline: Mapping[str, Level] | None = None
+
+    name = "hills"
+    space = ParameterSpace(
+        (*(Parameter(n, (0, 1, 2, 3, 4)) for n in "abcde"), Parameter("mode", ("good", "bad")))
+    )
+    objective = Objective(Value("height"), "minimise")
+    facts = (Fact("Hills", "a known function"),)
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        ids = [int(values[name]) for name in "abcde"]
+        slopes = sum((own - i % 4) ** 2 for i, own in enumerate(ids))
+        rugged = 3 * ((7 * ids[0] + 5 * ids[1] + 3 * ids[2]) % 4)
+        return {"height": 5.0 + slopes + rugged + (30 if values["mode"] == "bad" else 0)}
+
+
 TODAY: Mapping[str, Level] = {"x": 0, "y": 2, "mode": "plain"}
 
 

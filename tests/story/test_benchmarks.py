@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "sim": ("--logs", "swf"),
     "search": ("--tables", "tables"),
     "suggest": (),
+    "what_if": (),
 }
 
 

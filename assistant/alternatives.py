@@ -1,0 +1,229 @@
+"""What could be done about a likely miss: changes with the forecast under each. Pure.
+
+Only what moves the calibrated formula is proposed, and only what helps. The chances are
+associations, "studies like this", not effects that were measured by intervening.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from assistant import decisions, regulation
+from assistant.events import Alternative, AlternativeKind, Event
+from assistant.experiment import Experiment
+from assistant.forecast import forecast
+from assistant.forecast.calibration import MOST_LEFT, Calibration
+from assistant.forecasts import Forecast
+from assistant.hopeless import hopeless_levels
+from assistant.sla import Sla, Steering
+from assistant.warning_words import span
+from strategies import StrategyError, strategy_entry
+
+LEAST_GAIN = 0.01
+"""A change that raises the chance by less does not help."""
+
+EVEN = 0.5
+"""More runs, time or money are asked for until the chance is even, or what is left is doubled."""
+
+PARTS = 16
+"""Steps in which time or money is added, of what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospects:
+    """An experiment whose changes are weighed.
+
+    Args:
+        experiment: as it is; its forecast tells a chance.
+        seen: that forecast.
+        now_s: seconds since 1970-01-01 UTC.
+        coefficients: of the forecast.
+    """
+
+    experiment: Experiment
+    seen: Forecast
+    now_s: float
+    coefficients: Calibration
+
+    def chance(self, change: Alternative) -> float | None:
+        """Return the chance after a change; None if it cannot be told or would be no chance."""
+        after = self.experiment.supposing(changes(self.experiment, change, self.now_s))
+        goal = forecast(after, self.now_s, calibration=self.coefficients).goal
+        return None if goal is None or goal.reached_by is not None else goal.chance
+
+
+def alternatives(prospects: Prospects) -> tuple[Alternative, ...]:
+    """Return the changes that raise the chance, the best chance first.
+
+    Args:
+        prospects: of an experiment with a goal that is not reached.
+    """
+    goal = prospects.seen.goal
+    if goal is None or goal.chance is None or goal.reached_by is not None:
+        return ()
+    found = []
+    for change in _candidates(prospects):
+        chance = prospects.chance(change)
+        if chance is not None and chance >= goal.chance + LEAST_GAIN:
+            found.append(replace(change, chance=chance))
+    return tuple(sorted(found, key=lambda one: -(one.chance or 0.0)))
+
+
+def changes(experiment: Experiment, change: Alternative, now_s: float) -> tuple[Event, ...]:
+    """Return an alternative as the events that make it so, from the experiment as it is now.
+
+    Raises:
+        AssistantError, StrategyError: it is not possible (any more), for example a level that is
+            closed already.
+    """
+    if change.steering is not None:
+        wanted = change.steering
+        if change.kind == "exploitation":
+            return (decisions.steering(experiment, None, None, wanted.exploitation, now_s),)
+        name, options = wanted.strategy, wanted.options
+        return (decisions.steering(experiment, name, options, "keep", now_s),)
+    if change.sla is not None:
+        return (regulation.agreement(experiment, change.sla, now_s),)
+    return regulation.closing_all(experiment, change.close, now_s)
+
+
+def _candidates(prospects: Prospects) -> Iterator[Alternative]:
+    experiment = prospects.experiment
+    yield from _exploitation(prospects)
+    yield from _strategy(prospects)
+    yield from _closing(experiment)
+    yield from _more(prospects)
+    yield from _easier(prospects)
+
+
+def _exploitation(prospects: Prospects) -> Iterator[Alternative]:
+    """Propose the level that warnings propose, and everything inside, where there are regions."""
+    experiment = prospects.experiment
+    present = experiment.steering.exploitation
+    if not prospects.seen.paper.regions:
+        return
+    for level in sorted({experiment.watch.advised, 1.0}):
+        if present is None or level > present:
+            steering = replace(experiment.steering, exploitation=level)
+            text = f"spend {100 * level:.0f} % of the remaining runs inside the regions"
+            yield Alternative("exploitation", text, steering=steering)
+
+
+def _strategy(prospects: Prospects) -> Iterator[Alternative]:
+    """Propose the strategy that did best when the forecast was calibrated, if it is another one."""
+    present, known = prospects.experiment.steering, prospects.coefficients.offsets
+    best = min((name for name in known if _is_there(name)), key=lambda name: (known[name], name))
+    if best == present.strategy:
+        return
+    steering = Steering(best, {}, present.exploitation, present.weights)
+    yield Alternative(
+        "strategy", f"choose by {best} instead of {present.strategy}", steering=steering
+    )
+
+
+def _is_there(name: str) -> bool:
+    try:
+        strategy_entry(name)
+    except StrategyError:
+        return False
+    return True
+
+
+def _closing(experiment: Experiment) -> Iterator[Alternative]:
+    goal = experiment.sla.goal
+    if goal is None:
+        return
+    close = hopeless_levels(experiment, experiment.opened.objective.quality_of(goal))
+    if close:
+        levels = ", ".join(f"{name}={value}" for name, value in close)
+        text = f"close {levels} (was not tested as an intervention)"
+        yield Alternative("close", text, close=close)
+
+
+def _more(prospects: Prospects) -> Iterator[Alternative]:
+    """Propose more of each term: as little as makes the chance even, at most twice what is left."""
+    sla = prospects.experiment.sla
+    left = prospects.seen.remaining
+    if sla.max_runs is not None and left is not None and left.median:
+        runs = sla.max_runs
+
+        def more_runs(n: int) -> Alternative:
+            text = f"run {n} more, {runs + n} in all"
+            return _on_terms("more_runs", text, replace(sla, max_runs=runs + n))
+
+        most = min(round(left.median), MOST_LEFT)
+        chosen = _least(prospects, more_runs, most)
+        chance = prospects.chance(more_runs(MOST_LEFT))
+        if chance is not None and chance < EVEN:
+            text = f"{chosen.text} (an even chance is not within {MOST_LEFT} runs)"
+            chosen = replace(chosen, text=text)
+        yield chosen
+    if sla.deadline_s is not None and sla.deadline_s > prospects.now_s:
+        deadline_s, part_s = sla.deadline_s, (sla.deadline_s - prospects.now_s) / PARTS
+
+        def later(n: int) -> Alternative:
+            more_s = float(math.ceil(n * part_s))
+            text = f"move the deadline by {span(more_s)}"
+            return _on_terms("later", text, replace(sla, deadline_s=deadline_s + more_s))
+
+        yield _least(prospects, later, PARTS)
+    spent = next((term.used for term in prospects.seen.terms if term.term == "max_cost"), None)
+    if sla.max_cost is not None and spent is not None and sla.max_cost > spent:
+        max_cost, part = sla.max_cost, (sla.max_cost - spent) / PARTS
+        unit = "" if sla.tariff is None or not sla.tariff.unit else f" {sla.tariff.unit}"
+
+        def dearer(n: int) -> Alternative:
+            more = _rounded(n * part, 2, up=True)
+            text = f"spend {more:g}{unit} more, {max_cost + more:g}{unit} in all"
+            return _on_terms("dearer", text, replace(sla, max_cost=max_cost + more))
+
+        yield _least(prospects, dearer, PARTS)
+
+
+def _on_terms(kind: AlternativeKind, text: str, sla: Sla) -> Alternative:
+    return Alternative(kind, text, sla=sla)
+
+
+def _least(prospects: Prospects, change: Callable[[int], Alternative], most: int) -> Alternative:
+    """Return the change of the fewest steps, 1 to ``most``, after which the chance is even.
+
+    That of ``most`` if none is: the chance grows with the steps.
+    """
+    low, high = 1, max(most, 1)
+    while low < high:
+        middle = (low + high) // 2
+        chance = prospects.chance(change(middle))
+        low, high = (low, middle) if chance is not None and chance >= EVEN else (middle + 1, high)
+    return change(low)
+
+
+def _easier(prospects: Prospects) -> Iterator[Alternative]:
+    """Propose the goal that half of the futures reach: the median of the best at the end."""
+    experiment, best = prospects.experiment, prospects.seen.best
+    if best is None or best.median is None or not math.isfinite(best.median):
+        return
+    objective = experiment.opened.objective
+    goal = _rounded(best.median, 4, up=objective.goal == "minimise")
+    unit = f" {objective.unit}" if objective.unit else ""
+    yield _on_terms(
+        "easier", f"be content with {goal:,g}{unit}", replace(experiment.sla, goal=goal)
+    )
+
+
+def _rounded(value: float, digits: int, *, up: bool) -> float:
+    """Return a number of few significant digits, not below the value (``up``) or not above it.
+
+    >>> _rounded(12_341.0, 4, up=True), _rounded(0.12349, 2, up=False)
+    (12350.0, 0.12)
+    """
+    if value == 0:
+        return 0.0
+    size = digits - 1 - math.floor(math.log10(abs(value)))
+    steps = value * 10.0**size
+    near = round(steps)
+    whole = near if math.isclose(steps, near, rel_tol=1e-9) else None
+    if whole is None:
+        whole = math.ceil(steps) if up else math.floor(steps)
+    return float(f"{whole * 10.0**-size:.{digits}g}")

@@ -1,0 +1,194 @@
+"""What would come of another steering or agreement, without changing anything. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from assistant import decisions, regulation
+from assistant.choosing import current_strategy
+from assistant.decisions import Keep, stream
+from assistant.errors import ExperimentError
+from assistant.events import Event, ExperimentReopened
+from assistant.experiment import Experiment
+from assistant.forecast import forecast
+from assistant.forecasts import Forecast
+from assistant.sla import Sla
+from assistant.warning_words import percent
+from strategies import Level, Suggestion, factors_of, find_regions, split
+
+MOST_SUGGESTIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is thought of; None stays as it is. See `Session.what_if`."""
+
+    exploitation: float | Keep | None = "keep"
+    max_runs: int | None = None
+    deadline_s: float | None = None
+    max_cost: float | None = None
+    goal: float | None = None
+    strategy: str | None = None
+    options: dict[str, Level] = field(default_factory=dict)
+    close: tuple[tuple[str, Level], ...] = ()
+    weights: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRuns:
+    """What of the remaining runs would go into one region: ``runs``, at the weight it has."""
+
+    region: int
+    runs: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What a change would come to.
+
+    Args:
+        before: the forecast as things are.
+        after: the forecast after the change.
+        inside: where the remaining runs would go inside regions, the best region first; empty
+            where no share is spent inside.
+        outside: how many would go by the strategy outside them; None without a known number left.
+        suggestions: the next ones, at most 10 and no more than may be run.
+        sentence: all that, for people.
+    """
+
+    before: Forecast
+    after: Forecast
+    inside: tuple[RegionRuns, ...]
+    outside: int | None
+    suggestions: tuple[Suggestion, ...]
+    sentence: str
+
+
+def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
+    """Return what a change would come to; the experiment stays as it is.
+
+    A finished experiment is thought of as reopened. The suggestions are those that would come next,
+    beside any that are open: the same as the session would make after the change.
+
+    Args:
+        experiment: as far as it has come.
+        now_s: seconds since 1970-01-01 UTC.
+        change: what is thought of.
+
+    Raises:
+        AssistantError, StrategyError: what the change itself would be refused for.
+    """
+    after = supposed(experiment, now_s, change)
+    before = forecast(experiment, now_s)
+    later = forecast(after, now_s)
+    left = None if later.remaining is None else later.remaining.median
+    inside, outside = _division(after, None if left is None else round(left))
+    suggestions = _suggestions(after)
+    return WhatIf(
+        before, later, inside, outside, suggestions, sentence(before, later, inside, outside)
+    )
+
+
+def supposed(experiment: Experiment, now_s: float, change: Change) -> Experiment:
+    """Return another experiment, after the change. Raises what the change would be refused for."""
+    after = experiment
+    if experiment.finished is not None:
+        after = after.supposing([ExperimentReopened(now_s)])
+    sla = _agreed(after, change)
+    if sla != after.sla:
+        after = after.supposing([regulation.agreement(after, sla, now_s)])
+    keeps = change.exploitation == "keep"
+    if change.strategy is not None or change.options or not keeps:
+        event: Event = decisions.steering(
+            after, change.strategy, change.options, change.exploitation, now_s
+        )
+        after = after.supposing([event])
+    for region, weight in change.weights:
+        after = after.supposing([regulation.weighing(after, region, weight, now_s)])
+    return after.supposing(regulation.closing_all(after, change.close, now_s))
+
+
+def _agreed(experiment: Experiment, change: Change) -> Sla:
+    used = experiment.n_charged
+    if change.max_runs is not None and change.max_runs < used:
+        raise ExperimentError(
+            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
+        )
+    wanted = {
+        "max_runs": change.max_runs,
+        "deadline_s": change.deadline_s,
+        "max_cost": change.max_cost,
+        "goal": change.goal,
+    }
+    return replace(
+        experiment.sla,
+        **{name: value for name, value in wanted.items() if value is not None},  # type: ignore[arg-type]
+    )
+
+
+def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ...], int | None]:
+    """Return where the remaining runs would go, by the division of the paper."""
+    share = after.steering.exploitation
+    if left is None or share is None:
+        return (), left
+    rule = after.watch.regions
+    regions = find_regions(after.knowledge, rule)
+    factors = factors_of(regions, after.steering.weights, after.space, rule.radius)
+    divided = split(left, share, regions, factors)
+    inside = tuple(
+        RegionRuns(region.id, runs, factor)
+        for region, runs, factor in zip(regions, divided.inside, factors, strict=True)
+    )
+    return inside, divided.outside
+
+
+def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
+    left = after.remaining_runs
+    n = MOST_SUGGESTIONS if left is None else min(left, MOST_SUGGESTIONS)
+    if n == 0:
+        return ()
+    rng = np.random.default_rng(stream(after.opened.seed, "suggest", len(after.batches) + 1))
+    return current_strategy(after).suggest(n, after.knowledge, rng)
+
+
+def sentence(
+    before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
+) -> str:
+    """Return what becomes of the chance and of the runs that are left."""
+    return f"{_chances(before, after)} {_runs(inside, outside)}"
+
+
+def _chances(before: Forecast, after: Forecast) -> str:
+    if after.goal is None:
+        return "No goal is agreed, so that there is no chance to tell."
+    if after.goal.reached_by is not None:
+        return f"Run {after.goal.reached_by} reached this goal already."
+    if after.goal.chance is None:
+        return f"No chance can be told: {after.silence}."
+    now = percent(after.goal.chance)
+    was = None if before.goal is None or before.goal.reached_by else before.goal.chance
+    band = after.goal.band
+    spread = ""
+    if band is not None:
+        spread = f" ({100 * band[0]:.0f} to {100 * band[1]:.0f} % depending on the space)"
+    if was is None:
+        return f"The chance to reach the goal would be {now}{spread}."
+    if percent(was) == now:
+        return f"The chance to reach the goal would stay at {now}{spread}."
+    rises = "rise" if after.goal.chance > was else "fall"
+    return f"The chance to reach the goal would {rises} from {percent(was)} to {now}{spread}."
+
+
+def _runs(inside: tuple[RegionRuns, ...], outside: int | None) -> str:
+    if outside is None:
+        return "How many runs are left is not known."
+    n_inside = sum(one.runs for one in inside)
+    left = n_inside + outside
+    runs = "1 run that is left" if left == 1 else f"{left} runs that are left"
+    if not inside:
+        return f"Of the {runs} none would be kept for regions of good results."
+    into = ", ".join(f"{one.runs} into region {one.region}" for one in inside)
+    return f"Of the {runs} {into}, and {outside} outside."

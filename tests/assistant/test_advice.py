@@ -1,0 +1,468 @@
+"""Warnings by the forecast: when they come, what they propose, and what an answer makes of it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import Follower
+from assistant import Advice, Experiment, Session, Sla, Watch, load_session, open_session
+from assistant.alarm import alarm
+from assistant.alternatives import changes
+from assistant.codec import decode_event, encode_event
+from assistant.errors import ExperimentError, SettingsError
+from assistant.events import (
+    AdviceAnswered,
+    AdviceGiven,
+    Alternative,
+    BatchSuggested,
+    BudgetChanged,
+    Event,
+    Forecasted,
+    SpaceChanged,
+    SteeringChanged,
+)
+from assistant.executors import SerialExecutor
+from assistant.forecast import forecast
+from assistant.forecast.calibration import shipped
+from assistant.hopeless import hopeless_levels
+from assistant.store import MemoryStore
+from assistant.warning_words import percent, verdict
+from strategies import AnovaModel, SpaceError
+from tests.assistant.examples import Bowl, Hills, TickingClock
+
+GOAL = -20.0
+"""Below 5, so that nothing reaches it."""
+
+
+def opened(store: MemoryStore, **more: object) -> Session:
+    given: dict[str, object] = {"sla": Sla(50, goal=GOAL), "strategy": "grasp", **more}
+    return open_session(
+        Hills(), store=store, clock=TickingClock(), experiment_id="hills", **given  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def run_batch(session: Session, n: int = 2) -> None:
+    session.submit(session.suggest(n), keep=range(n))
+    session.run_queued(SerialExecutor(Hills()))
+
+
+@pytest.fixture(scope="module")
+def warned_journal() -> tuple[Event, ...]:
+    """Runs by batches of 2 until the first warning is open."""
+    session = opened(MemoryStore())
+    session.submit(session.initial_evaluation(12))
+    session.run_queued(SerialExecutor(Hills()))
+    while session.experiment.open_advice is None:
+        run_batch_or_stop(session)
+    return session.events()
+
+
+def run_batch_or_stop(session: Session) -> None:
+    batch = session.suggest(2)
+    if session.experiment.open_advice is None:
+        session.submit(batch)
+        session.run_queued(SerialExecutor(Hills()))
+
+
+@pytest.fixture
+def warned(warned_journal: tuple[Event, ...]) -> Session:
+    store = MemoryStore()
+    store.append("hills", 0, warned_journal)
+    return load_session(store, "hills", clock=TickingClock())
+
+
+def open_advice(session: Session) -> Advice:
+    advice = session.experiment.open_advice
+    assert advice is not None
+    return advice
+
+
+def position_of(advice: Advice, kind: str) -> int:
+    return [one.kind for one in advice.alternatives].index(kind)
+
+
+def test_a_warning_comes_as_the_alarm_says_and_once(warned: Session) -> None:
+    advice, checks = open_advice(warned), warned.experiment.checks
+    threshold = shipped().warn["grasp"]
+    assert alarm(checks, threshold)
+    assert not alarm(checks[:-1], threshold)
+    assert advice.basis == "forecast"
+    assert advice.outlook is not None
+    assert advice.outlook.miss == checks[-1].miss
+    for _ in range(3):
+        run_batch(warned)
+        assert warned.experiment.advice == (advice,)  # on still, and hardly worse
+
+
+def test_checks_are_journalled_and_follow_after_a_restart(warned: Session) -> None:
+    again = Experiment.replay(warned.events())
+    assert again.checks == warned.experiment.checks
+    assert [c.used for c in again.checks] == list(range(12, 12 + 2 * len(again.checks), 2))
+    n = len(warned.events())
+    warned.suggest(1)  # nothing has ended since: no other check, no other warning
+    assert [type(event) for event in warned.events()[n:]] == [BatchSuggested]
+
+
+def test_another_agreement_or_steering_begins_the_checks_anew(warned: Session) -> None:
+    assert warned.experiment.checks
+    warned.change_strategy("random")
+    assert warned.experiment.checks == ()
+    run_batch(warned)
+    run_batch(warned)
+    assert warned.experiment.checks
+    warned.change_budget(Sla(90, goal=GOAL))
+    assert warned.experiment.checks == ()
+    assert warned.experiment.open_advice is None
+
+
+def test_alternatives_help_and_the_best_chance_comes_first(warned: Session) -> None:
+    advice = open_advice(warned)
+    assert advice.outlook is not None
+    assert advice.outlook.goal is not None
+    now = advice.outlook.goal.chance
+    assert now is not None
+    chances = [one.chance or 0.0 for one in advice.alternatives]
+    assert chances == sorted(chances, reverse=True)
+    assert min(chances) >= now + 0.01
+    assert {"strategy", "more_runs", "easier"} <= {one.kind for one in advice.alternatives}
+    easier = advice.alternatives[position_of(advice, "easier")]
+    assert easier.chance == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_chance_of_an_alternative_is_the_forecast_after_it(warned: Session) -> None:
+    advice, before = open_advice(warned), warned.experiment
+    for one in advice.alternatives:
+        at_s = advice.forecast.at_s
+        after = before.supposing(changes(before, one, at_s))
+        seen = forecast(after, at_s)
+        assert seen.goal is not None
+        assert seen.goal.chance == one.chance
+        if not one.close:
+            told = forecast(before, at_s, sla=after.sla, steering=after.steering).goal
+            assert told is not None
+            assert told.chance == pytest.approx(one.chance)
+
+
+def test_more_runs_double_what_is_left_at_most(warned: Session) -> None:
+    advice = open_advice(warned)
+    one = advice.alternatives[position_of(advice, "more_runs")]
+    left = 50 - warned.experiment.n_charged
+    assert one.sla == Sla(50 + left, goal=GOAL)
+    assert (
+        one.text == f"run {left} more, {50 + left} in all (an even chance is not within 100 runs)"
+    )
+
+
+def test_the_words_tell_the_numbers_and_promise_nothing(warned: Session) -> None:
+    advice = open_advice(warned)
+    assert advice.outlook is not None
+    goal = advice.outlook.goal
+    assert goal is not None
+    assert goal.chance is not None
+    assert goal.if_doubled is not None
+    assert advice.text.startswith(("Likely to miss: about ", "Very likely to miss: about "))
+    assert f"from {percent(goal.chance)} to {percent(goal.if_doubled)}." in advice.text
+    assert "The paper's rule, which is not calibrated, says" in advice.text
+    assert "will be met" not in advice.text
+
+
+@given(st.floats(0.001, 0.999))
+def test_words_go_with_the_probability(miss: float) -> None:
+    text = verdict(miss, (miss / 2, (1 + miss) / 2))
+    words = ("On track", "Of studies", "Likely", "Very likely")
+    expected = words[(miss > 0.3) + (miss >= 0.7) + (miss >= 0.9)]
+    assert text.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [("strategy", SteeringChanged), ("more_runs", BudgetChanged), ("easier", BudgetChanged)],
+)
+def test_accepting_records_the_answer_the_change_and_the_batch_together(
+    warned: Session, kind: str, change: type[Event]
+) -> None:
+    advice = open_advice(warned)
+    which = position_of(advice, kind)
+    n = len(warned.events())
+    batch = warned.answer_advice("accepted", alternative=which)
+    added = warned.events()[n:]
+    assert [type(event) for event in added] == [AdviceAnswered, change, BatchSuggested]
+    assert len({event.at_s for event in added}) == 1
+    assert batch is not None
+    experiment, chosen = warned.experiment, advice.alternatives[which]
+    assert experiment.open_advice is None
+    assert experiment.open_batch == batch
+    if chosen.sla is not None:
+        assert experiment.sla == chosen.sla
+    if chosen.steering is not None:
+        assert experiment.steering == chosen.steering
+        assert {one.strategy for one in batch.suggestions} == {chosen.steering.strategy}
+    again = Experiment.replay(warned.events())
+    assert (again.sla, again.steering, again.open_batch) == (
+        experiment.sla,
+        experiment.steering,
+        batch,
+    )
+    given = again.answer_to(advice)
+    assert given is not None
+    assert (given.answer, given.alternative) == ("accepted", which)
+    warned.submit(batch)
+
+
+def test_the_first_alternative_is_meant_unless_one_is_named(warned: Session) -> None:
+    advice = open_advice(warned)
+    batch = warned.answer_advice("accepted")
+    given = warned.experiment.answer_to(advice)
+    assert given is not None
+    assert given.alternative == 0
+    assert batch is not None
+    assert batch.suggestions == advice.suggestions
+
+
+def test_changing_and_ignoring_leave_the_open_batch(warned: Session) -> None:
+    batch = warned.experiment.open_batch
+    assert warned.answer_advice("changed", 0.4) is None
+    assert warned.experiment.steering.exploitation == 0.4
+    assert warned.experiment.open_batch == batch
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"given": "accepted", "alternative": 9}, "no alternative at position 9"),
+        ({"given": "accepted", "alternative": -1}, "no alternative at position -1"),
+        ({"given": "ignored", "alternative": 0}, "only an accepted advice names an alternative"),
+        ({"given": "changed", "exploitation": 0.4, "alternative": 0}, "only an accepted"),
+        ({"given": "changed"}, "which exploitation level"),
+        ({"given": "accepted", "exploitation": 0.4}, "only a changed advice"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_and_nothing_is_stored(
+    warned: Session, answer: dict[str, object], said: str
+) -> None:
+    before = warned.events()
+    with pytest.raises(ExperimentError, match=said):
+        warned.answer_advice(**answer)  # type: ignore[arg-type]
+    assert warned.events() == before
+    assert warned.experiment.open_advice is not None
+
+
+def with_alternatives(session: Session, *proposed: Alternative) -> Session:
+    """Return the session as if its open advice had proposed something else."""
+    events = [
+        AdviceGiven(e.at_s, replace(e.advice, alternatives=proposed))
+        if isinstance(e, AdviceGiven)
+        else e
+        for e in session.events()
+    ]
+    store = MemoryStore()
+    store.append("hills", 0, events)
+    return load_session(store, "hills", clock=TickingClock())
+
+
+def test_closing_levels_is_one_answer_and_refused_where_it_is_too_late(warned: Session) -> None:
+    close = Alternative("close", "close mode=bad", 0.3, close=(("mode", "bad"), ("a", 4)))
+    session = with_alternatives(warned, close)
+    n = len(session.events())
+    batch = session.answer_advice("accepted", alternative=0)
+    kinds = [type(event) for event in session.events()[n:]]
+    assert kinds == [AdviceAnswered, SpaceChanged, SpaceChanged, BatchSuggested]
+    assert session.experiment.space.closed == {("mode", 1), ("a", 4)}
+    assert batch is not None
+    session = with_alternatives(warned, close)
+    session.close_level("a", 4)
+    before = session.events()
+    with pytest.raises(SpaceError, match="closed already"):
+        session.answer_advice("accepted", alternative=0)
+    assert session.events() == before
+
+
+def test_a_warning_that_proposes_nothing_can_only_be_ignored_or_changed(warned: Session) -> None:
+    session = with_alternatives(warned)
+    with pytest.raises(ExperimentError, match="proposes no alternative"):
+        session.answer_advice("accepted")
+    session.answer_advice("ignored")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (["easier", "more_runs"], ("ignored", None)),
+        (["easier", "close", "strategy"], ("accepted", 1)),
+        ([], ("ignored", None)),
+    ],
+)
+def test_what_a_sweep_accepts_by_itself(
+    warned: Session, kinds: list[str], told: tuple[str, int | None]
+) -> None:
+    proposed = tuple(Alternative(kind, kind) for kind in kinds)  # type: ignore[arg-type]
+    assert replace(open_advice(warned), alternatives=proposed).unattended == told
+
+
+def test_the_follower_never_changes_the_agreement() -> None:
+    session, told = opened(MemoryStore()), list[Advice]()
+    Follower(12, 4, advice="accept").steer(session, SerialExecutor(Hills()), on_advice=told.append)
+    assert told
+    assert session.experiment.sla == Sla(50, goal=GOAL)
+    assert session.experiment.steering.strategy != "grasp"
+    assert len(session.experiment.runs) == 50
+
+
+def test_no_warning_without_a_goal_by_the_forecast_or_after_it_is_reached() -> None:
+    with pytest.raises(SettingsError, match="needs a goal"):
+        opened(MemoryStore(), sla=Sla(50), watch=Watch(rule="forecast"))
+    session = opened(MemoryStore(), sla=Sla(50, goal=100.0))
+    Follower(12, 4).steer(session, SerialExecutor(Hills()))
+    assert not session.experiment.advice
+    with pytest.raises(SettingsError, match="needs a goal"):
+        opened(MemoryStore(), sla=Sla(5)).change_watch(Watch(rule="forecast"))
+    session = opened(MemoryStore(), watch=Watch(rule="forecast"))
+    before = session.events()
+    with pytest.raises(SettingsError, match="needs a goal"):
+        session.change_budget(Sla(60))
+    assert session.events() == before
+
+
+def test_the_paper_warns_where_it_shall() -> None:
+    session = opened(MemoryStore(), watch=Watch(rule="paper"))
+    Follower(12, 4).steer(session, SerialExecutor(Hills()))
+    kinds = {type(event) for event in session.events()}
+    assert Forecasted not in kinds
+    assert {advice.basis for advice in session.experiment.advice} == {"paper"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rule": "mine"}, {"warn_at": 1.0}, {"warn_at": True}, {"rule": "paper", "warn_at": 0.5}],
+)
+def test_a_watch_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        Watch(**wrong)  # type: ignore[arg-type]
+
+
+def test_another_threshold_warns_sooner_or_not(warned_journal: tuple[Event, ...]) -> None:
+    for warn_at, warns in ((0.3, True), (0.99, False)):
+        store = MemoryStore()
+        session = opened(store, watch=Watch(warn_at=warn_at))
+        session.submit(session.initial_evaluation(12))
+        session.run_queued(SerialExecutor(Hills()))
+        for _ in range(3):
+            run_batch_or_stop(session)
+        assert bool(session.experiment.advice) is warns
+
+
+def test_supposing_changes_nothing(warned: Session) -> None:
+    experiment, before = warned.experiment, warned.events()
+    state = (experiment.n_events, experiment.checks, experiment.steering, experiment.knowledge)
+    other = experiment.supposing(
+        [BudgetChanged(1.0, Sla(99)), BatchSuggested(1.0, len(experiment.batches) + 1, (), False)]
+    )
+    assert other.sla == Sla(99)
+    assert len(other.batches) == len(experiment.batches) + 1
+    assert state == (
+        experiment.n_events,
+        experiment.checks,
+        experiment.steering,
+        experiment.knowledge,
+    )
+    assert Experiment.replay(before).open_advice == experiment.open_advice
+
+
+def test_levels_that_promise_nothing_are_found_and_good_ones_are_kept() -> None:
+    bowl, session = Bowl(), open_session(Bowl(), store=MemoryStore(), clock=TickingClock())
+    for x in range(4):
+        for y in range(3):
+            session.include({"x": x, "y": y, "mode": "plain"})
+    for x, y in ((0, 0), (2, 0), (2, 1), (3, 2)):
+        session.include({"x": x, "y": y, "mode": "odd"})
+    session.run_queued(SerialExecutor(bowl))
+    found = hopeless_levels(session.experiment, -0.5)
+    assert ("mode", "odd") in found
+    assert ("mode", "plain") not in found
+    assert ("x", 2) not in found
+    assert ("y", 0) not in found
+    session.prefer_level("mode", "odd")
+    assert ("mode", "odd") not in hopeless_levels(session.experiment, -0.5)
+    assert hopeless_levels(open_session(bowl, store=MemoryStore()).experiment, 0.0) == ()
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_a_level_is_closed_only_if_good_company_does_not_help_it(n: int) -> None:
+    n_close = 0
+    for seed in range(3):
+        session = opened(MemoryStore(), sla=Sla(60), seed=seed)
+        Follower(12, 4, max_runs=n).steer(session, SerialExecutor(Hills()))
+        experiment = session.experiment
+        model, best = AnovaModel.of(experiment.knowledge), experiment.best
+        assert model is not None
+        assert best is not None
+        assert best.outcome is not None
+        ranked = sorted(experiment.standings.values(), key=lambda one: -one.outcome.quality)
+        for name, value in hopeless_levels(experiment, 20.0):
+            n_close += 1
+            for one in ranked[:5]:
+                values = {**experiment.space.values(one.run.configuration), name: value}
+                upper = model.predict(experiment.space.from_values(values)).interval[1]
+                assert upper < best.outcome.quality
+    assert n_close
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), min_size=1))
+def test_closing_leaves_half_of_every_parameter_and_the_best(
+    chosen: set[tuple[int, int, bool]],
+) -> None:
+    session = open_session(Bowl(), store=MemoryStore(), clock=TickingClock())
+    for x, y, odd in sorted(chosen):
+        session.include({"x": x, "y": y, "mode": "odd" if odd else "plain"})
+    session.run_queued(SerialExecutor(Bowl()))
+    found = hopeless_levels(session.experiment, 0.0)
+    best = session.experiment.best
+    assert best is not None
+    values = session.experiment.space.values(best.configuration)
+    assert len(found) <= 3
+    for name, value in found:
+        session.close_level(name, value)
+        assert values[name] != value
+    open_ids, parameters = session.experiment.space.open_ids, session.experiment.space.parameters
+    assert all(2 * len(ids) >= p.n_levels for ids, p in zip(open_ids, parameters, strict=True))
+
+
+OLD = {
+    "type": "AdviceGiven",
+    "v": 1,
+    "at_s": 5.0,
+    "advice": {
+        "number": 1,
+        "forecast": {
+            "at_s": 5.0, "basis": "near", "executed": 3, "remaining": 1, "remaining_by_runs": 1,
+            "remaining_by_deadline": None, "pending": 4, "shortfall": 3, "regions": [],
+            "mean_duration_s": 0.1, "predicted_end_s": 5.4,
+        },
+        "exploitation": 0.7,
+        "suggestions": [],
+        "text": "4 configurations have no run yet",
+    },
+}  # fmt: skip
+
+
+def test_a_journal_from_before_is_read_as_it_was_meant() -> None:
+    event = decode_event(json.dumps(OLD))
+    assert isinstance(event, AdviceGiven)
+    assert (event.advice.basis, event.advice.alternatives) == ("paper", ())
+    assert event.advice.unattended == ("accepted", None)
+    body = {"type": "AdviceAnswered", "v": 1, "at_s": 6.0, "number": 1, "answer": "ignored"}
+    answered = decode_event(json.dumps({**body, "exploitation": None}))
+    assert answered == AdviceAnswered(6.0, 1, "ignored", None)
+    steered = {"strategy": "grasp", "options": {}, "exploitation": 0.5}
+    changed = decode_event(
+        json.dumps({"type": "SteeringChanged", "v": 1, "at_s": 6.0, "steering": steered})
+    )
+    assert isinstance(changed, SteeringChanged)
+    assert changed.steering.weights == ()
+    watch = json.loads(encode_event(opened(MemoryStore()).events()[0]))
+    del watch["watch"]["rule"], watch["watch"]["warn_at"], watch["steering"]["weights"]
+    assert decode_event(json.dumps(watch)).watch == Watch()  # type: ignore[union-attr]

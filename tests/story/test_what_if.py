@@ -1,0 +1,157 @@
+"""``copperline what-if``, and warnings answered with ``copperline steer``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assistant import Sla, load_session, open_session
+from assistant.cli.main import run
+from assistant.events import Event
+from assistant.executors import SerialExecutor
+from assistant.store import MemoryStore, SqliteStore
+from tests.assistant.examples import Hills, TickingClock
+
+
+@pytest.fixture(scope="module")
+def warned_events() -> tuple[Event, ...]:
+    """An experiment with an open warning by the forecast."""
+    session = open_session(
+        Hills(), store=MemoryStore(), sla=Sla(50, goal=-20.0), clock=TickingClock(),
+        strategy="grasp", experiment_id="hills",
+    )  # fmt: skip
+    session.submit(session.initial_evaluation(12))
+    while session.experiment.open_advice is None:
+        session.run_queued(SerialExecutor(Hills()))
+        batch = session.suggest(4)
+        if session.experiment.open_advice is None:
+            session.submit(batch)
+    return session.events()
+
+
+@pytest.fixture
+def store(
+    warned_events: tuple[Event, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SqliteStore:
+    monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "experiments.db"))
+    monkeypatch.setenv("COLUMNS", "200")
+    stored = SqliteStore(tmp_path / "experiments.db")
+    stored.append("hills", 0, warned_events)
+    return stored
+
+
+def test_what_if_tells_and_records_nothing(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = store.load("hills")
+    words = ["--exploitation", "0.5", "--runs", "80", "--close", "mode=bad", "--strategy", "anova"]
+    assert run(["what-if", *words]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("The chance to reach the goal would rise from ")
+    assert "What would come next:" in told
+    assert run(["what-if", *words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    thought = load_session(store, "hills").what_if(
+        exploitation=0.5, max_runs=80, close=[("mode", "bad")], strategy="anova"
+    )
+    assert found["sentence"] == thought.sentence == told.splitlines()[0]
+    assert thought.after.goal is not None
+    assert found["after"]["goal"]["chance"] == thought.after.goal.chance
+    assert len(found["suggestions"]) == 10
+    assert all(one["values"]["mode"] == "good" for one in found["suggestions"])
+    assert sum(one["runs"] for one in found["inside"]) + found["outside"] == 80 - len(
+        load_session(store, "hills").experiment.runs
+    )
+    assert run(["what-if", "--deadline", "2h", "--goal", "4", "--exploitation", "none"]) == 0
+    assert store.load("hills") == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["what-if"], "nothing was said to change"),
+        (["what-if", "--runs", "3"], "runs are used already"),
+        (["what-if", "--close", "mode"], "--close 'mode' is not of the form"),
+        (["what-if", "--close", "mode=odd"], "odd"),
+        (["what-if", "--deadline", "soon"], "is not a duration"),
+        (["what-if", "--strategy", "grap"], "did you mean 'grasp'"),
+        (["what-if", "--max-cost", "5"], "tariff"),
+        (["what-if", "--weigh", "first=2"], "is not a region's number and a weight"),
+        (["what-if", "--exploitation", "0.5", "--weigh", "99=2"], "no region 99"),
+        (["steer", "--accept", "9"], "numbered from 1"),
+        (["steer", "--accept", "0"], "numbered from 1"),
+        (["steer", "--accept", "1", "--ignore"], "a warning has one answer"),
+        (["steer", "--change", "1.5"], "0 to 1"),
+        (["steer", "--weigh", "1=2"], "set an exploitation level first"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_one_sentence(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    before = store.load("hills")
+    assert run(words) == 2
+    assert said in capsys.readouterr().err.strip().splitlines()[-1]
+    assert store.load("hills") == before
+
+
+def test_a_warning_is_accepted_on_the_command_line(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advice = load_session(store, "hills").experiment.open_advice
+    assert advice is not None
+    which = [one.kind for one in advice.alternatives].index("strategy")
+    chosen = advice.alternatives[which]
+    assert run(["steer", "--accept", str(which + 1), "--exploitation", "0.5"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == f"Warning 1 is accepted: {chosen.text}."
+    experiment = load_session(store, "hills").experiment
+    assert experiment.open_advice is None
+    assert chosen.steering is not None
+    assert experiment.steering.strategy == chosen.steering.strategy
+    assert experiment.steering.exploitation == 0.5
+    assert experiment.open_batch is not None
+    assert run(["steer", "--ignore"]) == 2
+    assert "no open advice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["--ignore"], "ignored"), (["--change", "0.4"], "changed")]
+)
+def test_a_warning_is_ignored_or_changed(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert run(["steer", *words]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith(f"Warning 1 is {said}")
+
+
+def test_suggest_lists_what_could_be_done(
+    warned_events: tuple[Event, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "other.db"))
+    stored = SqliteStore(tmp_path / "other.db")
+    stored.append("hills", 0, warned_events[:-3])  # without the last batch, its check and warning
+    assert run(["suggest", "-n", "4"]) == 0
+    told = capsys.readouterr().out
+    advice = load_session(stored, "hills").experiment.open_advice
+    assert advice is not None
+    assert f"warning: {advice.text}" in told
+    assert f"  1. {advice.alternatives[0].text}: the chance would be 50 %" in told
+    assert "copperline steer hills --accept 1 (or --ignore)" in told
+
+
+def test_the_report_says_what_was_proposed_and_answered(
+    store: SqliteStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = load_session(store, "hills")
+    advice = session.experiment.open_advice
+    assert advice is not None
+    session.answer_advice("accepted", alternative=1)
+    assert run(["report", "--out", str(tmp_path / "report.html")]) == 0
+    text = (tmp_path / "report.html").read_text()
+    for one in advice.alternatives:
+        assert f"{one.text}: the chance would be" in text
+    assert f"accepted: {advice.alternatives[1].text}" in text
+    assert "when studies that looked like this one mostly missed the goal" in text

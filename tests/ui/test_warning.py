@@ -1,0 +1,87 @@
+"""The warning by the forecast on the page, its alternatives, and weights of regions."""
+
+from pathlib import Path
+
+import pytest
+
+from assistant import Session, Sla, load_session, open_session
+from assistant.events import Event
+from assistant.executors import SerialExecutor
+from assistant.store import MemoryStore, SqliteStore
+from assistant.warning_words import percent
+from tests.assistant.examples import Hills, TickingClock
+from tests.ui.screens import first_page, go, press, sound
+
+
+@pytest.fixture(scope="module")
+def warned_events() -> tuple[Event, ...]:
+    """An experiment with an open warning by the forecast."""
+    session = open_session(
+        Hills(), store=MemoryStore(), sla=Sla(50, goal=-20.0), clock=TickingClock(),
+        strategy="grasp", experiment_id="hills",
+    )  # fmt: skip
+    session.submit(session.initial_evaluation(12))
+    while session.experiment.open_advice is None:
+        session.run_queued(SerialExecutor(Hills()))
+        batch = session.suggest(4)
+        if session.experiment.open_advice is None:
+            session.submit(batch)
+    return session.events()
+
+
+@pytest.fixture
+def stored(store: Path, warned_events: tuple[Event, ...]) -> Session:
+    opened = SqliteStore(store)
+    opened.append("hills", 0, warned_events)
+    return load_session(opened, "hills")
+
+
+def seen_again(store: Path) -> Session:
+    return load_session(SqliteStore(store), "hills")
+
+
+def test_alternatives_stand_with_their_chances_and_one_is_accepted(
+    store: Path, stored: Session
+) -> None:
+    advice = stored.experiment.open_advice
+    assert advice is not None
+    page = go(press(first_page(), "open"), "steer")
+    assert page.warning[0].value == advice.text
+    shown = " ".join(one.value for one in page.markdown)
+    for one in advice.alternatives:
+        assert one.chance is not None
+        assert f"{one.text[1:]}, chance {percent(one.chance)}" in shown
+    which = [one.kind for one in advice.alternatives].index("strategy")
+    page = press(page, f"accept-1-{which}")
+    assert "Accepted" in page.success[0].value
+    experiment = seen_again(store).experiment
+    assert experiment.open_advice is None
+    assert experiment.steering == advice.alternatives[which].steering
+    assert not page.warning or page.warning[0].value != advice.text
+
+
+def test_it_is_ignored_or_changed(store: Path, stored: Session) -> None:
+    page = go(press(first_page(), "open"), "steer")
+    press(page, "ignore-1")
+    experiment = seen_again(store).experiment
+    advice = experiment.advice[0]
+    given = experiment.answer_to(advice)
+    assert given is not None
+    assert given.answer == "ignored"
+
+
+def test_it_is_changed_to_another_share(store: Path, stored: Session) -> None:
+    page = go(press(first_page(), "open"), "steer")
+    page = sound(page.slider(key="share-hills-1").set_value(40).run())
+    press(page, "change-1")
+    assert seen_again(store).experiment.steering.exploitation == 0.4
+
+
+def test_a_region_is_weighed(store: Path, stored: Session) -> None:
+    stored.change_strategy(exploitation=0.5)
+    page = go(press(first_page(), "open"), "steer")
+    page = sound(page.number_input(key="weigh-1-1.0").set_value(0.0).run())
+    page = press(page, "weigh")
+    assert "Region 1 counts 0 from now on" in page.success[0].value
+    ((_, weight),) = seen_again(store).experiment.steering.weights
+    assert weight == 0.0
