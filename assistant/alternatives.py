@@ -15,6 +15,7 @@ from assistant.events import Alternative, AlternativeKind, Event
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
 from assistant.forecast.calibration import MOST_LEFT, Calibration
+from assistant.forecast.whole import foresee, outlook
 from assistant.forecasts import Forecast
 from assistant.hopeless import hopeless_levels
 from assistant.sla import Sla, Steering
@@ -29,6 +30,9 @@ EVEN = 0.5
 
 PARTS = 16
 """Steps in which time or money is added, of what is left."""
+
+HALVINGS = 20
+"""Of the way from today's best to the goal, in the search of a goal whose chance is even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +204,27 @@ def _least(prospects: Prospects, change: Callable[[int], Alternative], most: int
 
 
 def _easier(prospects: Prospects) -> Iterator[Alternative]:
-    """Propose the goal that half of the futures reach: the median of the best at the end."""
-    experiment, best = prospects.experiment, prospects.seen.best
-    if best is None or best.median is None or not math.isfinite(best.median):
+    """Propose the hardest goal whose chance is even, between today's best and the goal."""
+    experiment, now_s = prospects.experiment, prospects.now_s
+    objective, wanted = experiment.opened.objective, experiment.sla.goal
+    known = outlook(experiment, now_s)
+    if wanted is None or known.evidence.silence:
         return
-    objective = experiment.opened.objective
-    goal = _rounded(best.median, 4, up=objective.goal == "minimise")
+    best = -known.evidence.losses[0]
+
+    def is_even(quality: float) -> bool:
+        sla = replace(experiment.sla, goal=objective.value_of(quality))
+        steering, coefficients = experiment.steering, prospects.coefficients
+        goal = foresee(experiment, known, now_s, sla, steering, coefficients).goal
+        return goal is not None and goal.chance is not None and goal.chance >= EVEN
+
+    low, high = best, objective.quality_of(wanted)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_even(middle) else (low, middle)
+    if low == best:
+        return
+    goal = _rounded(objective.value_of(low), 4, up=objective.goal == "minimise")
     unit = f" {objective.unit}" if objective.unit else ""
     yield _on_terms(
         "easier", f"be content with {goal:,g}{unit}", replace(experiment.sla, goal=goal)

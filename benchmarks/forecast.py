@@ -21,6 +21,7 @@ Skill is 1 - Brier / Brier of a base rate; all spaces count the same; intervals 
 bootstrap over spaces.
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from assistant.forecast.calibration import write_calibration
 from benchmarks.episodes import Method
 from benchmarks.forecasting import deadline, effort, goal, shipping, warning
 from benchmarks.forecasting.baselines import READINGS
-from benchmarks.forecasting.rows import Episode, ask, gather
+from benchmarks.forecasting.rows import Episode, ask, family_of, gather
 from benchmarks.harness import Record, guarded, parser
 from benchmarks.search import (
     FREE,
@@ -85,7 +86,15 @@ def main() -> None:
     options = options_parser.parse_args()
     if options.quick:
         options.budget, options.seeds, options.methods = 30, "0", "anova,random"
+        options.generated = True
     problems, methods = asked_for(options, options_parser)
+    if len({family_of(problem.name) for problem in problems}) < 2:
+        options_parser.error(
+            "spaces of at least two families are needed, since each is forecast by the others: "
+            "give more --tables, or --generated"
+        )
+    if options.fit and options.of:
+        options_parser.error("--fit is for every method, so that --of cannot be given with it")
     os.environ["OMP_NUM_THREADS"] = "1"
     seeds = parse_seeds(options.seeds)
     record = Record("forecast", options, seeds, (*FREE, "part", "of", "fit"))
@@ -94,6 +103,16 @@ def main() -> None:
     if not options.only_known:
         measure(problems, methods, seeds, options, record)
     episodes = episodes_of(problems, methods, seeds, record)
+    tell(episodes, methods, options, record)
+
+
+def tell(
+    episodes: Sequence[Episode],
+    methods: Sequence[Method],
+    options: argparse.Namespace,
+    record: Record,
+) -> None:
+    """Print the tables of the parts that are asked for, and write the coefficients."""
     parts = options.part or PARTS
     names = [method.text for method in methods if shipping.EXPLOITATION not in method.text]
     rows, bests = gather(in_parallel(partial(ask, readings=READINGS), episodes, options.jobs))

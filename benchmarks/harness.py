@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import platform
 import subprocess
@@ -76,8 +77,8 @@ class Record:
         return detail
 
     def figure(self, name: str, value: float | None) -> None:
-        """Note one number of the result; None is unknown."""
-        self.body["figures"][name] = value
+        """Note one number of the result; None, and what is not a number, is unknown."""
+        self.body["figures"][name] = None if value is None or math.isnan(value) else value
 
     def write(self) -> None:
         """Write the object, whole or not at all."""

@@ -8,9 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import Follower
-from assistant import Advice, Experiment, Session, Sla, Watch, load_session, open_session
+from assistant import (
+    Advice,
+    Experiment,
+    Session,
+    Sla,
+    Watch,
+    load_session,
+    open_session,
+    regulation,
+)
 from assistant.alarm import alarm
-from assistant.alternatives import changes
+from assistant.alternatives import Prospects, alternatives, changes
 from assistant.codec import decode_event, encode_event
 from assistant.errors import ExperimentError, SettingsError
 from assistant.events import (
@@ -27,6 +36,7 @@ from assistant.events import (
 from assistant.executors import SerialExecutor
 from assistant.forecast import forecast
 from assistant.forecast.calibration import shipped
+from assistant.forecast.whole import evidence_of
 from assistant.hopeless import hopeless_levels
 from assistant.store import MemoryStore
 from assistant.warning_words import percent, verdict
@@ -127,8 +137,20 @@ def test_alternatives_help_and_the_best_chance_comes_first(warned: Session) -> N
     chances = [one.chance or 0.0 for one in advice.alternatives]
     assert chances == sorted(chances, reverse=True)
     assert min(chances) >= now + 0.01
-    assert {"strategy", "more_runs", "easier"} <= {one.kind for one in advice.alternatives}
-    easier = advice.alternatives[position_of(advice, "easier")]
+    assert {"strategy", "more_runs"} <= {one.kind for one in advice.alternatives}
+    assert "easier" not in {one.kind for one in advice.alternatives}  # no improvement is likely
+
+
+def test_an_easier_goal_is_the_hardest_one_with_an_even_chance(warned: Session) -> None:
+    at_s = open_advice(warned).forecast.at_s
+    much = warned.experiment.supposing(
+        (regulation.agreement(warned.experiment, Sla(110, goal=GOAL), at_s),)
+    )
+    found = alternatives(Prospects(much, forecast(much, at_s), at_s, shipped()))
+    easier = next(one for one in found if one.kind == "easier")
+    assert easier.sla is not None
+    assert easier.sla.goal is not None
+    assert GOAL < easier.sla.goal < evidence_of(much).losses[0]
     assert easier.chance == pytest.approx(0.5, abs=0.02)
 
 
@@ -179,7 +201,7 @@ def test_words_go_with_the_probability(miss: float) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "change"),
-    [("strategy", SteeringChanged), ("more_runs", BudgetChanged), ("easier", BudgetChanged)],
+    [("strategy", SteeringChanged), ("more_runs", BudgetChanged), ("close", SpaceChanged)],
 )
 def test_accepting_records_the_answer_the_change_and_the_batch_together(
     warned: Session, kind: str, change: type[Event]

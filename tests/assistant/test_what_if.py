@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from assistant import Session, Sla, Tariff, Watch, load_session, open_session
+from assistant import Session, Sla, Tariff, Watch, load_session, open_session, regulation
 from assistant.errors import AssistantError, ExperimentError, SettingsError
 from assistant.events import Event
 from assistant.executors import SerialExecutor
-from assistant.forecast.calibration import shipped
+from assistant.forecast.calibration import inputs, shipped
+from assistant.forecast.whole import evidence_of
 from assistant.store import MemoryStore
 from assistant.what_if import RegionRuns, WhatIf
 from strategies import RegionRule, SpaceError, StrategyError, find_regions
@@ -104,8 +105,17 @@ def test_fewer_levels_are_a_smaller_space_in_the_formula(session: Session) -> No
     was, now = thought.before.goal.chance, thought.after.goal.chance
     assert was is not None
     assert now is not None
-    moved = math.log(now / (1 - now)) - math.log(was / (1 - was))
-    assert moved == pytest.approx(shipped().size * math.log(2))
+    assert thought.before.remaining == thought.after.remaining
+    closed = session.experiment.supposing(
+        regulation.closing_all(session.experiment, [("mode", "bad")], 2_000_000.0)
+    )
+    before, after = evidence_of(session.experiment), evidence_of(closed)
+    assert (before.size, after.size) == (6250, 3125)
+    terms = shipped().missed
+    moved = terms.at(inputs(before, -0.0)) - terms.at(inputs(after, -0.0))
+    told = math.log(now / (1 - now)) - math.log(was / (1 - was))
+    assert told == pytest.approx(moved)
+    assert moved != 0
 
 
 def test_what_is_left_is_divided_whole(session: Session) -> None:

@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "search": ("--tables", "tables"),
     "suggest": (),
     "what_if": (),
+    "forecast": ("--tables", "tables"),
 }
 
 
