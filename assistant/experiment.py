@@ -33,7 +33,7 @@ from assistant.events import (
     WatchChanged,
 )
 from assistant.goal import first_to_reach
-from assistant.run import Run, RunState
+from assistant.run import Run, RunState, measured_s
 from assistant.sla import Steering
 from assistant.spending import Spending, spending
 from assistant.standing import (
@@ -107,14 +107,12 @@ class Experiment:
                 self._runs[run_id] = replace(run, started_s=None)
             case RunCompleted(at_s=at_s, run_id=run_id, outcome=outcome, duration_s=duration_s):
                 run = self._in_state(run_id, RunState.RUNNING)
-                self._runs[run_id] = replace(
-                    run, ended_s=at_s, outcome=outcome, duration_s=duration_s
-                )
+                known_s = measured_s(duration_s)
+                self._runs[run_id] = replace(run, ended_s=at_s, outcome=outcome, duration_s=known_s)
             case RunFailed(at_s=at_s, run_id=run_id, failure=failure, duration_s=duration_s):
                 run = self._in_state(run_id, RunState.RUNNING)
-                self._runs[run_id] = replace(
-                    run, ended_s=at_s, failure=failure, duration_s=duration_s
-                )
+                known_s = measured_s(duration_s)
+                self._runs[run_id] = replace(run, ended_s=at_s, failure=failure, duration_s=known_s)
             case RunRated(run_id=run_id, good=good):
                 self._runs[run_id] = replace(self._in_state(run_id, RunState.COMPLETED), good=good)
             case Forecasted(check=check):

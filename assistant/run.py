@@ -26,6 +26,10 @@ class RunState(StrEnum):
     FAILED = "failed"
 
 
+LONGEST_S = 3.2e13
+"""A million years: no clock has measured more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a completed run gave: raw measures, and what the objective made of them.
@@ -47,6 +51,7 @@ class Run:
     """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none.
 
     ``attempts`` says how often it was started: once, and again after each interruption.
+    ``duration_s`` is None as well where what was told is no duration; see `measured_s`.
     """
 
     id: int
@@ -72,3 +77,12 @@ class Run:
         if self.failure is not None:
             return RunState.FAILED
         return RunState.QUEUED if self.started_s is None else RunState.RUNNING
+
+
+def measured_s(seconds: float) -> float | None:
+    """Return a duration, None where what is told cannot be one: below 0, no number, without end.
+
+    >>> measured_s(2.5), measured_s(-1.0), measured_s(float("inf"))
+    (2.5, None, None)
+    """
+    return seconds if 0.0 <= seconds <= LONGEST_S else None

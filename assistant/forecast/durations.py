@@ -29,6 +29,9 @@ HALF_LIFE = 15.0
 PRIOR_SD = 0.5
 """Standard deviation of the logarithm that one run alone is given."""
 
+MOST_SD = 2.0
+"""The smoothing is no wider, however much the runs differ: they carry the difference themselves."""
+
 LEAST_S = 1e-6
 """Shorter durations count as this long: a logarithm is taken."""
 
@@ -80,7 +83,7 @@ class Durations:
         mean = np.average(logs, weights=weights)
         square = (weights * (logs - mean) ** 2).sum() + PRIOR_SD**2
         worth = weights.sum() ** 2 / (weights**2).sum()
-        spread = math.sqrt(square / (weights.sum() + 1.0)) * worth**-0.2
+        spread = min(math.sqrt(square / (weights.sum() + 1.0)) * worth**-0.2, MOST_SD)
         return cls(seconds, weights, np.asarray(costs, dtype=np.float64), spread)
 
     def draw(

@@ -69,6 +69,7 @@ def course(experiment: Experiment, now_s: float) -> Course:
     rng = np.random.default_rng(stream(experiment.opened.seed, "forecast", 0))
     opened = experiment.opened
     own = [run for run in experiment.runs if run.source != "imported"]
+    n_over = sum(run.ended_s is not None for run in own)
     over = [run for run in own if run.duration_s is not None]
     going = [run for run in own if run.state is RunState.RUNNING]
     elapsed_s = [max(0.0, now_s - (run.started_s or now_s)) for run in going][: opened.workers]
@@ -78,7 +79,7 @@ def course(experiment: Experiment, now_s: float) -> Course:
     )
     spent = experiment.cost
     if known is None:
-        return Course(None, None, None, spent, 0)
+        return Course(None, None, None, spent, n_over)
     limit_s = experiment.sla.run_limit_s
     seconds, drawn_costs = known.draw(MOST_DRAWN, rng, limit_s)
     seconds *= _attempts(over)
@@ -90,7 +91,7 @@ def course(experiment: Experiment, now_s: float) -> Course:
         costs=drawn_costs if costs else None,
         duration_s=interval(seconds[:, 0]),
         spent=spent,
-        over=len(over),
+        over=n_over,
     )
 
 
@@ -135,7 +136,10 @@ def remaining(experiment: Experiment, sla: Sla, known: Course, now_s: float) -> 
     if sla.deadline_s is not None:
         by_then = _until(known.ends_s, sla.deadline_s - now_s)
         if by_then is None:
-            unknown = "no run has ended, so that it is unknown how many fit before the deadline"
+            unknown = (
+                "no run has told how long it took, so that it is unknown how many fit before the "
+                "deadline"
+            )
         else:
             draws["deadline"] = by_then
         terms.append(TermForecast("deadline", sla.deadline_s, now_s, interval(by_then)))

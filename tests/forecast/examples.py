@@ -1,0 +1,75 @@
+"""Experiments told by their events: any results, any durations, runs that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from assistant import Experiment, Outcome, Sla, open_session
+from assistant.events import Event, RunCompleted, RunFailed, RunStarted, RunSubmitted
+from assistant.store import MemoryStore
+from tests.assistant.examples import Hills, TickingClock
+
+START_S = 1_000_000.0
+SPACE = Hills().space
+
+
+def told(results: Sequence[float | None], sla: Sla, **more: Any) -> Experiment:
+    """Return the experiment of `told_events`."""
+    return Experiment.replay(told_events(results, sla, **more))
+
+
+def told_events(
+    results: Sequence[float | None],
+    sla: Sla,
+    *,
+    durations_s: Sequence[float] | float = 60.0,
+    going: int = 0,
+    strategy: str = "anova",
+    workers: int = 1,
+    seed: int = 3,
+) -> list[Event]:
+    """Return an experiment on `Hills`' space with the results given, one run after another.
+
+    Args:
+        results: the value of each run in order; None of one that failed.
+        sla: the agreement.
+        durations_s: of the runs.
+        going: further runs that have been started when the last one ended.
+        strategy: by name.
+        workers: runs at once.
+        seed: of the experiment.
+    """
+    session = open_session(
+        Hills(), store=MemoryStore(), sla=sla, clock=TickingClock(), strategy=strategy, seed=seed,
+        workers=workers, experiment_id="told",
+    )  # fmt: skip
+    return [*session.events(), *_runs(results, durations_s, going)]
+
+
+def _runs(
+    results: Sequence[float | None], durations_s: Sequence[float] | float, going: int
+) -> list[Event]:
+    events: list[Event] = []
+    now_s = START_S + 10.0
+    n = len(results)
+    for i in range(n + going):
+        configuration = SPACE.configuration((i * 977) % SPACE.size)
+        events.append(RunSubmitted(now_s, i + 1, configuration, "suggested", 1, "told", None))
+    for i, value in enumerate(results):
+        taken_s = durations_s if isinstance(durations_s, float) else durations_s[i]
+        events.append(RunStarted(now_s, i + 1))
+        now_s += taken_s if 0 <= taken_s <= 1e9 else 60.0  # what is told is not what went by
+        if value is None:
+            events.append(RunFailed(now_s, i + 1, "it broke", taken_s))
+        else:
+            outcome = Outcome({"height": value}, value, -value, True, 0.0)
+            events.append(RunCompleted(now_s, i + 1, outcome, taken_s))
+    events += [RunStarted(now_s, n + i + 1) for i in range(going)]
+    return events
+
+
+def ended_s(experiment: Experiment) -> float:
+    """Return when the last event happened."""
+    times_s = [time_s for run in experiment.runs for time_s in (run.started_s, run.ended_s)]
+    return max((time_s for time_s in times_s if time_s is not None), default=START_S)

@@ -1,0 +1,283 @@
+"""The whole forecast: a pure function of journal and time, decided where it is decided, never NaN.
+
+Numbers come from few runs of `Hills`' space with results that are told.
+"""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from assistant import Experiment, Sla, Tariff
+from assistant.codec import decode_event, encode_event
+from assistant.events import ExperimentFinished, RunReturned, RunStarted
+from assistant.forecast import forecast
+from assistant.forecasts import Forecast, GoalForecast
+from assistant.report.outlook import Subject, headline, sentences
+from tests.forecast.examples import ended_s, told, told_events
+
+FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
+SLA = Sla(60, goal=5.0)
+
+
+def goal_of(seen: Forecast) -> GoalForecast:
+    assert seen.goal is not None
+    return seen.goal
+
+
+def chance(experiment: Experiment, **other: object) -> float:
+    found = goal_of(forecast(experiment, ended_s(experiment), **other)).chance  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def words(seen: Forecast) -> str:
+    subject = Subject("height")
+    return " ".join((headline(subject, seen), *sentences(subject, seen)))
+
+
+def test_it_is_the_same_after_a_restart_and_changes_nothing() -> None:
+    sla = Sla(60, deadline_s=1_010_000.0, goal=5.0)
+    events = told_events(FALLING, sla, going=2, workers=2)
+    experiment = Experiment.replay(events)
+    now_s = ended_s(experiment) + 5.0
+    first = forecast(experiment, now_s)
+    lines = [json.dumps(encode_event(event)) for event in events]
+    again = Experiment.replay([decode_event(json.loads(line)) for line in lines])
+    assert forecast(again, now_s) == first
+    assert forecast(experiment, now_s) == first
+    assert forecast(experiment, now_s + 500.0) != first
+
+
+@pytest.mark.parametrize("by", ["runs", "deadline", "cost"])
+def test_more_budget_never_lowers_the_chance_on_the_same_draws(by: str) -> None:
+    tariff = Tariff("EUR", per_hour=3_600.0)
+    start = told(FALLING, Sla(60, goal=5.0, max_cost=2_000.0, tariff=tariff), workers=2)
+    now_s = ended_s(start)
+    chances = []
+    for more in (0, 1, 2, 5, 10, 30, 100):
+        sla = {
+            "runs": Sla(20 + more, goal=5.0),
+            "deadline": Sla(None, deadline_s=now_s + 60.0 * more + 1, goal=5.0),
+            "cost": Sla(None, max_cost=1_201.0 + 60.0 * more, tariff=tariff, goal=5.0),
+        }[by]
+        chances.append(goal_of(forecast(start, now_s, sla=sla)).chance or 0.0)
+    assert chances == sorted(chances)
+    assert chances[0] < 0.05
+    assert chances[-1] > chances[3] > chances[0]
+
+
+@given(st.floats(-50.0, 99.0), st.floats(0.0, 50.0))
+def test_a_harder_goal_is_never_likelier(goal: float, harder: float) -> None:
+    experiment = told(FALLING, SLA)
+    easy, hard = (chance(experiment, sla=Sla(60, goal=x)) for x in (goal, goal - harder))
+    assert hard <= easy
+
+
+def test_nothing_left_is_no_chance_and_a_goal_already_met_is_certain() -> None:
+    over = told(FALLING, Sla(20, goal=5.0))
+    assert chance(over) == 0.0
+    assert goal_of(forecast(over, ended_s(over))).band == (0.0, 0.0)
+    met = told(FALLING, Sla(20, goal=60.0))
+    seen = goal_of(forecast(met, ended_s(met)))
+    assert seen.chance == 1.0
+    assert seen.reached_by == next(i for i, x in enumerate(FALLING, 1) if x <= 60.0)
+    assert seen.runs_needed is not None
+    assert seen.runs_needed.high == 0.0
+    assert forecast(met, ended_s(met)).silence == ""
+
+
+def test_a_deadline_that_has_passed_leaves_nothing() -> None:
+    experiment = told(FALLING, Sla(60, deadline_s=1_000_500.0, goal=5.0))
+    seen = forecast(experiment, ended_s(experiment))
+    assert goal_of(seen).chance == 0.0
+    assert seen.binding == "deadline"
+
+
+def test_a_finished_experiment_has_no_chance_left() -> None:
+    experiment = told(FALLING, SLA)
+    at_s = ended_s(experiment)
+    experiment.apply(ExperimentFinished(at_s, "the analyst stopped"))
+    assert goal_of(forecast(experiment, at_s)).chance == 0.0
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 11])
+def test_too_few_runs_are_said_and_give_no_number(n: int) -> None:
+    experiment = told(FALLING[:n], SLA)
+    seen = forecast(experiment, ended_s(experiment))
+    assert goal_of(seen).chance is None
+    assert seen.miss is None
+    assert seen.best is None
+    assert seen.fan == ()
+    assert f"{n} run" in seen.silence
+    assert seen.silence in words(seen)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ([None] * 20, "0 configurations have a result"),
+        ([7.5] * 20, "all results are equal"),
+        ([None] * 13 + [1.0 + i for i in range(7)], "7 configurations have a result"),
+    ],
+)
+def test_results_that_show_nothing_are_said(results: list[float | None], said: str) -> None:
+    experiment = told(results, Sla(60, goal=0.5))
+    seen = forecast(experiment, ended_s(experiment))
+    assert seen.silence.startswith(said)
+    assert goal_of(seen).chance is None
+    assert seen.silence in words(seen)
+
+
+def test_a_clock_that_steps_back_gives_the_same_as_no_time_gone_by() -> None:
+    experiment = told(FALLING, Sla(60, deadline_s=1_010_000.0, goal=5.0), going=1)
+    now_s = ended_s(experiment)
+    back = forecast(experiment, now_s - 5_000.0)
+    assert goal_of(back).chance is not None
+    assert (goal_of(back).chance or 0.0) >= (goal_of(forecast(experiment, now_s)).chance or 0.0)
+    negative = told(FALLING, SLA, durations_s=[0.0] * 20)  # a clock that stood still
+    assert 0.0 < chance(negative) < 1.0
+
+
+def numbers(value: object) -> list[float]:
+    """Every number in a forecast."""
+    if isinstance(value, float):
+        return [value]
+    if isinstance(value, tuple):
+        return [x for one in value for x in numbers(one)]
+    if hasattr(value, "__slots__"):
+        return [x for name in value.__slots__ for x in numbers(getattr(value, name))]
+    return []
+
+
+odd = st.sampled_from([0.0, 1e-12, 1.0, 60.0, 1e7, 1e9, 1e300, math.inf, math.nan, -5.0])
+
+
+@given(
+    results=st.lists(st.none() | st.floats(-1e12, 1e12), min_size=0, max_size=25),
+    durations=st.lists(odd, min_size=25, max_size=25),
+    going=st.integers(0, 3),
+    later=st.sampled_from([-1e6, 0.0, 1.0, 1e6, 1e9]),
+    goal=st.none() | st.floats(-1e12, 1e12),
+    limits=st.tuples(
+        st.none() | st.integers(30, 10**6),
+        st.none() | st.floats(1.0, 1e18),
+        st.none() | st.floats(0.01, 1e15),
+    ),
+)
+@example([100.0] * 12 + [1.0] * 10, [math.inf] * 25, 2, 0.0, 0.0, (30, 1e12, 1.0))
+def test_any_journal_gives_numbers_or_a_sentence(
+    results: list[float | None],
+    durations: list[float],
+    going: int,
+    later: float,
+    goal: float | None,
+    limits: tuple[int | None, float | None, float | None],
+) -> None:
+    runs, deadline_s, cost = limits
+    tariff = None if cost is None else Tariff("EUR", per_hour=36.0)
+    sla = Sla(runs, deadline_s, cost, tariff, goal=goal)
+    experiment = told(
+        results, sla, durations_s=durations[: len(results)], going=going, workers=3,
+        strategy="grasp",
+    )  # fmt: skip
+    seen = forecast(experiment, ended_s(experiment) + later)
+    assert not any(math.isnan(x) for x in numbers(seen))
+    if seen.goal is not None:
+        assert seen.goal.chance is not None or seen.silence
+        assert seen.goal.chance is None or 0.0 <= seen.goal.chance <= 1.0
+    if seen.remaining is not None and seen.remaining.low is not None:
+        assert seen.remaining.low >= 0
+    told_in_words = words(seen)
+    assert "nan" not in told_in_words.lower().split()
+    assert "inf" not in told_in_words.lower().split()
+
+
+def test_runs_that_go_on_are_left_to_end() -> None:
+    still = told(FALLING, SLA, going=3, workers=3)
+    seen = forecast(still, ended_s(still))
+    assert seen.remaining is not None
+    assert seen.remaining.median == 40.0  # 60 less the 20 that are over
+    assert seen.terms[0].used == 23  # three of them are under way
+
+
+def test_a_deadline_counts_workers_and_their_batches() -> None:
+    def left(workers: int) -> float:
+        experiment = told(FALLING, SLA, workers=workers, strategy="random")
+        now_s = ended_s(experiment)
+        seen = forecast(experiment, now_s, sla=Sla(None, deadline_s=now_s + 1_205.0, goal=5.0))
+        assert seen.remaining is not None
+        assert seen.remaining.median is not None
+        return seen.remaining.median
+
+    assert left(1) == pytest.approx(20, abs=2)
+    assert left(4) == pytest.approx(80, abs=12)
+    assert left(4) > 3 * left(1)
+
+
+def test_a_run_that_hangs_delays_what_is_left() -> None:
+    experiment = told(FALLING, SLA, going=1)
+    now_s = ended_s(experiment)
+    sla = Sla(None, deadline_s=now_s + 3_600.0, goal=5.0)
+    fresh = forecast(experiment, now_s, sla=sla).remaining
+    sla = Sla(None, deadline_s=now_s + 2_000.0 + 3_600.0, goal=5.0)
+    hanging = forecast(experiment, now_s + 2_000.0, sla=sla).remaining
+    assert fresh is not None
+    assert hanging is not None
+    assert (hanging.median or 0) < (fresh.median or 0) - 5
+
+
+def test_lost_attempts_make_runs_longer() -> None:
+    journal = told_events(FALLING, SLA)
+    plain, events = Experiment.replay(journal), list(journal)
+    started = [i for i, event in enumerate(events) if isinstance(event, RunStarted)]
+    for i in reversed(started):
+        one = events[i]
+        assert isinstance(one, RunStarted)
+        events[i + 1 : i + 1] = [
+            RunReturned(one.at_s, one.run_id),
+            RunStarted(one.at_s, one.run_id),
+        ]
+    lost = Experiment.replay(events)
+    now_s = ended_s(plain)
+    sla = Sla(None, deadline_s=now_s + 3_600.0, goal=5.0)
+    once, twice = (forecast(one, now_s, sla=sla).remaining for one in (plain, lost))
+    assert once is not None
+    assert twice is not None
+    assert twice.median == pytest.approx((once.median or 0) / 1.5, abs=1.5)
+
+
+def test_two_terms_leave_the_lesser() -> None:
+    experiment = told(FALLING, SLA)
+    now_s = ended_s(experiment)
+    tight = replace(SLA, deadline_s=now_s + 600.0)
+    seen = forecast(experiment, now_s, sla=tight)
+    assert seen.binding == "deadline"
+    assert seen.remaining is not None
+    assert (seen.remaining.median or 0) == pytest.approx(10, abs=2)
+    assert forecast(experiment, now_s, sla=replace(SLA, deadline_s=now_s + 1e6)).binding == (
+        "max_runs"
+    )
+
+
+def test_without_a_limit_no_chance_is_told_and_that_is_said() -> None:
+    experiment = told(FALLING, SLA)
+    seen = forecast(experiment, ended_s(experiment), sla=Sla(None, goal=5.0))
+    assert goal_of(seen).chance is None
+    assert seen.silence == "neither a number of runs, nor a deadline, nor a cost is agreed"
+    assert goal_of(seen).runs_needed is not None
+
+
+def test_the_fan_begins_today_and_ends_with_the_best() -> None:
+    experiment = told(FALLING, SLA)
+    seen = forecast(experiment, ended_s(experiment))
+    first, last = seen.fan[0], seen.fan[-1]
+    assert (first.runs, first.low, first.median, first.high) == (0, 46.0, 46.0, 46.0)
+    assert last.runs == 40
+    assert seen.best is not None
+    assert (last.low, last.median, last.high) == (seen.best.low, seen.best.median, seen.best.high)
+    assert all(b.low <= a.low for a, b in zip(seen.fan, seen.fan[1:], strict=False))
+    assert all(one.low <= one.median <= one.high for one in seen.fan)
