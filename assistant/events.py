@@ -9,7 +9,7 @@ from typing import Literal
 
 from assistant.alarm import Check
 from assistant.forecasts import Forecast, PaperForecast
-from assistant.objective import Objective
+from assistant.objective import Measure, Objective
 from assistant.run import Outcome, Source
 from assistant.sla import Sla, Steering, Watch
 from strategies import Configuration, Level, ParameterSpace, Suggestion
@@ -75,18 +75,79 @@ class RunSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The executor took the run."""
+    """A worker took it. ``token`` is the worker's right to say how it ended; see `queueing`.
+
+    Both are empty where the session's own process executes.
+    """
+
+    at_s: float
+    run_id: int
+    worker: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReturned:
+    """It waits again: its worker was interrupted, gave it back, or was not heard of any more."""
+
+    at_s: float
+    run_id: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPrioritised:
+    """It starts before waiting runs of a lower priority; 0 is what every run begins with."""
+
+    at_s: float
+    run_id: int
+    priority: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeld:
+    """It waits, and does not start until it is released."""
 
     at_s: float
     run_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class RunReturned:
-    """The run was interrupted before its end and waits again."""
+class RunReleased:
+    """It may start again."""
 
     at_s: float
     run_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunCancelled:
+    """It shall not run, or its result is not wanted any more."""
+
+    at_s: float
+    run_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunReported:
+    """What a run that goes on has measured so far."""
+
+    at_s: float
+    run_id: int
+    measures: Mapping[str, Measure]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRefused:
+    """A result came too late: its worker had lost the run. It is kept, and changes nothing."""
+
+    at_s: float
+    run_id: int
+    worker: str
+    token: str
+    why: str
+    measures: Mapping[str, Measure] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +338,26 @@ class ExperimentReopened:
     at_s: float
 
 
-Event = (
-    ExperimentOpened
-    | BatchSuggested
-    | RunSubmitted
+RunEvent = (
+    RunSubmitted
     | RunStarted
     | RunReturned
+    | RunPrioritised
+    | RunHeld
+    | RunReleased
+    | RunCancelled
+    | RunReported
+    | ResultRefused
     | RunCompleted
     | RunFailed
+    | RunRated
+)
+"""What happens to a single run."""
+
+Event = (
+    RunEvent
+    | ExperimentOpened
+    | BatchSuggested
     | Forecasted
     | AdviceGiven
     | AdviceAnswered
@@ -292,7 +365,6 @@ Event = (
     | BudgetChanged
     | WatchChanged
     | SpaceChanged
-    | RunRated
     | PlanSubmitted
     | ExperimentFinished
     | ExperimentReopened

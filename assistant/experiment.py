@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from typing import get_args
 
 from assistant.alarm import Check
 from assistant.errors import ExperimentError
@@ -22,18 +23,14 @@ from assistant.events import (
     ExperimentReopened,
     Forecasted,
     PlanSubmitted,
-    RunCompleted,
-    RunFailed,
-    RunRated,
-    RunReturned,
-    RunStarted,
-    RunSubmitted,
+    RunEvent,
     SpaceChanged,
     SteeringChanged,
     WatchChanged,
 )
 from assistant.goal import first_to_reach
-from assistant.run import Run, RunState, measured_s
+from assistant.run import Run, RunState
+from assistant.runs import after, find, waiting
 from assistant.sla import Steering
 from assistant.spending import Spending, spending
 from assistant.standing import (
@@ -54,6 +51,8 @@ from strategies import (
     Reach,
     estimate_noise,
 )
+
+RUN_EVENTS = get_args(RunEvent)
 
 
 class Experiment:
@@ -95,26 +94,10 @@ class Experiment:
     def apply(self, event: Event) -> None:  # noqa: PLR0912 - a case for each event
         """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
         match event:
+            case _ if isinstance(event, RUN_EVENTS):
+                self._runs[event.run_id] = after(self._runs, event)
             case BatchSuggested():
                 self._apply_batch(event)
-            case RunSubmitted():
-                self._apply_submitted(event)
-            case RunStarted(at_s=at_s, run_id=run_id):
-                run = self._in_state(run_id, RunState.QUEUED)
-                self._runs[run_id] = replace(run, started_s=at_s, attempts=run.attempts + 1)
-            case RunReturned(run_id=run_id):
-                run = self._in_state(run_id, RunState.RUNNING)
-                self._runs[run_id] = replace(run, started_s=None)
-            case RunCompleted(at_s=at_s, run_id=run_id, outcome=outcome, duration_s=duration_s):
-                run = self._in_state(run_id, RunState.RUNNING)
-                known_s = measured_s(duration_s)
-                self._runs[run_id] = replace(run, ended_s=at_s, outcome=outcome, duration_s=known_s)
-            case RunFailed(at_s=at_s, run_id=run_id, failure=failure, duration_s=duration_s):
-                run = self._in_state(run_id, RunState.RUNNING)
-                known_s = measured_s(duration_s)
-                self._runs[run_id] = replace(run, ended_s=at_s, failure=failure, duration_s=known_s)
-            case RunRated(run_id=run_id, good=good):
-                self._runs[run_id] = replace(self._in_state(run_id, RunState.COMPLETED), good=good)
             case Forecasted(check=check):
                 self._checks.append(check)
             case AdviceGiven(advice=advice):
@@ -151,19 +134,6 @@ class Experiment:
         self._lapse_advice()
         self._batches.append(event)
 
-    def _apply_submitted(self, event: RunSubmitted) -> None:
-        if event.run_id != len(self._runs) + 1:
-            raise ExperimentError(f"run {event.run_id} cannot follow run {len(self._runs)}")
-        self._runs[event.run_id] = Run(
-            id=event.run_id,
-            configuration=event.configuration,
-            source=event.source,
-            seed=event.seed,
-            reason=event.reason,
-            batch=event.batch,
-            submitted_s=event.at_s,
-        )
-
     def _apply_advice(self, advice: Advice) -> None:
         if advice.number != len(self._advice) + 1:
             raise ExperimentError(
@@ -192,12 +162,6 @@ class Experiment:
         if event.space.lineage != self.opened.space.lineage:
             raise ExperimentError("an experiment keeps to the lineage of its space")
 
-    def _in_state(self, run_id: int, state: RunState) -> Run:
-        run = self.run(run_id)
-        if run.state is not state:
-            raise ExperimentError(f"run {run_id} is {run.state}, not {state}")
-        return run
-
     @property
     def runs(self) -> tuple[Run, ...]:
         """All runs in the order of their submission."""
@@ -215,13 +179,12 @@ class Experiment:
 
     def run(self, run_id: int) -> Run:
         """Return one run. Raises ExperimentError if there is none of that number."""
-        if run_id not in self._runs:
-            raise ExperimentError(
-                f"there is no run {run_id}; runs are numbered 1 to {len(self._runs)}"
-                if self._runs
-                else f"there is no run {run_id}; none has been submitted"
-            )
-        return self._runs[run_id]
+        return find(self._runs, run_id)
+
+    @property
+    def waiting(self) -> tuple[Run, ...]:
+        """Runs that may start, the next one in front; see `runs.waiting`."""
+        return tuple(waiting(self._runs.values()))
 
     def runs_in(self, *states: RunState) -> tuple[Run, ...]:
         """Return the runs in any of the states, oldest first."""
@@ -229,8 +192,8 @@ class Experiment:
 
     @property
     def n_charged(self) -> int:
-        """Runs that count against the budget: all that were submitted, not the imported ones."""
-        return sum(run.source != "imported" for run in self._runs.values())
+        """Runs that count against the budget; see `Run.is_charged`."""
+        return sum(run.is_charged for run in self._runs.values())
 
     @property
     def tried(self) -> tuple[int, int]:

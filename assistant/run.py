@@ -24,6 +24,7 @@ class RunState(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 LONGEST_S = 3.2e13
@@ -51,6 +52,9 @@ class Run:
     """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none.
 
     ``attempts`` says how often it was started: once, and again after each interruption.
+    ``priority`` and ``held`` say when it may start, ``cancelled`` why it shall not (any more).
+    ``worker`` and ``token`` are of the attempt that goes on or was the last; both are empty where
+    the session's own process executes. ``reported`` is what it has measured so far.
     ``duration_s`` is None as well where what was told is no duration; see `measured_s`.
     """
 
@@ -68,15 +72,29 @@ class Run:
     failure: str | None = None
     good: bool | None = None
     attempts: int = 0
+    priority: float = 0.0
+    held: bool = False
+    cancelled: str | None = None
+    worker: str = ""
+    token: str = ""
+    reported: Mapping[str, Measure] | None = None
 
     @property
     def state(self) -> RunState:
-        """Queued, running, completed or failed, derived from the facts."""
+        """Queued, running, completed, failed or cancelled, derived from the facts."""
+        if self.cancelled is not None:
+            return RunState.CANCELLED
         if self.outcome is not None:
             return RunState.COMPLETED
         if self.failure is not None:
             return RunState.FAILED
         return RunState.QUEUED if self.started_s is None else RunState.RUNNING
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether it counts against the budget: not a result from before, nor one never started."""
+        never_ran = self.state is RunState.CANCELLED and self.attempts == 0
+        return self.source != "imported" and not never_ran
 
 
 def measured_s(seconds: float) -> float | None:

@@ -128,7 +128,8 @@ def knowledge_of(
     """Return what a strategy may know: completed, failed, running, waiting and proposed."""
     known = tuple(runs)
     submitted = {run.configuration for run in known}
-    queued = {run.configuration for run in known if run.state is RunState.QUEUED}
+    open_or_not_wanted = (RunState.QUEUED, RunState.CANCELLED)
+    queued = {run.configuration for run in known if run.state in open_or_not_wanted}
     return Knowledge(
         space=space,
         observations=tuple(seen for run in known if (seen := observe(run)) is not None),

@@ -68,7 +68,7 @@ def course(experiment: Experiment, now_s: float) -> Course:
     """Draw what comes, from the durations and costs so far. Pure: the experiment's seed decides."""
     rng = np.random.default_rng(stream(experiment.opened.seed, "forecast", 0))
     opened = experiment.opened
-    own = [run for run in experiment.runs if run.source != "imported"]
+    own = [run for run in experiment.runs if run.is_charged]
     n_over = sum(run.ended_s is not None for run in own)
     over = [run for run in own if run.duration_s is not None]
     going = [run for run in own if run.state is RunState.RUNNING]
