@@ -20,7 +20,7 @@ from assistant.forecasts import Forecast
 from assistant.hopeless import hopeless_levels
 from assistant.sla import Sla, Steering
 from assistant.warning_words import span
-from strategies import StrategyError, strategy_entry
+from strategies import DEFAULT_STRATEGY
 
 LEAST_GAIN = 0.01
 """A change that raises the chance by less does not help."""
@@ -87,7 +87,7 @@ def changes(experiment: Experiment, change: Alternative, now_s: float) -> tuple[
         if change.kind == "exploitation":
             return (decisions.steering(experiment, None, None, wanted.exploitation, now_s),)
         name, options = wanted.strategy, wanted.options
-        return (decisions.steering(experiment, name, options, "keep", now_s),)
+        return (decisions.steering(experiment, name, options, wanted.exploitation, now_s),)
     if change.sla is not None:
         return (regulation.agreement(experiment, change.sla, now_s),)
     return regulation.closing_all(experiment, change.close, now_s)
@@ -116,23 +116,15 @@ def _exploitation(prospects: Prospects) -> Iterator[Alternative]:
 
 
 def _strategy(prospects: Prospects) -> Iterator[Alternative]:
-    """Propose the strategy that did best when the forecast was calibrated, if it is another one."""
-    present, known = prospects.experiment.steering, prospects.coefficients.offsets
-    best = min((name for name in known if _is_there(name)), key=lambda name: (known[name], name))
-    if best == present.strategy:
+    """Propose the default strategy: going on with it is the change whose value was measured."""
+    present = prospects.experiment.steering
+    if present.strategy == DEFAULT_STRATEGY:
         return
-    steering = Steering(best, {}, present.exploitation, present.weights)
-    yield Alternative(
-        "strategy", f"choose by {best} instead of {present.strategy}", steering=steering
-    )
-
-
-def _is_there(name: str) -> bool:
-    try:
-        strategy_entry(name)
-    except StrategyError:
-        return False
-    return True
+    steering = Steering(DEFAULT_STRATEGY, {}, None, present.weights)
+    text = f"choose by {DEFAULT_STRATEGY} instead of {present.strategy}"
+    if present.exploitation is not None:
+        text += ", which divides the runs by itself"
+    yield Alternative("strategy", text, steering=steering)
 
 
 def _closing(experiment: Experiment) -> Iterator[Alternative]:

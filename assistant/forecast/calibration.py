@@ -86,7 +86,8 @@ class Calibration:
         best: of ln(0.03 + steps that the best gets), by the share of the futures that get at least
             so far.
         offsets: of ``missed`` by strategy; greater is worse.
-        exploitation: offset by exploitation level, beside the strategy's; 0 where there is none.
+        exploitation: by strategy, what each exploitation level adds to its offset: it helps GRASP
+            and harms a strategy that weighs both by itself.
         warn: probability of a miss from which an alarm may be given, by strategy.
     """
 
@@ -95,18 +96,21 @@ class Calibration:
     missed: Terms
     best: Mapping[float, Terms]
     offsets: Mapping[str, float]
-    exploitation: Mapping[float, float]
+    exploitation: Mapping[str, Mapping[float, float]]
     warn: Mapping[str, float]
 
     def offset(self, strategy: str, exploitation: float | None = None) -> float:
-        """Return what a strategy adds; the mean of all known ones for one that is not known."""
+        """Return what a strategy adds, with the exploitation level that it is held to.
+
+        For one that is not known, the mean of those that are.
+        """
         own = self.offsets.get(strategy)
         known = fmean(self.offsets.values()) if own is None else own
         if exploitation is None or not self.exploitation:
             return known
-        levels = {0.0: 0.0, **self.exploitation}
-        at = sorted(levels)
-        return known + float(np.interp(exploitation, at, [levels[level] for level in at]))
+        told = self.exploitation.get(strategy)
+        tables = list(self.exploitation.values()) if told is None else [told]
+        return known + fmean(_between(table, exploitation) for table in tables)
 
     def hardness(self, evidence: Evidence, goal: float, offset: float) -> float:
         """Return logit P(missed) with a single run left.
@@ -194,6 +198,12 @@ def inputs(evidence: Evidence, goal: float) -> dict[str, float]:
     }
 
 
+def _between(levels: Mapping[float, float], level: float) -> float:
+    told = {0.0: 0.0, **levels}
+    at = sorted(told)
+    return float(np.interp(level, at, [told[one] for one in at]))
+
+
 def _within(value: float, bounds: tuple[float, float]) -> float:
     return min(max(value, bounds[0]), bounds[1])
 
@@ -213,7 +223,10 @@ def read_calibration(path: Path) -> Calibration:
         missed=Terms(**told["missed"]),
         best={float(share): Terms(**terms) for share, terms in told["best"].items()},
         offsets=told["offsets"],
-        exploitation={float(level): x for level, x in told["exploitation"].items()},
+        exploitation={
+            name: {float(level): x for level, x in table.items()}
+            for name, table in told["exploitation"].items()
+        },
         warn=told["warn"],
     )
 
@@ -226,7 +239,10 @@ def write_calibration(calibration: Calibration, path: Path) -> None:
         "missed": _plain(calibration.missed),
         "best": {f"{share:g}": _plain(one) for share, one in sorted(calibration.best.items())},
         "offsets": _rounded(calibration.offsets),
-        "exploitation": _rounded({f"{k:g}": x for k, x in calibration.exploitation.items()}),
+        "exploitation": {
+            name: _rounded({f"{level:g}": x for level, x in table.items()})
+            for name, table in sorted(calibration.exploitation.items())
+        },
         "warn": _rounded(calibration.warn),
     }
     path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from assistant.forecast.calibration import Calibration
+from assistant.forecast.calibration import Calibration, Terms
 from benchmarks.forecasting.fit import fit_best, fit_missed, fit_offset, logits
 from benchmarks.forecasting.rows import Bests, Rows, weights_of
 from benchmarks.forecasting.warning import Watched, threshold_of
@@ -37,7 +37,7 @@ def ship(rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[s
     """
     main = plain(rows)
     missed, offsets = fit_missed(main, names)
-    exploitation = _exploitation(rows, lambda told: logits(told, missed, offsets))
+    exploitation = _exploitation(rows, missed, offsets)
     own = {name: x for name, x in offsets.items() if name in strategy_names()}
     told = np.unique(main.space)
     kinds = {kind: len(np.unique(main.space[main.kind == kind])) for kind in np.unique(main.kind)}
@@ -56,17 +56,20 @@ def ship(rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[s
     )
 
 
-def _exploitation(rows: Rows, logit_of: object) -> dict[float, float]:
-    """Return what an exploitation level adds to a strategy's offset, by level."""
-    levels = sorted({name.partition(EXPLOITATION)[2] for name in rows.driver} - {""})
-    found = {}
-    for level in levels:
-        mask = np.char.endswith(rows.driver, f"{EXPLOITATION}{level}")
-        own = rows.at(mask)
-        base = np.array([name.partition(":")[0] for name in own.driver])
-        renamed = Rows(*(base if f == "driver" else getattr(own, f) for f in Rows.__slots__))
-        logit = logit_of(renamed)  # type: ignore[operator]
-        found[float(level)] = fit_offset(logit, own.missed, weights_of(own.space))
+def _exploitation(
+    rows: Rows, missed: Terms, offsets: Mapping[str, float]
+) -> dict[str, dict[float, float]]:
+    """Return what each exploitation level adds to a strategy's offset, by strategy and level."""
+    found: dict[str, dict[float, float]] = {}
+    for name in np.unique(rows.driver):
+        base, _, level = str(name).partition(EXPLOITATION)
+        if not level:
+            continue
+        own = rows.at(rows.driver == name)
+        logit = logits(own, missed, {str(name): offsets[base]})
+        found.setdefault(base, {})[float(level)] = fit_offset(
+            logit, own.missed, weights_of(own.space)
+        )
     return found
 
 

@@ -128,10 +128,14 @@ def test_an_unknown_strategy_has_the_mean_offset_and_is_called_uncalibrated() ->
 
 
 def test_exploitation_levels_are_interpolated() -> None:
-    plain = shipped().offset("grasp")
-    levels = {0.0: 0.0, **shipped().exploitation}
-    assert set(levels) == {0.0, 0.3, 0.7, 1.0}
-    for level, more in levels.items():
-        assert shipped().offset("grasp", level) == pytest.approx(plain + more)
-    between = shipped().offset("grasp", 0.5) - plain
-    assert between == pytest.approx((levels[0.3] + levels[0.7]) / 2)
+    for name, told in shipped().exploitation.items():
+        plain, levels = shipped().offset(name), {0.0: 0.0, **told}
+        assert set(levels) == {0.0, 0.3, 0.7, 1.0}
+        for level, more in levels.items():
+            assert shipped().offset(name, level) == pytest.approx(plain + more)
+        between = shipped().offset(name, 0.5) - plain
+        assert between == pytest.approx((levels[0.3] + levels[0.7]) / 2)
+    both = [shipped().offset(name, 0.7) - shipped().offset(name) for name in ("anova", "grasp")]
+    assert both[0] > 0.2 > 0 > both[1]  # it helps GRASP and harms the default
+    other = shipped().offset("random", 0.7) - shipped().offset("random")
+    assert other == pytest.approx(sum(both) / 2)
