@@ -24,7 +24,7 @@ from assistant.events import (
     SteeringChanged,
 )
 from assistant.experiment import Experiment
-from assistant.objective import Measure, finite
+from assistant.objective import Measure, Objective, finite
 from assistant.ports import Completion, Result
 from assistant.run import Outcome, RunState, Source
 from assistant.sla import Steering, figure
@@ -118,7 +118,11 @@ def submission(
             f"the budget of {experiment.sla.max_runs} runs leaves {remaining}, "
             f"and {charged} were submitted; submit fewer"
         )
-    known = {run.configuration: run.id for run in experiment.runs}
+    known = {
+        run.configuration: run.id
+        for run in experiment.runs
+        if run.state is not RunState.CANCELLED  # who cancelled it may want it after all
+    }
     events: list[RunSubmitted] = []
     for run_id, one in enumerate(wanted, len(experiment.runs) + 1):
         if one.configuration in known and one.source not in _REPEATED:
@@ -232,12 +236,18 @@ def _is_other_seed(
 def judgement(
     experiment: Experiment, completion: Completion, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return what the agreement and the objective make of a run that is over.
+    """Return what the agreement and the objective make of a run that is over; see `judge`."""
+    return judge(experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s)
 
-    One that took longer than the agreement allows a single run has failed, whatever it gave.
+
+def judge(
+    objective: Objective, limit_s: float | None, completion: Completion, now_s: float
+) -> RunCompleted | RunFailed:
+    """Return what an objective makes of a run that is over.
+
+    One that took longer than ``limit_s`` seconds has failed, whatever it gave.
     """
     failure = completion.failure
-    limit_s = experiment.sla.run_limit_s
     if failure is None and limit_s is not None and completion.duration_s > limit_s:
         failure = (
             f"it took {figure(round(completion.duration_s, 3))} s, and the agreement allows "
@@ -245,7 +255,7 @@ def judgement(
         )
     if completion.measures is not None and failure is None:
         try:
-            assessment = experiment.opened.objective.assess(completion.measures)
+            assessment = objective.assess(completion.measures)
         except ObjectiveError as error:
             failure = str(error)
         else:

@@ -8,6 +8,10 @@
     ├── ApplicationError    an application cannot be built from what was given
     ├── RunError            one run failed; recorded as a failure, never as an observation
     ├── StoreError          the store cannot be read or written
+    │   ├── JournalMovedError   another writer was there first
+    │   └── StoreFullError      the medium has no room; nothing was stored
+    ├── UnknownClaimError   no run was ever claimed under a token
+    ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
     ├── CodecError          a stored value cannot be read back
     └── SettingsError       a sweep file or an option is wrong
 """
@@ -38,6 +42,22 @@ class RunError(AssistantError):
 
 class StoreError(AssistantError):
     """The store cannot be read or written."""
+
+
+class JournalMovedError(StoreError):
+    """Another writer was there first: the journal has gone on."""
+
+
+class StoreFullError(StoreError):
+    """The medium has no room; nothing was stored."""
+
+
+class UnknownClaimError(AssistantError):
+    """No run was ever claimed under a token."""
+
+
+class ClaimLostError(AssistantError):
+    """A run is not (any more) the worker's who speaks of it."""
 
 
 class CodecError(AssistantError):

@@ -167,7 +167,7 @@ class RunFailed:
     at_s: float
     run_id: int
     failure: str
-    duration_s: float
+    duration_s: float | None
 
 
 AlternativeKind = Literal[

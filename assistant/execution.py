@@ -1,11 +1,12 @@
 """Executing what waits: the loop between a journal and an executor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from assistant import decisions
-from assistant.events import RunReturned, RunStarted
+from assistant.events import ResultRefused, RunCompleted, RunFailed, RunReturned, RunStarted
+from assistant.experiment import Experiment
 from assistant.journal import Journal
-from assistant.ports import Executor, Work
+from assistant.ports import Completion, Executor, Work
 from assistant.run import Run, RunState
 
 
@@ -15,7 +16,7 @@ def run_queued(
     on_change: Callable[[Run], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> None:
-    """Execute everything that waits, oldest first, recording each result as it comes.
+    """Execute everything that waits, in its order, recording each result as it comes.
 
     Interrupting it loses no result: what is under way goes back to the queue.
 
@@ -40,32 +41,52 @@ def run_queued(
             if not under_way:
                 return
             for completion in executor.collect():
-                journal.decide(decisions.judgement, completion)
+                journal.decide(_end, completion)
                 under_way.discard(completion.run_id)
                 tell(journal.experiment.run(completion.run_id))
     except BaseException:
         executor.cancel()
-        with journal.lock:
-            now_s = journal.now_s()
-            journal.record(*(RunReturned(now_s, run_id) for run_id in sorted(under_way)))
+        with journal.deciding():
+            _return(journal, [run for run in _ours(journal) if run.id in under_way], "interrupted")
         raise
+
+
+def _end(
+    experiment: Experiment, completion: Completion, now_s: float
+) -> RunCompleted | RunFailed | ResultRefused:
+    """Return how a run ended; a result that nobody waits for any more is refused."""
+    run = experiment.run(completion.run_id)
+    if run.state is RunState.RUNNING and not run.token:
+        return decisions.judgement(experiment, completion, now_s)
+    why = f"the run is {run.state}"
+    return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
 
 
 def recover(journal: Journal) -> int:
     """Return runs to the queue that a process which is gone had started; say how many."""
-    with journal.lock:
-        lost = journal.experiment.runs_in(RunState.RUNNING)
-        journal.record(*(RunReturned(journal.now_s(), run.id) for run in lost))
+    with journal.deciding():
+        lost = _ours(journal)
+        _return(journal, lost, "the process that executed it is gone")
         return len(lost)
 
 
+def _ours(journal: Journal) -> list[Run]:
+    """Return the runs that go on in the session's own process; workers hold the others."""
+    return [run for run in journal.experiment.runs_in(RunState.RUNNING) if not run.token]
+
+
+def _return(journal: Journal, runs: Iterable[Run], reason: str) -> None:
+    now_s = journal.now_s()
+    journal.record(*(RunReturned(now_s, run.id, reason) for run in runs))
+
+
 def _start_next(journal: Journal) -> Run | None:
-    with journal.lock:
-        queued = journal.experiment.runs_in(RunState.QUEUED)
-        if not queued:
+    with journal.deciding():
+        waiting = journal.experiment.waiting
+        if not waiting:
             return None
-        journal.record(RunStarted(journal.now_s(), queued[0].id))
-        return journal.experiment.run(queued[0].id)
+        journal.record(RunStarted(journal.now_s(), waiting[0].id))
+        return journal.experiment.run(waiting[0].id)
 
 
 def _work(journal: Journal, run: Run) -> Work:

@@ -135,12 +135,16 @@ class Store(Protocol):
         """Append events, the first of which is number ``position`` (from 0) of the journal.
 
         Raises:
-            StoreError: another writer was there first (``position`` is taken or leaves a gap),
-                or the medium fails. Nothing is stored then.
+            JournalMovedError: another writer was there first (``position`` is taken or leaves a
+                gap). Nothing is stored then.
+            StoreError: the medium fails. Nothing is stored then.
         """
 
-    def load(self, experiment_id: str) -> tuple[Event, ...]:
-        """Return the journal. Raises StoreError for an unknown experiment."""
+    def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
+        """Return the journal from event number ``since`` (from 0) on.
+
+        Raises StoreError for an unknown experiment.
+        """
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return what is stored, latest first."""

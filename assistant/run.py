@@ -97,10 +97,10 @@ class Run:
         return self.source != "imported" and not never_ran
 
 
-def measured_s(seconds: float) -> float | None:
+def measured_s(seconds: float | None) -> float | None:
     """Return a duration, None where what is told cannot be one: below 0, no number, without end.
 
     >>> measured_s(2.5), measured_s(-1.0), measured_s(float("inf"))
     (2.5, None, None)
     """
-    return seconds if 0.0 <= seconds <= LONGEST_S else None
+    return seconds if seconds is not None and 0.0 <= seconds <= LONGEST_S else None

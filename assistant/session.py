@@ -14,12 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from assistant import decisions, regulation
+from assistant import decisions, queueing, regulation
 from assistant.advice import advise, next_batch
 from assistant.alternatives import changes
 from assistant.choosing import current_strategy, initial_strategy
 from assistant.decisions import Keep, Wanted, stream
-from assistant.ending import is_overdue, passed_limit
 from assistant.errors import ExperimentError
 from assistant.events import (
     Answer,
@@ -31,18 +30,16 @@ from assistant.events import (
 )
 from assistant.execution import recover, run_queued
 from assistant.experiment import Experiment
-from assistant.forecast import forecast
-from assistant.forecasts import Forecast
 from assistant.journal import Journal, Listener
 from assistant.ports import Clock, Executor, Result, Store
-from assistant.recommendation import KEPT_RUNS, Recommendation, confirming, recommend
+from assistant.recommendation import KEPT_RUNS, confirming
 from assistant.run import Run
 from assistant.sla import Sla, Watch
-from assistant.what_if import Change, WhatIf, what_if
-from strategies import Level, Strategy, Suggestion, is_exhausted, strategy_entry
+from assistant.view import View
+from strategies import Level, Strategy, Suggestion
 
 
-class Session:
+class Session(View):
     """One experiment being steered; made by `assistant.opening`.
 
     Calls may come from several threads; each decision is taken whole.
@@ -55,45 +52,6 @@ class Session:
     def experiment(self) -> Experiment:
         """The state, which is the fold over the journal."""
         return self._journal.experiment
-
-    @property
-    def id(self) -> str:
-        """The experiment's identifier in the store."""
-        return self.experiment.opened.experiment_id
-
-    @property
-    def remaining_runs(self) -> int | None:
-        """Runs that may still be submitted; None without a limit."""
-        return self.experiment.remaining_runs
-
-    @property
-    def batch_size(self) -> int:
-        """Suggestions at a time that suit the strategy and the runs that execute at once."""
-        entry = strategy_entry(self.experiment.steering.strategy)
-        return max(entry.batch, self.experiment.opened.workers)
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether every allowed configuration has been proposed or run."""
-        return is_exhausted(self.experiment.knowledge)
-
-    def is_overdue(self) -> bool:
-        """Whether the deadline has passed; false without one."""
-        return is_overdue(self.experiment, self._journal.now_s())
-
-    def passed_limit(self) -> str | None:
-        """Say which limit of the agreement is used up by now: deadline or cost; None if neither.
-
-        Limits of the number of runs are kept where runs are submitted.
-        """
-        return passed_limit(self.experiment, self._journal.now_s())
-
-    def is_over_limit(self) -> bool:
-        """Whether nothing more should be started: the deadline has passed or the cost is used up.
-
-        It is what `run_queued` may be given as ``stop``.
-        """
-        return self.passed_limit() is not None
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -117,7 +75,7 @@ class Session:
         return self._suggest(current_strategy(self.experiment), n)
 
     def _suggest(self, strategy: Strategy, n: int, *, initial: bool = False) -> BatchSuggested:
-        with self._journal.lock:
+        with self._journal.deciding():
             experiment = self.experiment
             decisions.refuse_if_finished(experiment)
             if n < 1:
@@ -158,7 +116,7 @@ class Session:
                 submitted before, or more runs than the budget leaves. Nothing is submitted then.
             StrategyError: an edit outside the space.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             return self._submit(decisions.taken_from(self.experiment, batch, keep, edits or {}))
 
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
@@ -168,7 +126,7 @@ class Session:
             StrategyError: a value outside the space, or an excluded combination.
             ExperimentError: it was submitted before, or the budget is used up.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             configuration = self.experiment.space.from_values(values)
             self.experiment.space.check(configuration)
             reason = reason or "the analyst's own"
@@ -185,7 +143,7 @@ class Session:
             StrategyError: a value outside the space, or a level that is closed by now.
             ExperimentError: no such run, results do not vary, or the budget is used up.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             return self._submit(decisions.replication(self.experiment, of, n, reason))
 
     def submit_baseline(self) -> Run | None:
@@ -193,7 +151,7 @@ class Session:
 
         Returns None if the application has no today, and the existing run if there is one.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             today = self.experiment.opened.baseline
             if today is None:
                 return None
@@ -205,10 +163,6 @@ class Session:
         self._journal.record(*events)
         return tuple(self.experiment.run(event.run_id) for event in events)
 
-    def recommendation(self) -> Recommendation | None:
-        """Say what to take and how sure that is; None while nothing meets every constraint."""
-        return recommend(self.experiment)
-
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
         """Propose up to ``n`` replicates that would confirm what is recommended; then `submit`.
 
@@ -217,7 +171,7 @@ class Session:
                 not vary, or what would have to be repeated is closed by now.
             OptionError: ``n`` is no whole number of at least 1.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             decisions.refuse_if_finished(self.experiment)
             suggestions = confirming(self.experiment, n)
             number = len(self.experiment.batches) + 1
@@ -226,48 +180,6 @@ class Session:
             return batch
 
     # -- advice --------------------------------------------------------------------------------
-
-    def forecast(self) -> Forecast:
-        """Say what comes of the experiment, now: the goal, the runs and the time that are left."""
-        return forecast(self.experiment, self._journal.now_s())
-
-    def what_if(
-        self,
-        *,
-        exploitation: float | Keep | None = "keep",
-        max_runs: int | None = None,
-        deadline_s: float | None = None,
-        max_cost: float | None = None,
-        goal: float | None = None,
-        strategy: str | None = None,
-        options: Mapping[str, Level] | None = None,
-        close: Iterable[tuple[str, Level]] = (),
-        weights: Iterable[tuple[int, float]] = (),
-    ) -> WhatIf:
-        """Say what a change would come to, and change nothing. What is None stays as it is.
-
-        Args:
-            exploitation: share inside regions; None does not split.
-            max_runs: runs in all.
-            deadline_s: seconds since 1970-01-01 UTC.
-            max_cost: in all, by the tariff.
-            goal: value of the first measure.
-            strategy: a registered name, with its ``options``.
-            options: of the strategy.
-            close: parameters with a level that is proposed no more.
-            weights: regions by their number, with how much each counts.
-
-        Raises:
-            AssistantError, StrategyError: what the change itself would be refused for.
-        """
-        return what_if(
-            self.experiment,
-            self._journal.now_s(),
-            Change(
-                exploitation, max_runs, deadline_s, max_cost, goal, strategy,
-                dict(options or {}), tuple(close), tuple(weights),
-            ),
-        )  # fmt: skip
 
     def answer_advice(
         self, given: Answer, exploitation: float | None = None, alternative: int | None = None
@@ -286,7 +198,7 @@ class Session:
             ExperimentError: no advice is open, or what is given does not go together.
             AssistantError, StrategyError: the alternative is not possible any more.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             experiment, now_s = self.experiment, self._journal.now_s()
             answered, chosen = regulation.answer(
                 experiment, given, exploitation, alternative, now_s
@@ -327,6 +239,35 @@ class Session:
     def change_watch(self, watch: Watch) -> None:
         """Count regions or pending runs, or warn, in another way from now on."""
         self._journal.decide(regulation.watching, watch)
+
+    # -- the queue -----------------------------------------------------------------------------
+
+    def reprioritise(self, run_id: int, priority: float) -> None:
+        """Let a waiting run start before those of a lower priority; from the next start on.
+
+        Raises:
+            ExperimentError: no such run, it does not wait, or the priority is no finite number.
+        """
+        self._journal.decide(queueing.prioritising, run_id, priority)
+
+    def run_first(self, run_id: int) -> None:
+        """Let a waiting run start before all others that wait now."""
+        self._journal.decide(queueing.first, run_id)
+
+    def hold(self, run_id: int) -> None:
+        """Let a waiting run wait until it is released."""
+        self._journal.decide(queueing.holding, run_id)
+
+    def release(self, run_id: int) -> None:
+        """Let a run that is held start again in its turn."""
+        self._journal.decide(queueing.releasing, run_id)
+
+    def cancel(self, run_id: int, reason: str = "") -> None:
+        """Give a run up, whether it waits or goes on; one that has not begun costs nothing.
+
+        Cancelling it again changes nothing. Raises ExperimentError if it is over.
+        """
+        self._journal.decide(queueing.cancelling, run_id, reason)
 
     def rate(self, run_id: int, good: bool | None) -> None:
         """Call a result good or bad, or take the verdict back (None)."""
@@ -377,7 +318,7 @@ class Session:
             StrategyError: a value outside the space.
             ObjectiveError: a measure that the objective needs is missing.
         """
-        with self._journal.lock:
+        with self._journal.deciding():
             now_s = self._journal.now_s()
             events = decisions.imported(self.experiment, results, replicates, now_s)
             self._journal.record(*events)
@@ -391,7 +332,7 @@ class Session:
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute everything that waits, oldest first, recording each result as it comes.
+        """Execute everything that waits, in its order, recording each result as it comes.
 
         Interrupting it loses no result: what is under way goes back to the queue.
 
@@ -411,13 +352,13 @@ class Session:
 
     def finish(self, reason: str) -> None:
         """Close the experiment: the analyst is satisfied, or nothing is left to spend or try."""
-        with self._journal.lock:
+        with self._journal.deciding():
             decisions.refuse_if_finished(self.experiment)
             self._journal.record(ExperimentFinished(self._journal.now_s(), reason))
 
     def reopen(self) -> None:
         """Go on with a finished experiment. Raises ExperimentError if it is not finished."""
-        with self._journal.lock:
+        with self._journal.deciding():
             if self.experiment.finished is None:
                 raise ExperimentError(
                     f"experiment '{self.id}' is not finished; it can go on as it is"
@@ -434,6 +375,10 @@ class Session:
         It is called while the session is locked: it shall return at once, and raise nothing.
         """
         self._journal.listen(listener)
+
+    def catch_up(self) -> None:
+        """Take in what others have recorded since: workers, or another process."""
+        self._journal.catch_up()
 
     def events(self) -> tuple[Event, ...]:
         """Return the journal so far."""

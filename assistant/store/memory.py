@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from assistant.errors import StoreError
+from assistant.errors import JournalMovedError, StoreError
 from assistant.events import Event, ExperimentOpened
 from assistant.ports import StoredExperiment
 
@@ -19,11 +19,11 @@ class MemoryStore:
         check_position(experiment_id, position, length)
         self._journals.setdefault(experiment_id, []).extend(events)
 
-    def load(self, experiment_id: str) -> tuple[Event, ...]:
-        """Return the journal. Raises StoreError for an unknown experiment."""
+    def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
+        """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
         if experiment_id not in self._journals:
             raise unknown_experiment(experiment_id, list(self._journals))
-        return tuple(self._journals[experiment_id])
+        return tuple(self._journals[experiment_id][since:])
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return what is stored, latest first."""
@@ -41,7 +41,7 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
         return
     if position == 0:
         raise StoreError(f"there is an experiment '{experiment_id}' already; choose another name")
-    raise StoreError(
+    raise JournalMovedError(
         f"experiment '{experiment_id}' has gone on elsewhere: its journal holds {length} events, "
         f"this session knows {position}; load it again"
     )

@@ -4,14 +4,23 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from assistant.codec import decode_event, encode_event
-from assistant.errors import StoreError
-from assistant.events import Event, ExperimentOpened
+from assistant.errors import StoreError, StoreFullError
+from assistant.events import BudgetChanged, Event, ExperimentOpened, SpaceChanged
+from assistant.objective import Objective
 from assistant.ports import StoredExperiment
+from assistant.sla import Sla
 from assistant.store.memory import check_position, unknown_experiment
 from assistant.store.migrations import migrate
+from assistant.store.projection import project
+from strategies import ParameterSpace
+
+Durability = Literal["full", "normal"]
+"""What a commit waits for: the disk, or the operating system only (it survives kill -9 alike)."""
 
 
 class SqliteStore:
@@ -26,16 +35,19 @@ class SqliteStore:
 
     def __init__(self, path: Path | str = ":memory:") -> None:
         self._path = str(path)
-        self._lock = threading.Lock()
-        if self._path != ":memory:":
+        self._lock = threading.RLock()
+        in_memory = self._path == ":memory:"
+        if not in_memory:
             self._make_folder(Path(self._path))
-        with self._errors():
-            self._connection = sqlite3.connect(
+        with self.errors():
+            self.connection = sqlite3.connect(
                 self._path, timeout=30.0, isolation_level=None, check_same_thread=False
             )
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            migrate(self._connection)
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self._durability: Durability = "full"
+            self.connection.execute("PRAGMA synchronous = FULL")
+            migrate(self.connection, None if in_memory else Path(self._path))
+        self._known = lru_cache(maxsize=256)(self._read_event)
 
     def _make_folder(self, path: Path) -> None:
         if path.is_dir():
@@ -49,60 +61,130 @@ class SqliteStore:
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events at ``position`` in one transaction. Raises StoreError, storing nothing."""
-        rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
-        with self._errors(), self._transaction():
-            (length,) = self._connection.execute(
-                "SELECT count(*) FROM event WHERE experiment_id = ?", (experiment_id,)
-            ).fetchone()
-            check_position(experiment_id, position, length)
-            self._connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
+        with self.transaction():
+            check_position(experiment_id, position, self._length(experiment_id))
+            self.insert(experiment_id, position, events)
 
-    def load(self, experiment_id: str) -> tuple[Event, ...]:
-        """Return the journal. Raises StoreError for an unknown experiment."""
-        with self._errors():
-            rows = self._connection.execute(
-                "SELECT body FROM event WHERE experiment_id = ? ORDER BY position",
-                (experiment_id,),
+    def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
+        """Write events and what they come to, within a transaction that is under way."""
+        rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
+        self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
+        for i, event in enumerate(events):
+            project(self.connection, experiment_id, position + i, event)
+
+    def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
+        """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
+        return tuple(decode_event(body) for body in self.lines(experiment_id, since))
+
+    def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
+        """Return the journal from ``since`` on as lines of JSON, at most ``limit`` of them."""
+        with self.errors():
+            rows = self.connection.execute(
+                "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
+                " ORDER BY position LIMIT ?",
+                (experiment_id, since, limit),
             ).fetchall()
-            if not rows:
-                known = self._connection.execute("SELECT DISTINCT experiment_id FROM event")
+            if not rows and not self._length(experiment_id):
+                known = self.connection.execute("SELECT id FROM experiment")
                 raise unknown_experiment(experiment_id, [name for (name,) in known])
-        return tuple(decode_event(body) for (body,) in rows)
+        return [body for (body,) in rows]
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return what is stored, latest first."""
-        with self._errors():
-            rows = self._connection.execute(
-                "SELECT e.experiment_id, e.body,"
-                " (SELECT count(*) FROM event AS c WHERE c.experiment_id = e.experiment_id)"
-                " FROM event AS e WHERE e.position = 0"
+        with self.errors():
+            rows = self.connection.execute(
+                "SELECT id, name, opened_s, n_events FROM experiment ORDER BY opened_s DESC, rowid"
             ).fetchall()
-        opened = [
-            StoredExperiment(experiment_id, first.name, first.at_s, n_events)
-            for experiment_id, body, n_events in rows
-            if isinstance(first := decode_event(body), ExperimentOpened)
-        ]
-        return tuple(sorted(opened, key=lambda e: e.opened_s, reverse=True))
+        return tuple(StoredExperiment(*row) for row in rows)
+
+    def space(self, experiment_id: str) -> ParameterSpace:
+        """Return the space of an experiment as it is now, without replaying its journal."""
+        event = self._known(experiment_id, self._at(experiment_id, "space_at"))
+        if not isinstance(event, ExperimentOpened | SpaceChanged):
+            raise AssertionError("the tables point to another event than the journal has")
+        return event.space
+
+    def agreement(self, experiment_id: str) -> Sla:
+        """Return the agreement of an experiment as it is now, without replaying its journal."""
+        event = self._known(experiment_id, self._at(experiment_id, "sla_at"))
+        if not isinstance(event, ExperimentOpened | BudgetChanged):
+            raise AssertionError("the tables point to another event than the journal has")
+        return event.sla
+
+    def objective(self, experiment_id: str) -> Objective:
+        """Return what an experiment wants, without replaying its journal."""
+        return self.opened(experiment_id).objective
+
+    def opened(self, experiment_id: str) -> ExperimentOpened:
+        """Return how an experiment was opened, without replaying its journal."""
+        event = self._known(experiment_id, 0)
+        if not isinstance(event, ExperimentOpened):
+            raise AssertionError("a journal begins with its opening")
+        return event
+
+    def length(self, experiment_id: str) -> int:
+        """Return the number of events of an experiment; 0 if there is none."""
+        with self.errors():
+            return self._length(experiment_id)
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._connection.close()
+            self.connection.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+    def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
+        """Hold the file for writing; what is done within is stored whole or not at all.
+
+        Args:
+            durability: what the end waits for.
+
+        Raises:
+            StoreFullError: no room; StoreError: the file cannot be used.
+        """
+        with self.errors():
+            if durability != self._durability:
+                self.connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+                self._durability = durability
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
+        """Have the file to oneself among threads; what SQLite says becomes a StoreError."""
         with self._lock:
             try:
                 yield
             except sqlite3.Error as error:
+                if "full" in str(error):
+                    raise StoreFullError(
+                        f"there is no room for the store '{self._path}': {error}; free some, then "
+                        "try again"
+                    ) from error
                 raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
+
+    def _length(self, experiment_id: str) -> int:
+        row = self.connection.execute(
+            "SELECT n_events FROM experiment WHERE id = ?", (experiment_id,)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _at(self, experiment_id: str, column: Literal["space_at", "sla_at"]) -> int:
+        with self.errors():
+            row = self.connection.execute(
+                f"SELECT {column} FROM experiment WHERE id = ?",  # noqa: S608 - two literals
+                (experiment_id,),
+            ).fetchone()
+        if row is None:
+            raise unknown_experiment(experiment_id, [one.id for one in self.experiments()])
+        return int(row[0])
+
+    def _read_event(self, experiment_id: str, position: int) -> Event:
+        (line,) = self.lines(experiment_id, position, 1)
+        return decode_event(line)

@@ -1,0 +1,387 @@
+"""The queue of runs: claim, lease, heartbeat, result, each with its journal row in one transaction.
+
+A worker claims the next run and holds it under a token for as long as its lease is renewed. Only
+the token of the attempt that goes on may say how the run ended, so a worker that was thought dead
+changes nothing when it comes back. A run may therefore be executed more than once; its result is
+recorded exactly once.
+
+Leases are counted by a steady clock, which does not jump as the time of day may.
+
+References: Gray & Cheriton 1989, Leases; Kleppmann 2016, How to do distributed locking (tokens that
+fence off).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from assistant.decisions import judge
+from assistant.errors import AssistantError, ClaimLostError, UnknownClaimError
+from assistant.events import (
+    Event,
+    ResultRefused,
+    RunFailed,
+    RunReported,
+    RunReturned,
+    RunStarted,
+)
+from assistant.objective import Measure
+from assistant.ports import Clock, Completion, SystemClock
+from assistant.run import measured_s
+from assistant.store.sqlite import SqliteStore
+from strategies import Configuration, Level
+
+MAX_ATTEMPTS = 3
+"""Workers that a run may lose; then it has failed, for it may be what kills them."""
+
+LEASES_S = (0.05, 86_400.0)
+"""The shortest and the longest lease."""
+
+EXPIRED_AT_ONCE = 100
+"""Leases that one claim looks after, so that it is not delayed by many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One run that a worker holds.
+
+    Args:
+        experiment_id: of the experiment.
+        run_id: in it.
+        token: the right to say how it ended.
+        attempt: how often it has been started, this time included.
+        values: levels by parameter.
+        seed: of the run.
+        limit_s: how long it may take; None is no limit.
+        lease_s: seconds until it is taken away, unless a heartbeat comes.
+    """
+
+    experiment_id: str
+    run_id: int
+    token: str
+    attempt: int
+    values: Mapping[str, Level]
+    seed: int
+    limit_s: float | None
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is known of a token.
+
+    Args:
+        token: of the attempt.
+        experiment_id: of the experiment.
+        run_id: in it.
+        worker: who holds or held it.
+        result: digest of the result that was recorded under it; None if none was.
+        refused: digest of the result that came too late; None if none did.
+        is_current: whether the run goes on under it.
+        state: of the run.
+    """
+
+    token: str
+    experiment_id: str
+    run_id: int
+    worker: str
+    result: str | None
+    refused: str | None
+    is_current: bool
+    state: str
+
+
+class RunQueue:
+    """Runs of all experiments of a store that may execute.
+
+    Args:
+        store: with the journals.
+        clock: dates the events.
+        steady_s: counts leases, in seconds; never goes back.
+        max_attempts: see `MAX_ATTEMPTS`.
+        token: makes tokens.
+    """
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        clock: Clock | None = None,
+        steady_s: Callable[[], float] = time.monotonic,
+        max_attempts: int = MAX_ATTEMPTS,
+        token: Callable[[], str] = lambda: secrets.token_hex(16),
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._steady_s = steady_s
+        self._max_attempts = max_attempts
+        self._token = token
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def claim(self, worker: str, lease_s: float, experiment_id: str | None = None) -> Claim | None:
+        """Give the next run to a worker; None if nothing may start.
+
+        Of all experiments that are active, not finished and not past their deadline: the highest
+        priority first, then the one that was submitted first.
+
+        Args:
+            worker: its name, for people.
+            lease_s: seconds until the run is taken away from it, unless a heartbeat comes.
+            experiment_id: only of this experiment, which must be active too; None is any.
+
+        Raises:
+            AssistantError: a lease that is not within `LEASES_S`.
+            StoreError: it cannot be stored; nothing has been given then.
+        """
+        _check_lease(lease_s)
+        with self._store.transaction("normal"):
+            self._expire()
+            found = self._next(experiment_id)
+            if found is None:
+                return None
+            name, run_id, levels, seed, attempts = found
+            token = self._token()
+            self._record(name, RunStarted(self._clock.now_s(), run_id, worker, token))
+            self._store.connection.execute(
+                "INSERT INTO lease VALUES (?, ?, ?)", (token, lease_s, self._steady_s() + lease_s)
+            )
+            space = self._store.space(name)
+            values = space.values(Configuration(tuple(json.loads(levels)), space.lineage))
+            limit_s = self._store.agreement(name).run_limit_s
+        return Claim(name, run_id, token, attempts + 1, values, seed, limit_s, lease_s)
+
+    def heartbeat(self, token: str) -> float:
+        """Renew a lease; return its length in seconds.
+
+        Raises:
+            UnknownClaimError: no such token was ever given.
+            ClaimLostError: the run is not this worker's any more; it shall stop.
+        """
+        with self._store.transaction("normal") as connection:
+            attempt = self._held(token)
+            row = connection.execute(
+                "SELECT lease_s, until_s FROM lease WHERE token = ?", (token,)
+            ).fetchone()
+            if row is None or row[1] <= self._steady_s():
+                self._lose(attempt)
+            else:
+                connection.execute(
+                    "UPDATE lease SET until_s = ? WHERE token = ?",
+                    (self._steady_s() + row[0], token),
+                )
+                return float(row[0])
+        raise ClaimLostError(f"the lease of run {attempt.run_id} has run out; stop it")
+
+    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+        """Keep what a run that goes on has measured so far. Raises as `heartbeat` does."""
+        with self._store.transaction("normal"):
+            attempt = self._held(token)
+            event = RunReported(self._clock.now_s(), attempt.run_id, measures)
+            self._record(attempt.experiment_id, event)
+
+    def complete(
+        self,
+        token: str,
+        measures: Mapping[str, Measure] | None,
+        failure: str | None,
+        duration_s: float,
+    ) -> bool:
+        """Record how a run ended, once; return whether this was the first time it was told.
+
+        Args:
+            token: of the claim.
+            measures: what it gave; None if it failed.
+            failure: why it failed, in a sentence.
+            duration_s: how long it took.
+
+        Raises:
+            UnknownClaimError: no such token was ever given.
+            ClaimLostError: the run is not this worker's any more, or another result was recorded
+                under the token; what came is kept as refused.
+        """
+        digest = _digest(measures, failure)
+        with self._store.transaction("full") as connection:
+            attempt = self._attempt(token)
+            if attempt.result == digest:
+                return False
+            if attempt.is_current:
+                completion = Completion(attempt.run_id, measures, failure, duration_s)
+                self._record(attempt.experiment_id, self._judged(attempt, completion))
+                connection.execute("UPDATE attempt SET result = ? WHERE token = ?", (digest, token))
+                return True
+            why = _why_refused(attempt)
+            if attempt.refused != digest:
+                refused = ResultRefused(
+                    self._clock.now_s(), attempt.run_id, attempt.worker, token, why, measures
+                )
+                self._record(attempt.experiment_id, refused)
+                connection.execute(
+                    "UPDATE attempt SET refused = ? WHERE token = ?", (digest, token)
+                )
+        raise ClaimLostError(f"the result of run {attempt.run_id} is refused: {why}")
+
+    def give_back(self, token: str, reason: str) -> None:
+        """Let a run wait again that its worker cannot end; twice is as good as once.
+
+        Raises:
+            UnknownClaimError: no such token was ever given.
+        """
+        with self._store.transaction("normal"):
+            attempt = self._attempt(token)
+            if attempt.is_current:
+                event = RunReturned(self._clock.now_s(), attempt.run_id, reason)
+                self._record(attempt.experiment_id, event)
+
+    # -- looking after it ----------------------------------------------------------------------
+
+    def expire(self) -> int:
+        """Take runs away from workers that were not heard of; return how many there were."""
+        with self._store.transaction("normal"):
+            return self._expire()
+
+    def rearm(self) -> int:
+        """Let every lease begin anew, after a time in which nobody could renew it."""
+        with self._store.transaction("normal") as connection:
+            return connection.execute(
+                "UPDATE lease SET until_s = ? + lease_s", (self._steady_s(),)
+            ).rowcount
+
+    def set_active(self, experiment_id: str, active: bool) -> None:
+        """Let workers have runs of an experiment, or no more of them."""
+        with self._store.transaction("full") as connection:
+            changed = connection.execute(
+                "UPDATE experiment SET active = ? WHERE id = ?", (int(active), experiment_id)
+            )
+            if not changed.rowcount:
+                raise AssistantError(f"no experiment '{experiment_id}'")
+
+    def is_active(self, experiment_id: str) -> bool:
+        """Whether workers may have runs of an experiment."""
+        with self._store.errors():
+            row = self._store.connection.execute(
+                "SELECT active FROM experiment WHERE id = ?", (experiment_id,)
+            ).fetchone()
+        return bool(row and row[0])
+
+    def attempt(self, token: str) -> Attempt:
+        """Return what is known of a token. Raises UnknownClaimError."""
+        with self._store.errors():
+            return self._attempt(token)
+
+    def depth(self) -> dict[str, int]:
+        """Return how many runs there are in each state, over all experiments."""
+        with self._store.errors():
+            rows = self._store.connection.execute("SELECT state, count(*) FROM run GROUP BY state")
+            return {str(state): int(n) for state, n in rows}
+
+    # -- within a transaction ------------------------------------------------------------------
+
+    def _next(self, experiment_id: str | None) -> tuple[str, int, str, int, int] | None:
+        wanted = "" if experiment_id is None else " AND e.id = :only"
+        row = self._store.connection.execute(
+            f"""
+            SELECT r.experiment_id, r.run_id, r.levels, r.seed, r.attempts
+            FROM experiment AS e JOIN run AS r ON r.seq = (
+                SELECT seq FROM run INDEXED BY ready
+                WHERE experiment_id = e.id AND state = 'queued' AND held = 0
+                ORDER BY priority DESC, seq LIMIT 1
+            )
+            WHERE e.active = 1 AND e.finished = 0
+            AND (e.deadline_s IS NULL OR e.deadline_s > :now_s){wanted}
+            ORDER BY r.priority DESC, r.seq LIMIT 1
+            """,  # noqa: S608 - one of two literals
+            {"now_s": self._clock.now_s(), "only": experiment_id},
+        ).fetchone()
+        return None if row is None else tuple(row)
+
+    def _expire(self) -> int:
+        rows = self._store.connection.execute(
+            "SELECT token FROM lease WHERE until_s <= ? ORDER BY until_s LIMIT ?",
+            (self._steady_s(), EXPIRED_AT_ONCE),
+        ).fetchall()
+        for (token,) in rows:
+            self._lose(self._attempt(token))
+        return len(rows)
+
+    def _lose(self, attempt: Attempt) -> None:
+        """Take a run from its worker: it waits again, or has failed if it lost too many."""
+        if not attempt.is_current:
+            return
+        now_s, run_id = self._clock.now_s(), attempt.run_id
+        (attempts,) = self._store.connection.execute(
+            "SELECT attempts FROM run WHERE experiment_id = ? AND run_id = ?",
+            (attempt.experiment_id, run_id),
+        ).fetchone()
+        event: Event = RunReturned(now_s, run_id, f"worker {attempt.worker} was not heard of")
+        if attempts >= self._max_attempts:
+            event = RunFailed(
+                now_s, run_id,
+                f"{attempts} workers were lost while they executed it, the last one "
+                f"{attempt.worker}; it is not tried again",
+                None,
+            )  # fmt: skip
+        self._record(attempt.experiment_id, event)
+
+    def _record(self, experiment_id: str, event: Event) -> None:
+        self._store.insert(experiment_id, self._store.length(experiment_id), [event])
+
+    def _judged(self, attempt: Attempt, completion: Completion) -> Event:
+        name = attempt.experiment_id
+        known_s = measured_s(completion.duration_s)
+        if known_s is None:
+            return RunFailed(
+                self._clock.now_s(), attempt.run_id,
+                f"its worker says that it took {completion.duration_s} s, which cannot be", None,
+            )  # fmt: skip
+        objective, limit_s = self._store.objective(name), self._store.agreement(name).run_limit_s
+        return judge(objective, limit_s, completion, self._clock.now_s())
+
+    def _attempt(self, token: str) -> Attempt:
+        row = self._store.connection.execute(
+            """
+            SELECT a.token, a.experiment_id, a.run_id, a.worker, a.result, a.refused,
+                r.token = a.token AND r.state = 'running', r.state
+            FROM attempt AS a JOIN run AS r
+            ON r.experiment_id = a.experiment_id AND r.run_id = a.run_id
+            WHERE a.token = ?
+            """,
+            (token,),
+        ).fetchone()
+        if row is None:
+            raise UnknownClaimError("no run was ever claimed under this token")
+        return Attempt(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), row[7])
+
+    def _held(self, token: str) -> Attempt:
+        attempt = self._attempt(token)
+        if not attempt.is_current:
+            raise ClaimLostError(f"run {attempt.run_id} {_lost(attempt)}; stop it")
+        return attempt
+
+
+def _check_lease(lease_s: float) -> None:
+    low, high = LEASES_S
+    if not (math.isfinite(lease_s) and low <= lease_s <= high):
+        raise AssistantError(f"a lease lasts {low:g} to {high:,.0f} seconds, not {lease_s}")
+
+
+def _digest(measures: Mapping[str, Measure] | None, failure: str | None) -> str:
+    told = json.dumps([measures, failure], sort_keys=True, default=list)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _lost(attempt: Attempt) -> str:
+    if attempt.state == "running":
+        return "was given to another worker"
+    return "waits again" if attempt.state == "queued" else f"is {attempt.state}"
+
+
+def _why_refused(attempt: Attempt) -> str:
+    if attempt.result is not None:
+        return "another result was recorded under this claim"
+    return f"the run {_lost(attempt)}"
