@@ -354,6 +354,9 @@ RunEvent = (
 )
 """What happens to a single run."""
 
+WorkerEvent = RunStarted | RunReturned | RunReported | ResultRefused | RunCompleted | RunFailed
+"""What happens to a run without anybody deciding it."""
+
 Event = (
     RunEvent
     | ExperimentOpened

@@ -27,6 +27,7 @@ from assistant.events import (
     SpaceChanged,
     SteeringChanged,
     WatchChanged,
+    WorkerEvent,
 )
 from assistant.goal import first_to_reach
 from assistant.run import Run, RunState
@@ -53,10 +54,14 @@ from strategies import (
 )
 
 RUN_EVENTS = get_args(RunEvent)
+WORKER_EVENTS = get_args(WorkerEvent)
 
 
 class Experiment:
     """State = fold(journal).
+
+    ``n_events`` counts the journal, ``version`` what of it was decided: workers that go on leave
+    the version as it is.
 
     Args:
         opened: the first event, which holds all that the experiment depends on.
@@ -65,6 +70,7 @@ class Experiment:
     def __init__(self, opened: ExperimentOpened) -> None:
         self.opened = opened
         self.n_events = 1
+        self.version = 1
         self._runs: dict[int, Run] = {}
         self._batches: list[BatchSuggested] = []
         self._finished: ExperimentFinished | None = None
@@ -125,6 +131,7 @@ class Experiment:
             case ExperimentOpened():
                 raise ExperimentError("an experiment is opened once")
         self.n_events += 1
+        self.version += not isinstance(event, WORKER_EVENTS)
         for derived in _DERIVED:
             self.__dict__.pop(derived, None)
 

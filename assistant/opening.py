@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypedDict, Unpack
 from uuid import uuid4
 
 from assistant.events import ExperimentOpened
@@ -15,30 +17,10 @@ from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
 MAX_SLUG = 48
 
 
-def open_session(
-    application: Application,
-    *,
-    store: Store,
-    name: str = "",
-    space: ParameterSpace | None = None,
-    objective: Objective | None = None,
-    sla: Sla | None = None,
-    strategy: str = DEFAULT_STRATEGY,
-    options: Mapping[str, Level] | None = None,
-    exploitation: float | None = None,
-    watch: Watch | None = None,
-    workers: int = 1,
-    seed: int = 0,
-    clock: Clock | None = None,
-    experiment_id: str | None = None,
-    version: str = "",
-    recipe: str = "",
-) -> Session:
-    """Open a new experiment on an application.
+class Description(TypedDict, total=False):
+    """How an experiment begins; everything may be left out.
 
     Args:
-        application: what is run, with its space and today's configuration.
-        store: keeps the journal.
         name: for people; the application's name if empty.
         space: what may be proposed; the application's own if None.
         objective: what is wanted; the application's own if None.
@@ -49,10 +31,40 @@ def open_session(
         watch: how regions and pending runs are counted; defaults if None.
         workers: runs that will be executed at once, for the forecast of a deadline.
         seed: of every random stream of the experiment.
-        clock: the system's if None.
-        experiment_id: chosen by the caller, or made from the name.
         version: of the program, for the record.
         recipe: what a command line needs to build the application again.
+    """
+
+    name: str
+    space: ParameterSpace | None
+    objective: Objective | None
+    sla: Sla | None
+    strategy: str
+    options: Mapping[str, Level] | None
+    exploitation: float | None
+    watch: Watch | None
+    workers: int
+    seed: int
+    version: str
+    recipe: str
+
+
+def open_session(
+    application: Application,
+    *,
+    store: Store,
+    clock: Clock | None = None,
+    experiment_id: str | None = None,
+    **described: Unpack[Description],
+) -> Session:
+    """Open a new experiment on an application.
+
+    Args:
+        application: what is run, with its space and today's configuration.
+        store: keeps the journal.
+        clock: the system's if None.
+        experiment_id: chosen by the caller, or made from the name.
+        described: see `Description`.
 
     Raises:
         StrategyError: an unknown strategy or option, or a baseline outside the space.
@@ -60,38 +72,83 @@ def open_session(
             goal.
         StoreError: the identifier is taken, or the store cannot be written.
     """
-    clock = clock or SystemClock()
+    return open_described(
+        describe(application, **described), store=store, clock=clock, experiment_id=experiment_id
+    )
+
+
+def describe(
+    application: Application,
+    *,
+    name: str = "",
+    space: ParameterSpace | None = None,
+    objective: Objective | None = None,
+    sla: Sla | None = None,
+    strategy: str = DEFAULT_STRATEGY,
+    options: Mapping[str, Level] | None = None,
+    exploitation: float | None = None,
+    watch: Watch | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    version: str = "",
+    recipe: str = "",
+) -> ExperimentOpened:
+    """Return how an experiment on an application would be opened, without a name and a time.
+
+    See `Description`. Raises as `open_session` does, but for the store.
+    """
     steering = Steering(strategy, dict(options or {}), exploitation)
-    make_strategy(strategy, **steering.options)  # refuse a wrong one before anything is stored
-    sla, watch = sla or Sla(), watch or Watch()
-    watch.warns_by_forecast(sla)  # refuses a forecast without a goal
-    today = application.baseline
     space = space or application.space
-    baseline = None if today is None else space.from_values(today)
-    if baseline is not None:
-        space.check(baseline)
-    name = name or application.name
+    today = application.baseline
     opened = ExperimentOpened(
-        at_s=clock.now_s(),
-        experiment_id=experiment_id or f"{_slug(name)}-{uuid4().hex[:8]}",
-        name=name,
+        at_s=0.0,
+        experiment_id="",
+        name=name or application.name,
         application=application.name,
         facts=application.facts,
         space=space,
         objective=objective or application.objective,
-        sla=sla,
+        sla=sla or Sla(),
         steering=steering,
-        watch=watch,
+        watch=watch or Watch(),
         workers=workers,
         seed=seed,
-        baseline=baseline,
+        baseline=None if today is None else space.from_values(today),
         version=version,
         recipe=recipe,
         # an application that does not say is one that does not know
         deterministic=getattr(application, "deterministic", None),
     )
+    _check(opened)
+    return opened
+
+
+def open_described(
+    described: ExperimentOpened,
+    *,
+    store: Store,
+    clock: Clock | None = None,
+    experiment_id: str | None = None,
+) -> Session:
+    """Open a new experiment as it was described; see `describe`. Raises as `open_session` does."""
+    _check(described)
+    clock = clock or SystemClock()
+    opened = replace(
+        described,
+        at_s=clock.now_s(),
+        experiment_id=experiment_id or f"{_slug(described.name)}-{uuid4().hex[:8]}",
+    )
     store.append(opened.experiment_id, 0, [opened])
     return Session(Experiment(opened), store, clock)
+
+
+def _check(described: ExperimentOpened) -> None:
+    """Refuse what is wrong before anything is stored."""
+    steering = described.steering
+    make_strategy(steering.strategy, **steering.options)
+    described.watch.warns_by_forecast(described.sla)  # refuses a forecast without a goal
+    if described.baseline is not None:
+        described.space.check(described.baseline)
 
 
 def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:

@@ -83,8 +83,9 @@ def _queue(connection: sqlite3.Connection) -> None:
         CREATE TABLE reply (
             key TEXT PRIMARY KEY,
             request TEXT NOT NULL,
-            status INTEGER NOT NULL,
-            body TEXT NOT NULL,
+            experiment_id TEXT NOT NULL,
+            first INTEGER NOT NULL,
+            n INTEGER NOT NULL,
             at_s REAL NOT NULL
         ) STRICT, WITHOUT ROWID
         """,

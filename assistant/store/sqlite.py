@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,23 @@ from strategies import ParameterSpace
 
 Durability = Literal["full", "normal"]
 """What a commit waits for: the disk, or the operating system only (it survives kill -9 alike)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a request that bore a key.
+
+    Args:
+        request: digest of it.
+        experiment_id: the journal that it was stored in.
+        first: position of its first event.
+        n: number of its events.
+    """
+
+    request: str
+    experiment_id: str
+    first: int
+    n: int
 
 
 class SqliteStore:
@@ -47,6 +65,7 @@ class SqliteStore:
             self._durability: Durability = "full"
             self.connection.execute("PRAGMA synchronous = FULL")
             migrate(self.connection, None if in_memory else Path(self._path))
+        self._asked = threading.local()
         self._known = lru_cache(maxsize=256)(self._read_event)
 
     def _make_folder(self, path: Path) -> None:
@@ -61,9 +80,16 @@ class SqliteStore:
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events at ``position`` in one transaction. Raises StoreError, storing nothing."""
-        with self.transaction():
+        with self.transaction() as connection:
             check_position(experiment_id, position, self._length(experiment_id))
             self.insert(experiment_id, position, events)
+            asked: tuple[str, str] | None = getattr(self._asked, "by", None)
+            if asked is not None:  # what was asked for and what came of it are stored together
+                self._asked.by = None
+                connection.execute(
+                    "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?)",
+                    (asked[0], asked[1], experiment_id, position, len(events), events[0].at_s),
+                )
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Write events and what they come to, within a transaction that is under way."""
@@ -71,6 +97,36 @@ class SqliteStore:
         self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
         for i, event in enumerate(events):
             project(self.connection, experiment_id, position + i, event)
+
+    @contextmanager
+    def asking(self, key: str, request: str) -> Iterator[None]:
+        """Keep, with what this thread appends first within, that it came of a request.
+
+        See `reply`.
+
+        Args:
+            key: that the one who asks has made for this request alone.
+            request: digest of it.
+        """
+        self._asked.by = (key, request)
+        try:
+            yield
+        finally:
+            self._asked.by = None
+
+    def reply(self, key: str) -> Reply | None:
+        """Return what came of a request; None if nothing has."""
+        with self.errors():
+            row = self.connection.execute(
+                "SELECT request, experiment_id, first, n FROM reply WHERE key = ?", (key,)
+            ).fetchone()
+        return None if row is None else Reply(*row)
+
+    def forget_replies(self, before_s: float) -> int:
+        """Forget what came of requests before a time; return how many there were."""
+        with self.transaction("normal") as connection:
+            gone = connection.execute("DELETE FROM reply WHERE at_s < ?", (before_s,))
+            return gone.rowcount
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
