@@ -8,6 +8,10 @@
     ├── ApplicationError    an application cannot be built from what was given
     ├── RunError            one run failed; recorded as a failure, never as an observation
     ├── StoreError          the store cannot be read or written
+    │   ├── UnknownExperimentError  no experiment of that name is stored
+    │   ├── TakenNameError          there is an experiment of that name already
+    │   └── GoneOnError             the journal has gone on elsewhere
+    ├── ServiceError        a service that cannot be started, found or trusted
     ├── CodecError          a stored value cannot be read back
     └── SettingsError       a sweep file or an option is wrong
 """
@@ -38,6 +42,22 @@ class RunError(AssistantError):
 
 class StoreError(AssistantError):
     """The store cannot be read or written."""
+
+
+class UnknownExperimentError(StoreError):
+    """No experiment of that name is stored."""
+
+
+class TakenNameError(StoreError):
+    """There is an experiment of that name already."""
+
+
+class GoneOnError(StoreError):
+    """The journal of an experiment has gone on since it was read."""
+
+
+class ServiceError(AssistantError):
+    """A service cannot be started, found or trusted."""
 
 
 class CodecError(AssistantError):
