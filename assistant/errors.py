@@ -8,10 +8,13 @@
     ├── ApplicationError    an application cannot be built from what was given
     ├── RunError            one run failed; recorded as a failure, never as an observation
     ├── StoreError          the store cannot be read or written
-    │   ├── JournalMovedError   another writer was there first
-    │   └── StoreFullError      the medium has no room; nothing was stored
+    │   ├── UnknownExperimentError  no experiment of that name is stored
+    │   ├── TakenNameError          there is an experiment of that name already
+    │   ├── GoneOnError             the journal has gone on elsewhere
+    │   └── StoreFullError          the medium has no room; nothing was stored
     ├── UnknownClaimError   no run was ever claimed under a token
     ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
+    ├── ServiceError        a service that cannot be started, found or trusted
     ├── CodecError          a stored value cannot be read back
     └── SettingsError       a sweep file or an option is wrong
 """
@@ -44,8 +47,20 @@ class StoreError(AssistantError):
     """The store cannot be read or written."""
 
 
-class JournalMovedError(StoreError):
-    """Another writer was there first: the journal has gone on."""
+class UnknownExperimentError(StoreError):
+    """No experiment of that name is stored."""
+
+
+class TakenNameError(StoreError):
+    """There is an experiment of that name already."""
+
+
+class GoneOnError(StoreError):
+    """The journal of an experiment has gone on since it was read."""
+
+
+class ServiceError(AssistantError):
+    """A service cannot be started, found or trusted."""
 
 
 class StoreFullError(StoreError):

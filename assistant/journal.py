@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import get_args
 
 from assistant.codec import decode_event, encode_event
-from assistant.errors import CodecError, ExperimentError, JournalMovedError
+from assistant.errors import CodecError, ExperimentError, GoneOnError
 from assistant.events import Event, RunEvent
 from assistant.experiment import Experiment
 from assistant.ports import Clock, Store
@@ -79,7 +79,7 @@ class Journal:
             try:
                 self._store.append(self._id, self.experiment.n_events, events)
                 break
-            except JournalMovedError:
+            except GoneOnError:
                 others = self.catch_up()
                 if not others or not (_of_runs(events) or _of_runs(others)):
                     raise  # somebody else has decided something, and so has this session

@@ -135,7 +135,7 @@ class Store(Protocol):
         """Append events, the first of which is number ``position`` (from 0) of the journal.
 
         Raises:
-            JournalMovedError: another writer was there first (``position`` is taken or leaves a
+            GoneOnError: another writer was there first (``position`` is taken or leaves a
                 gap). Nothing is stored then.
             StoreError: the medium fails. Nothing is stored then.
         """

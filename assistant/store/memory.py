@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from assistant.errors import JournalMovedError, StoreError
+from assistant.errors import GoneOnError, StoreError, TakenNameError, UnknownExperimentError
 from assistant.events import Event, ExperimentOpened
 from assistant.ports import StoredExperiment
 
@@ -40,8 +40,10 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
     if position == length:
         return
     if position == 0:
-        raise StoreError(f"there is an experiment '{experiment_id}' already; choose another name")
-    raise JournalMovedError(
+        raise TakenNameError(
+            f"there is an experiment '{experiment_id}' already; choose another name"
+        )
+    raise GoneOnError(
         f"experiment '{experiment_id}' has gone on elsewhere: its journal holds {length} events, "
         f"this session knows {position}; load it again"
     )
@@ -50,4 +52,4 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
 def unknown_experiment(experiment_id: str, known: Sequence[str]) -> StoreError:
     """Return the error for an experiment that is not stored."""
     names = ", ".join(sorted(known)[:10]) if known else "none is stored"
-    return StoreError(f"no experiment '{experiment_id}'; known: {names}")
+    return UnknownExperimentError(f"no experiment '{experiment_id}'; known: {names}")

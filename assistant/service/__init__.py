@@ -1,0 +1,1 @@
+"""The service: experiments over HTTP, for people, programs and workers of any machine."""

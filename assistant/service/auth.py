@@ -1,0 +1,305 @@
+"""Who may do what: bearer tokens by role, in a file that only its owner may read."""
+
+import hmac
+import ipaddress
+import json
+import math
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from assistant.errors import ServiceError, hint
+from assistant.service.logs import tell
+from assistant.service.private_file import beside, read_private, write_new
+from assistant.service.problems import Problem, ProblemError, send_problem
+from assistant.service.strict_json import RefusedJsonError, read_json
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    VIEWER = "viewer"
+    """Looks."""
+    STEERER = "steerer"
+    """Looks, and decides."""
+    WORKER = "worker"
+    """Claims runs and reports on them; sees what it has claimed."""
+    OWNER = "owner"
+    """All of these; made anew for every service, never in the file of tokens."""
+
+    def grants(self, wanted: "Role") -> bool:
+        """Return whether this role includes another."""
+        return wanted in _GRANTED[self]
+
+
+_GRANTED: Mapping[Role, frozenset[Role]] = {
+    Role.VIEWER: frozenset({Role.VIEWER}),
+    Role.STEERER: frozenset({Role.VIEWER, Role.STEERER}),
+    Role.WORKER: frozenset({Role.WORKER}),
+    Role.OWNER: frozenset(Role),
+}
+IN_FILE = (Role.VIEWER, Role.STEERER, Role.WORKER)
+
+_BYTES = 32  # 256 bits
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,512}")  # as RFC 6750 writes a bearer token
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One token for each role; shown nowhere."""
+
+    by_role: Mapping[Role, str] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_role", MappingProxyType(dict(self.by_role)))
+
+    @classmethod
+    def of_owner(cls) -> Self:
+        """Return a fresh owner's token and no other: those of a private service."""
+        return cls({Role.OWNER: secrets.token_hex(_BYTES)})
+
+    def with_owner(self) -> "Tokens":
+        """Return these and a fresh owner's token."""
+        return Tokens({**self.by_role, **Tokens.of_owner().by_role})
+
+    def role_of(self, presented: bytes) -> Role | None:
+        """Return the role that a token is for, None for none.
+
+        Every token is compared, each in a time that says nothing of how much of it is right.
+        """
+        found: Role | None = None
+        for role, token in self.by_role.items():
+            if hmac.compare_digest(presented, token.encode()):
+                found = role
+        return found
+
+
+def tokens_path(store: Path) -> Path:
+    """Return the file of a store's tokens: ``<store>.tokens``."""
+    return beside(store, "tokens")
+
+
+def read_tokens(path: Path) -> Tokens | None:
+    """Return the tokens of a file, None if there is no file.
+
+    Raises:
+        ServiceError: others can read it, or it is not one token for each role.
+    """
+    content = read_private(path)
+    return None if content is None else Tokens(_checked(path, content))
+
+
+def read_or_make_tokens(path: Path) -> Tokens:
+    """Return the tokens of a file, which is made with fresh ones if there is none.
+
+    Raises:
+        ServiceError: as `read_tokens`, or the file cannot be made.
+    """
+    if (known := read_tokens(path)) is not None:
+        return known
+    fresh = Tokens({role: secrets.token_hex(_BYTES) for role in IN_FILE})
+    text = json.dumps(dict(fresh.by_role), indent=2)
+    if write_new(path, f"{text}\n".encode()):
+        return fresh
+    known = read_tokens(path)  # somebody was quicker
+    if known is None:
+        raise ServiceError(f"'{path}' comes and goes; let one service at a time start")
+    return known
+
+
+def _checked(path: Path, content: bytes) -> dict[Role, str]:
+    way_out = "mend it, or delete it, and the next start makes new tokens"
+    try:
+        body = read_json(content)
+    except RefusedJsonError as error:
+        raise ServiceError(f"the tokens in '{path}' are damaged: {error}; {way_out}") from error
+    names = [str(role) for role in IN_FILE]
+    if not isinstance(body, dict):
+        raise ServiceError(f"the tokens in '{path}' are no object of {names}; {way_out}")
+    for name in body:
+        if name not in names:
+            raise ServiceError(f"'{path}': there is no role {name!r}{hint(name, names)}")
+    found: dict[Role, str] = {}
+    for role in IN_FILE:
+        token = body.get(role)
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise ServiceError(
+                f"'{path}': the token of the {role} should be 32 to 512 letters, digits or "
+                f"._~+/=-; {way_out}"
+            )
+        if token in found.values():
+            raise ServiceError(f"'{path}': two roles share a token; {way_out}")
+        found[role] = token
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose request it is."""
+
+    role: Role
+    address: str
+
+
+class Failures:
+    """Counts failed attempts by address, in a table of fixed size: a leaking bucket each.
+
+    Args:
+        burst: attempts that may fail in a row.
+        per_s: attempts that are forgiven per second.
+        size: addresses that are remembered; the one that failed longest ago goes first.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        burst: int = 20,
+        per_s: float = 1 / 3,
+        size: int = 1024,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._burst, self._per_s, self._size, self._clock = burst, per_s, size, clock
+        self._level: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._level)
+
+    def count(self, address: str) -> int | None:
+        """Count a failure. Returns None, or how long to wait (whole seconds) if there are too many.
+
+        Attempts beyond the burst are not counted, so that waiting as told suffices.
+        """
+        key, now_s = _network(address), self._clock()
+        level, since_s = self._level.pop(key, (0.0, now_s))
+        level = max(0.0, level - (now_s - since_s) * self._per_s)
+        wait_s = None
+        if level + 1 <= self._burst:
+            level += 1
+        else:
+            wait_s = max(1, math.ceil((level + 1 - self._burst) / self._per_s))
+        self._level[key] = (level, now_s)
+        while len(self._level) > self._size:
+            self._level.popitem(last=False)
+        return wait_s
+
+
+def _network(address: str) -> str:
+    """Return who is behind an address: of IPv6 the /64, since a host owns all of that."""
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]
+    if known.version == 4:
+        return str(known)
+    return str(ipaddress.ip_network((known, 64), strict=False))
+
+
+class Gate:
+    """Lets in who has a token: the layer of ASGI that no route can forget.
+
+    Only the header Authorization is looked at, never the query, and it goes no further than here.
+    A valid token is let in however many others have failed from its address: a neighbour's
+    mistakes lock nobody out, and 256 bits cannot be guessed.
+
+    Args:
+        app: what lies behind.
+        tokens: who may come.
+        public: paths for which no token is asked.
+        failures: counted by address.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        *,
+        public: Collection[str] = (),
+        failures: Failures | None = None,
+    ) -> None:
+        self._app, self._tokens = app, tokens
+        self._public = frozenset(public)
+        self._failures = Failures() if failures is None else failures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or answer it with 401 or 429."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+        scope["headers"] = headers
+        state = scope.setdefault("state", {})
+        presented = _bearer(given)
+        role = None if presented is None else self._tokens.role_of(presented)
+        address = scope["client"][0] if scope.get("client") else ""
+        if role is not None:
+            state["caller"] = Caller(role, address)
+        elif scope["path"] not in self._public:
+            tell(scope, address=address)
+            await self._refuse(send, state.get("request_id", ""), address, bool(given))
+            return
+        await self._app(scope, receive, send)
+
+    async def _refuse(self, send: Send, request_id: str, address: str, presented: bool) -> None:
+        wait_s = self._failures.count(address)
+        if wait_s is not None:
+            detail = "too many requests without a valid token came from this address"
+            headers = (("Retry-After", str(wait_s)),)
+            await send_problem(send, Problem(429, detail, headers=headers), request_id)
+            return
+        challenge = 'Bearer realm="copperline"' + (', error="invalid_token"' if presented else "")
+        detail = "this token is none of ours" if presented else "a token is needed"
+        headers = (("WWW-Authenticate", challenge),)
+        await send_problem(send, Problem(401, detail, headers=headers), request_id)
+
+
+def _bearer(given: list[bytes]) -> bytes | None:
+    """Return the token of the one Authorization header, None if it is of another kind."""
+    if len(given) != 1:
+        return None
+    scheme, _, token = given[0].partition(b" ")
+    token = token.strip(b" ")
+    return token if scheme.lower() == b"bearer" and token else None
+
+
+class Needs(SecurityBase):
+    """A dependency of a route: one of these roles, whose token the gate has seen.
+
+    ``Annotated[Caller, Depends(Needs(Role.STEERER))]``. In the OpenAPI document the route then
+    asks for a bearer token; `assistant.service.guard.unguarded` finds routes that do not.
+    """
+
+    def __init__(self, *roles: Role) -> None:
+        self.roles = roles
+        self.scheme_name = "token"
+        self.model = HTTPBearer(description="A token of the store's .tokens file.")
+
+    async def __call__(self, request: Request) -> Caller:
+        """Return the caller. Raises ProblemError (403) for another role, 401 for none."""
+        caller = request.scope.get("state", {}).get("caller")
+        if not isinstance(caller, Caller):
+            raise ProblemError(
+                Problem(401, "a token is needed", headers=(("WWW-Authenticate", "Bearer"),))
+            )
+        if not any(caller.role.grants(role) for role in self.roles):
+            wanted = " or ".join(self.roles)
+            raise ProblemError(
+                Problem(
+                    403,
+                    f"this needs the role {wanted}; the token is for a {caller.role}",
+                    hint=f"use the token of the {wanted}",
+                )
+            )
+        return caller

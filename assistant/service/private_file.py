@@ -1,0 +1,103 @@
+"""Files that only their owner may read: the tokens, and where a service is reached."""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from assistant.errors import ServiceError
+
+MAX_BYTES = 64 * 1024
+PRIVATE = 0o600
+
+
+def beside(store: Path, ending: str) -> Path:
+    """Return the file beside a store, wherever links lead to: ``<store>.<ending>``."""
+    real = store.resolve()
+    return real.with_name(f"{real.name}.{ending}")
+
+
+def read_private(path: Path) -> bytes | None:
+    """Return what a private file holds, None if there is none.
+
+    Raises:
+        ServiceError: it is a link or no plain file, is another user's, may be read by others, or
+            is longer than 64 KiB.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not hang us
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ServiceError(
+                f"'{path}' is a symbolic link, and may lead anywhere; put the file itself there"
+            ) from error
+        raise ServiceError(f"cannot read '{path}': {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise ServiceError(f"'{path}' is no plain file; move it away")
+        if about.st_uid != os.geteuid() != 0:
+            raise ServiceError(f"'{path}' belongs to another user; move it away, or be that user")
+        if about.st_mode & 0o077:
+            raise ServiceError(
+                f"'{path}' may be read by others (mode {stat.S_IMODE(about.st_mode):04o}), and "
+                f"holds a secret; if nobody has read it: chmod 600 '{path}'; else delete it"
+            )
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ServiceError(f"'{path}' is longer than {MAX_BYTES} bytes: not a file of ours")
+    return content
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Make a private file, whole or not at all; return False if there is one already.
+
+    Raises:
+        ServiceError: it cannot be written.
+    """
+    draft = _draft(path, content)
+    try:
+        path.hardlink_to(draft)  # unlike a rename, it never replaces what is there
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
+    finally:
+        draft.unlink()
+    return True
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Make a private file, or put it in the place of the one that is there, in one step.
+
+    Raises:
+        ServiceError: it cannot be written.
+    """
+    draft = _draft(path, content)
+    try:
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink()
+        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def _draft(path: Path, content: bytes) -> Path:
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(draft, flags, PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+    except OSError as error:
+        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
+    return draft

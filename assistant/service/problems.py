@@ -1,0 +1,333 @@
+"""What a client is told when something is wrong: RFC 9457, application/problem+json.
+
+Every refusal has the same shape: type, title, status, detail (one sentence about this request),
+instance (the request), and where there is one a hint of what to do. Faults of ours say no more
+than that; the log has the rest under the same request id.
+"""
+
+import errno
+import json
+import reprlib
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Send
+
+from assistant.errors import (
+    AssistantError,
+    ClaimLostError,
+    CodecError,
+    ExperimentError,
+    GoneOnError,
+    RunError,
+    ServiceError,
+    StoreError,
+    TakenNameError,
+    UnknownClaimError,
+    UnknownExperimentError,
+)
+from assistant.service.strict_json import RefusedJsonError
+from sim.errors import DamagedCodeError, SimError
+from strategies.errors import StrategyError
+
+MEDIA_TYPE = "application/problem+json"
+MAX_FIELDS = 10
+RETRY_AFTER_S = 1
+
+TITLES: Mapping[int, str] = {
+    400: "the request cannot be read",
+    401: "no valid token",
+    403: "not allowed",
+    404: "not found",
+    405: "no such method here",
+    408: "the request took too long to arrive",
+    409: "not possible in the present state",
+    412: "the experiment has gone on",
+    413: "too large",
+    415: "unsupported type of content",
+    421: "not a name of this service",
+    422: "a value that cannot be",
+    429: "too many failed attempts",
+    431: "the head of the request is too large",
+    500: "a fault of the service",
+    503: "not now",
+    507: "the disk of the store is full",
+}
+
+HINTS: Mapping[int, str] = {
+    401: "send 'Authorization: Bearer TOKEN' with a token of the store's .tokens file",
+    404: "GET /v1/experiments lists what there is",
+    409: "fetch the experiment to see its present state",
+    412: "fetch the experiment again and decide on what it is now",
+    413: "send less at a time",
+    415: "send JSON as 'Content-Type: application/json', not compressed",
+    421: "use the address that 'copperline serve' printed, or allow this name when starting it",
+    429: "wait as many seconds as Retry-After says; a valid token is let in meanwhile",
+    500: "the log of the service says more under this request id",
+    503: "try again after as many seconds as Retry-After says",
+    507: "free space on the disk of the store; what was acknowledged is kept",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    """What is wrong with one field of a request."""
+
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One refusal. Title and hint come from the status unless said otherwise.
+
+    Args:
+        status: of HTTP, 4xx or 5xx.
+        detail: a sentence about this request.
+        title: what is wrong in general.
+        hint: what to do.
+        headers: sent beside it.
+        fields: faults field by field, of a body or a query.
+    """
+
+    status: int
+    detail: str
+    title: str | None = None
+    hint: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    fields: tuple[FieldFault, ...] = ()
+
+    def body(self, request_id: str = "") -> bytes:
+        """Return it as JSON."""
+        title = self.title or TITLES.get(self.status) or HTTPStatus(self.status).phrase.lower()
+        told: dict[str, object] = {
+            "type": f"urn:copperline:problem:{title.replace(' ', '-')}",
+            "title": title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if request_id:
+            told["instance"] = f"urn:copperline:request:{request_id}"
+        hint = self.hint or HINTS.get(self.status)
+        if hint is not None:
+            told["hint"] = hint
+        if self.fields:
+            told["fields"] = [{"field": f.field, "message": f.message} for f in self.fields]
+        return json.dumps(told).encode()
+
+    def all_headers(self) -> tuple[tuple[str, str], ...]:
+        """Return its headers; whoever is told to come back is told when."""
+        names = {name.lower() for name, _ in self.headers}
+        if self.status == 503 and "retry-after" not in names:
+            return (*self.headers, ("Retry-After", str(RETRY_AFTER_S)))
+        return self.headers
+
+
+class ProblemError(Exception):
+    """Raised by a route that knows what to answer."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.detail)
+
+
+def refusal(status: int, detail: str, hint: str | None = None) -> ProblemError:
+    """Return what a route raises to refuse: a status and a sentence."""
+    return ProblemError(Problem(status, detail, hint=hint))
+
+
+def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
+    """Return what a client is told of an error.
+
+    Args:
+        error: raised while a request was answered.
+        conditional: whether the request carried If-Match, so that an experiment which has gone
+            on is a failed condition (412) and not a conflict (409).
+    """
+    if isinstance(error, ProblemError):
+        return error.problem
+    status = _status_of(error, conditional)
+    if status == 500 and not isinstance(error, _OURS):
+        return Problem(500, "something went wrong that is not the fault of this request")
+    if status == 507:
+        return Problem(507, "there is no space left for what was asked; nothing of it is stored")
+    return Problem(status, str(error))
+
+
+def _status_of(error: BaseException, conditional: bool) -> int:
+    if isinstance(error, RefusedJsonError):
+        return error.status
+    if isinstance(error, GoneOnError) and conditional:
+        return 412
+    if _is_full(error):
+        return 507
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+_OURS = (AssistantError, SimError, StrategyError)
+
+
+_STATUSES: tuple[tuple[type[BaseException], int], ...] = (
+    (UnknownExperimentError, 404),
+    (TakenNameError, 409),
+    (GoneOnError, 409),
+    (ExperimentError, 409),
+    (UnknownClaimError, 404),
+    (ClaimLostError, 409),
+    (ServiceError, 503),
+    # Raised on what is stored or executed here, never on what a client sent:
+    (CodecError, 500),
+    (RunError, 500),
+    (DamagedCodeError, 500),
+    (StoreError, 503),
+    # What is left of our own errors is said of values that came with the request:
+    (AssistantError, 422),
+    (SimError, 422),
+    (StrategyError, 422),
+)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether an error, or what a store's error came from, is a full disk."""
+    if isinstance(error, StoreError):
+        return _is_full(error.__cause__)
+    if isinstance(error, sqlite3.Error):
+        code: int = getattr(error, "sqlite_errorcode", 0)
+        return code & 0xFF == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
+    """Return the refusal of a request whose fields are wrong, the first of them in its sentence.
+
+    Args:
+        errors: as pydantic lists them.
+    """
+    fields = tuple(_field_fault(error) for error in errors[:MAX_FIELDS])
+    if not fields:
+        return Problem(422, "the request does not fit its schema")
+    first, more = fields[0], len(errors) - 1
+    detail = f"'{first.field}' {first.message}" if first.field else f"the body {first.message}"
+    if more:
+        detail += f" (and {more} more)"
+    return Problem(422, detail, fields=fields)
+
+
+_WORDS: Mapping[str, str] = {
+    "missing": "is missing",
+    "extra_forbidden": "is no field of this request",
+    "json_invalid": "is not JSON",
+}
+
+
+def _field_fault(error: Mapping[str, Any]) -> FieldFault:
+    place = list(error["loc"])
+    if place and place[0] in ("body", "query", "path", "header"):
+        place = place[1:]
+    kind, message = error["type"], str(error["msg"])
+    if kind in _WORDS:
+        return FieldFault(".".join(map(str, place)), _WORDS[kind])
+    words = message.removeprefix("Value error, ").removeprefix("Input ")
+    given = reprlib.repr(error.get("input"))
+    return FieldFault(".".join(map(str, place)), f"{words[:1].lower()}{words[1:]}, given {given}")
+
+
+async def send_problem(send: Send, problem: Problem, request_id: str = "") -> None:
+    """Answer a request below any framework."""
+    body = problem.body(request_id)
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+    headers += [(n.lower().encode(), v.encode("latin-1")) for n, v in problem.all_headers()]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def request_id_of(request: Request) -> str:
+    """Return the id under which the log knows a request; empty outside the walls."""
+    return str(request.scope.get("state", {}).get("request_id", ""))
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of an app's routes, and of finding one, a problem of this shape."""
+    for kind in (
+        ProblemError,
+        HTTPException,
+        RequestValidationError,
+        AssistantError,
+        SimError,
+        StrategyError,
+        OSError,
+        Exception,
+    ):
+        app.add_exception_handler(kind, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    problem = _of_request(request, error)
+    if problem.status >= 500:
+        request.scope.setdefault("state", {})["fault"] = error  # for the log, at the outer wall
+    return Response(
+        problem.body(request_id_of(request)),
+        status_code=problem.status,
+        headers=dict(problem.all_headers()),
+        media_type=MEDIA_TYPE,
+    )
+
+
+def _of_request(request: Request, error: Exception) -> Problem:
+    if isinstance(error, RequestValidationError):
+        return of_invalid(error.errors())
+    if not isinstance(error, HTTPException):
+        return problem_of(error, conditional="if-match" in request.headers)
+    headers = tuple((error.headers or {}).items())
+    detail, hint = str(error.detail), None
+    if error.status_code == 404 and detail == HTTPStatus.NOT_FOUND.phrase:
+        detail, hint = (
+            f"there is nothing at {request.url.path}",
+            "look at the path; what there is stands in the documents",
+        )
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        detail = f"{request.method} is not possible at {request.url.path}; there is {allowed}"
+    return Problem(error.status_code, detail, hint=hint, headers=headers)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what a route's ``responses`` says of these refusals in the OpenAPI document."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+        for status in statuses
+    }
+
+
+PROBLEM_SCHEMA: Mapping[str, Any] = {
+    "title": "Problem",
+    "description": "A refusal (RFC 9457).",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+        "hint": {"type": "string"},
+        "fields": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["field", "message"],
+                "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+}
+"""For ``components.schemas.Problem`` of the OpenAPI document."""

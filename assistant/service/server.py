@@ -1,0 +1,270 @@
+"""A service on a socket of our own: in the foreground until a signal, or beside other work."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from assistant.errors import ServiceError
+from assistant.service.logs import Log, Relay
+from assistant.service.protocol import Patience, protocol_of
+
+DEFAULT_HOST = "127.0.0.1"
+BACKLOG = 128
+_MARGIN_S = 5.0
+
+
+def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None) -> socket.socket:
+    """Return a socket that nobody else has, on which a `Server` will listen.
+
+    Args:
+        host: an address or name of this machine.
+        port: 0 for any that is free.
+        tokens: the file of tokens, which must exist for an address that other machines reach.
+
+    Raises:
+        ServiceError: the address cannot be had, or would be open without tokens.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise ServiceError(f"'{host}' is no address of this machine: {error}") from error
+    family, kind, protocol, _, address = found[0]
+    is_loopback = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+    if not is_loopback and (tokens is None or not tokens.exists()):
+        where = "" if tokens is None else f": there is no '{tokens}'"
+        raise ServiceError(
+            f"'{host}' is reached from other machines, and would be open without tokens{where}; "
+            f"start once on {DEFAULT_HOST}, which makes the file, and hand its tokens out"
+        )
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise ServiceError(
+            f"cannot listen on '{host}', port {port}: {error.strerror}; choose another port"
+        ) from error
+    listening.setblocking(False)
+    return listening
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return where a socket is reached from this machine."""
+    host, port = listening.getsockname()[:2]
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if address.is_unspecified:
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+class Drain:
+    """Whether the service is ending: no more claims; streams and waiting requests should end."""
+
+    def __init__(self) -> None:
+        self._begun = threading.Event()
+        self._woken = asyncio.Event()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is ending. May be asked from any thread."""
+        return self._begun.is_set()
+
+    def begin(self) -> None:
+        """Say that it is ending; from any thread or signal handler."""
+        self._begun.set()
+
+    async def wait(self) -> None:
+        """Return once it is ending; for requests that wait for something."""
+        await self._woken.wait()
+
+    def wake(self) -> None:
+        """End what waits; in the thread of the server."""
+        self.begin()
+        self._woken.set()
+
+
+class Server:
+    """Serves an app until it is told to end, and then lets requests in flight finish.
+
+    ``with Server(app, bind(), log) as server: ...`` serves in a thread beside the block;
+    `run` serves in this thread until SIGTERM or SIGINT.
+
+    Args:
+        app: what answers.
+        listening: from `bind`; closed at the end.
+        log: told of start, end and faults.
+        drain: shared with the app.
+        drain_s: how long requests in flight may take at the end (s).
+        patience: with single connections.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        listening: socket.socket,
+        log: Log,
+        *,
+        drain: Drain | None = None,
+        drain_s: int = 20,
+        patience: Patience | None = None,
+    ) -> None:
+        patience = Patience() if patience is None else patience
+        self._listening, self._log, self._drain_s = listening, log, drain_s
+        self._drain = Drain() if drain is None else drain
+        self._url = url_of(listening)
+        self._thread: threading.Thread | None = None
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http=protocol_of(log, patience),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # nobody may choose the address that failures are counted for
+            server_header=False,
+            workers=1,
+            backlog=BACKLOG,
+            timeout_keep_alive=patience.keep_alive_s,
+            timeout_graceful_shutdown=drain_s,
+            h11_max_incomplete_event_size=patience.max_head_bytes,
+        )
+        self._server = _Uvicorn(config, self._drain)
+
+    @property
+    def url(self) -> str:
+        """Where it is reached from this machine."""
+        return self._url
+
+    @property
+    def drain(self) -> Drain:
+        """Whether it is ending."""
+        return self._drain
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; a second SIGINT ends at once. For the main thread.
+
+        Raises:
+            ServiceError: the app did not start.
+        """
+        with self._signals(), self._words_of_uvicorn():
+            self._serve()
+        self._check()
+
+    def start(self) -> Self:
+        """Serve in a thread, from now until `stop`. Raises ServiceError if the app does not start.
+
+        The thread ends with the process even if nobody stops it.
+        """
+        self._thread = threading.Thread(target=self._serve, name="copperline-serve", daemon=True)
+        self._thread.start()
+        self._server.settled.wait()
+        self._check()
+        return self
+
+    def stop(self) -> None:
+        """Let requests in flight finish, at most ``drain_s``, and end the thread."""
+        self._drain.begin()
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(self._drain_s + _MARGIN_S)
+            if self._thread.is_alive():
+                self._log.warning("not ended", url=self._url)
+            self._thread = None
+        self._listening.close()
+
+    def _serve(self) -> None:
+        try:
+            self._server.run(sockets=[self._listening])
+        except SystemExit:  # uvicorn's word for an app that does not start
+            self._log.error("not started", url=self._url)
+        except BaseException as error:
+            self._log.error("fault", error, url=self._url)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._server.settled.set()
+            self._listening.close()
+
+    def _check(self) -> None:
+        if not self._server.started:
+            raise ServiceError(f"the service at {self._url} did not start; its log says why")
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Make the signals that end a process end the service first, and nothing more."""
+
+        def end(number: int, _frame: FrameType | None) -> None:
+            if self._server.should_exit and number == signal.SIGINT:
+                self._server.force_exit = True
+            self._server.should_exit = True
+            self._drain.begin()
+
+        before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    @contextlib.contextmanager
+    def _words_of_uvicorn(self) -> Iterator[None]:
+        """Let uvicorn's own warnings come out as lines of our log; the process is ours here."""
+        logger, relay = logging.getLogger("uvicorn.error"), Relay(self._log)
+        before = logger.propagate
+        logger.addHandler(relay)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(relay)
+            logger.propagate = before
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn, whose signals are ours, and which says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+        super().__init__(config)
+        self.settled = threading.Event()
+        self._drain = drain
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: uvicorn would raise them again before we have given back the key."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        self.settled.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wake what waits, then let what is in flight finish."""
+        self._drain.wake()
+        await super().shutdown(sockets)

@@ -1,0 +1,162 @@
+"""JSON as the service takes it: one reading, no surprises.
+
+RFC 8259 leaves to the reader what duplicate keys, numbers out of range and lone surrogates mean;
+readers that differ are how two programs come to see two requests in one. Here each is refused.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+from assistant.errors import AssistantError
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+MAX_DIGITS = 4300
+"""Of one number: the length up to which Python reads an integer (sys.int_info)."""
+
+INT64 = 2**63
+
+# Possessive, so that no text makes it go back: a string, closed or not, or a bracket.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class RefusedJsonError(AssistantError):
+    """A text that is not JSON, or JSON that means different things to different readers.
+
+    Attributes:
+        status: as HTTP would say it: 400 for what is no JSON and for keys given twice, 413 for
+            what is too large, 422 for values that have no place here.
+    """
+
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        super().__init__(status, sentence)
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
+    """Return the value of a JSON text.
+
+    Args:
+        body: UTF-8, without a byte-order mark.
+        max_bytes: how long it may be.
+        max_depth: how many arrays and objects may stand within each other; looked at before
+            anything is read, since readers recurse.
+
+    Returns:
+        The value; integers within 64 bits, finite numbers, texts that UTF-8 can hold.
+
+    Raises:
+        RefusedJsonError: anything else, with the status that says so.
+    """
+    if len(body) > max_bytes:
+        raise RefusedJsonError(413, f"{len(body)} bytes are too many; at most {max_bytes} may come")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedJsonError(
+            400, f"byte {error.start + 1} is not UTF-8; send JSON in UTF-8"
+        ) from error
+    if not text.strip():
+        raise RefusedJsonError(400, "the body is empty; send a JSON object")
+    _check_depth(body, max_depth)
+    try:
+        value: Json = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_no_number,
+            parse_float=_number,
+            parse_int=_integer,
+        )
+    except json.JSONDecodeError as error:
+        raise RefusedJsonError(
+            400, f"not JSON at line {error.lineno}, column {error.colno}: {error.msg.lower()}"
+        ) from error
+    if _SURROGATE.search(body):
+        _check_texts(value)
+    return value
+
+
+def _check_depth(body: bytes, max_depth: int) -> None:
+    if body.count(b"[") + body.count(b"{") <= max_depth:
+        return
+    depth = 0
+    for token in _TOKEN.finditer(body):
+        first = token[0][:1]
+        if first in b"[{":
+            depth += 1
+            if depth > max_depth:
+                raise RefusedJsonError(
+                    400, f"nested deeper than {max_depth}, at byte {token.start() + 1}"
+                )
+        elif first in b"]}":
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise RefusedJsonError(400, f"the key {_shown(name)} is given twice in one object")
+            seen.add(name)
+    return found
+
+
+def _no_number(word: str) -> NoReturn:
+    raise RefusedJsonError(422, f"{word} is no number here; leave the field out or send null")
+
+
+def _number(text: str) -> float:
+    if len(text) > MAX_DIGITS:
+        raise RefusedJsonError(400, f"a number of {len(text)} characters; at most {MAX_DIGITS}")
+    value = float(text)
+    if not math.isfinite(value):
+        raise RefusedJsonError(422, f"{_shown(text)} is beyond what a 64-bit number can hold")
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text.lstrip("-")) > MAX_DIGITS:
+        raise RefusedJsonError(400, f"an integer of {len(text)} characters; at most {MAX_DIGITS}")
+    value = int(text)
+    if not -INT64 <= value < INT64:
+        raise RefusedJsonError(422, f"{_shown(text)} is beyond a 64-bit integer")
+    return value
+
+
+def _check_texts(value: Json) -> None:
+    for text in _texts(value):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RefusedJsonError(
+                422, f"the text {_shown(text)} holds half a character (a lone surrogate)"
+            ) from error
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield every text and key, without recursion."""
+    waiting: list[Json] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, dict):
+            yield from one
+            waiting.extend(one.values())
+
+
+def _shown(text: str, longest: int = 40) -> str:
+    return ascii(text if len(text) <= longest else f"{text[:longest]}...")

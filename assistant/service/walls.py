@@ -1,0 +1,244 @@
+"""The outer wall: what a request must look like before anything is read or decided.
+
+It gives every request an id, refuses names and origins that are not ours (DNS rebinding,
+cross-site requests), heads that two readers could understand differently, and bodies of another
+kind; it writes the line of the log, counts, and adds the headers that tell browsers to keep out.
+No header of CORS is ever sent.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from assistant.service.logs import Field, Level, Log
+from assistant.service.metrics import Metrics
+from assistant.service.problems import Problem, problem_of, send_problem
+
+MAX_HEAD_BYTES = 16 * 1024
+
+SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
+_LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRule:
+    """What may come to paths that end so: how many bytes, of which media types."""
+
+    ending: str
+    max_bytes: int = 1024 * 1024
+    media_types: tuple[str, ...] = ("application/json",)
+
+
+DEFAULT_BODY = BodyRule("")
+
+
+def rule_for(path: str, rules: Collection[BodyRule]) -> BodyRule:
+    """Return the first rule for a path, `DEFAULT_BODY` if there is none."""
+    return next((rule for rule in rules if path.endswith(rule.ending)), DEFAULT_BODY)
+
+
+class Walls:
+    """The outermost layer of ASGI.
+
+    Args:
+        app: what lies behind.
+        log: gets one line a request, and the traceback of a fault of ours.
+        names: names of this service, besides those of the loopback and the address that a
+            connection has come to; without ports.
+        metrics: where requests are counted.
+        rules: bodies that differ from `DEFAULT_BODY`.
+        max_head_bytes: of path, query and headers together.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        log: Log,
+        *,
+        names: Collection[str] = (),
+        metrics: Metrics | None = None,
+        rules: Collection[BodyRule] = (),
+        max_head_bytes: int = MAX_HEAD_BYTES,
+    ) -> None:
+        self._app, self._log, self._rules = app, log, tuple(rules)
+        self._names = _LOCAL_NAMES | {name.lower() for name in names}
+        self._max_head_bytes = max_head_bytes
+        metrics = Metrics() if metrics is None else metrics
+        self._requests = metrics.counter(
+            "copperline_http_requests_total", "Requests answered.", ("method", "route", "status")
+        )
+        self._seconds = metrics.histogram(
+            "copperline_http_request_seconds", "Time to the end of the answer.", ("method", "route")
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it; write what became of it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no web sockets
+        started_s = time.monotonic()
+        request = _Watched(scope, receive, send)
+        problem = self._fault(scope)
+        try:
+            if problem is not None:
+                await send_problem(request.send, problem, request.id)
+            else:
+                await self._app(scope, request.receive, request.send)
+        except Exception as error:
+            scope["state"]["fault"] = error
+            if request.status is None:
+                await send_problem(request.send, problem_of(error), request.id)
+            if not request.is_complete:
+                raise  # half an answer: the server breaks the connection
+        finally:
+            self._tell(scope, request, time.monotonic() - started_s)
+
+    def _fault(self, scope: Scope) -> Problem | None:
+        """Return what is wrong with the head of a request, None if nothing is."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        size = sum(len(name) + len(value) + 4 for name, value in headers)
+        size += len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size > self._max_head_bytes:
+            return Problem(431, f"a head of {size} bytes; at most {self._max_head_bytes} may come")
+        named: dict[bytes, list[bytes]] = {}
+        for name, value in headers:
+            named.setdefault(name, []).append(value)
+        if b"transfer-encoding" in named and b"content-length" in named:
+            return Problem(400, "Content-Length and Transfer-Encoding together; send one of them")
+        return (
+            self._wrong_host(scope, named)
+            or _wrong_origin(named)
+            or _wrong_body(named, rule_for(scope["path"], self._rules))
+        )
+
+    def _wrong_host(self, scope: Scope, named: dict[bytes, list[bytes]]) -> Problem | None:
+        given = b", ".join(named.get(b"host", [])).decode("latin-1")
+        found = _HOST.fullmatch(given.lower())
+        own = self._names
+        if scope.get("server"):  # an address is no name that could be rebound
+            address = str(scope["server"][0])
+            own = own | {f"[{address}]" if ":" in address else address}
+        if found is not None and found[1] in own:
+            return None
+        return Problem(421, f"this service does not answer to the host {given[:100]!a}")
+
+    def _tell(self, scope: Scope, request: "_Watched", duration_s: float) -> None:
+        status = request.status
+        route = str(getattr(scope.get("route"), "path", ""))
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._requests.inc(method, route, "none" if status is None else str(status))
+        self._seconds.observe(duration_s, method, route)
+        fault = scope["state"].get("fault")
+        if status == 500 or (fault is not None and status is None):
+            self._log.error("fault", fault, request=request.id)
+        is_quiet = status == 429 or (  # a flood of failures should not fill the log's disk
+            method in ("GET", "HEAD") and status is not None and status < 400
+        )
+        level: Level = "debug" if is_quiet else "info"
+        fields: dict[str, Field] = {
+            "request": request.id,
+            "method": method,
+            "path": scope["path"][:200],  # never the query
+            "status": status,
+            "duration_s": round(duration_s, 6),
+            **scope["state"]["told"],
+        }
+        self._log.write(level, "request", fields)
+
+
+def _wrong_origin(named: dict[bytes, list[bytes]]) -> Problem | None:
+    """Refuse a page of somebody else, whatever it asks for; programs send no Origin."""
+    for origin in named.get(b"origin", []):
+        scheme, separator, authority = origin.partition(b"://")
+        own = named[b"host"][0].lower()
+        if scheme not in (b"http", b"https") or not separator or authority.lower() != own:
+            given = origin[:100].decode("latin-1")
+            detail = f"pages of the origin {given!a} may not use this service"
+            return Problem(403, detail, hint="use the command line, or a program of your own")
+    return None
+
+
+def _wrong_body(named: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | None:
+    """Refuse a body by its headers alone: its coding, its type, its announced length."""
+    for coding in named.get(b"content-encoding", []):
+        if coding.strip().lower() not in (b"", b"identity"):
+            return Problem(415, f"a body in the coding {coding[:40].decode('latin-1')!a}")
+    length = int(named.get(b"content-length", [b"0"])[0])
+    if not length and b"transfer-encoding" not in named:
+        return None
+    if length > rule.max_bytes:
+        return too_large(rule)
+    given = b", ".join(named.get(b"content-type", [])).decode("latin-1")
+    media_type, _, rest = given.partition(";")
+    charset = rest.strip().lower().removeprefix("charset=").strip('"')
+    if media_type.strip().lower() in rule.media_types and charset in ("", "utf-8"):
+        return None
+    return Problem(
+        415,
+        f"a body of the type {given[:100]!a}",
+        hint=f"send {' or '.join(rule.media_types)}, in UTF-8 and not compressed",
+    )
+
+
+def too_large(rule: BodyRule) -> Problem:
+    """Return the refusal of a body that is longer than its rule allows."""
+    return Problem(413, f"the body is longer than the {rule.max_bytes} bytes that may come here")
+
+
+def has_body(headers: Collection[tuple[bytes, bytes]]) -> bool:
+    """Return whether the head of a request announces a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and int(value) > 0)
+        for name, value in headers
+    )
+
+
+class _Watched:
+    """One request on its way: its id, what has been read, what has been answered."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.id = secrets.token_hex(8)
+        self.status: int | None = None
+        self.is_complete = False
+        self._receive: Callable[[], Awaitable[Message]] = receive
+        self._send: Callable[[Message], Awaitable[None]] = send
+        self._unread = has_body(scope["headers"])
+        scope.setdefault("state", {}).update(request_id=self.id, told={})
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self._unread = False
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": self._headers(message)}
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.is_complete = True
+        await self._send(message)
+
+    def _headers(self, message: Message) -> list[tuple[bytes, bytes]]:
+        own = {name for name, _ in SAFE_HEADERS}
+        headers = [(n, v) for n, v in message.get("headers", ()) if n.lower() not in own]
+        headers += SAFE_HEADERS
+        headers.append((b"x-request-id", self.id.encode()))
+        if self._unread:  # what has not been read is no next request
+            headers.append((b"connection", b"close"))
+        return headers
