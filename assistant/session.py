@@ -10,6 +10,7 @@ since the design model is a function of what has been observed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
@@ -375,6 +376,10 @@ class Session(View):
         It is called while the session is locked: it shall return at once, and raise nothing.
         """
         self._journal.listen(listener)
+
+    def deciding(self) -> AbstractContextManager[None]:
+        """Look at the latest state and decide, with nobody else deciding in between."""
+        return self._journal.deciding()
 
     def catch_up(self) -> None:
         """Take in what others have recorded since: workers, or another process."""

@@ -8,12 +8,14 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
+from assistant.errors import SettingsError
+from assistant.events import ExperimentOpened
 from assistant.experiment import Experiment
 from assistant.hooks import Hooks, anchored
 from assistant.opening import open_session
-from assistant.ports import Store
+from assistant.ports import Application, Store
 from assistant.session import Session
-from assistant.settings import Sweep, check_settings
+from assistant.settings import Sweep, build_sweep, check_settings
 from strategies import Level
 
 
@@ -66,6 +68,27 @@ def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str
         "results": results,
     }
     return json.dumps(kept, allow_nan=False)
+
+
+def rebuild(opened: ExperimentOpened) -> Application:
+    """Build the application of a stored experiment again.
+
+    Raises:
+        SettingsError: it was opened from Python, or its log or table is not what it was.
+        AssistantError: a file of it cannot be read.
+    """
+    if not opened.recipe:
+        raise SettingsError(
+            f"experiment '{opened.experiment_id}' was opened from Python, which alone can run its "
+            "program (load_session); here it can be looked at and steered"
+        )
+    built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
+    if built.space.lineage != opened.space.lineage:
+        raise SettingsError(
+            f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
+            "its parameters have changed, so start a new experiment"
+        )
+    return built.application
 
 
 def stored_hooks(experiment: Experiment) -> Hooks:

@@ -96,6 +96,7 @@ class Problem:
         hint: what to do.
         headers: sent beside it.
         fields: faults field by field, of a body or a query.
+        error: name of our own error, so that a client can raise it again; empty if it is none.
     """
 
     status: int
@@ -104,6 +105,7 @@ class Problem:
     hint: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     fields: tuple[FieldFault, ...] = ()
+    error: str = ""
 
     def body(self, request_id: str = "") -> bytes:
         """Return it as JSON."""
@@ -119,6 +121,8 @@ class Problem:
         hint = self.hint or HINTS.get(self.status)
         if hint is not None:
             told["hint"] = hint
+        if self.error:
+            told["error"] = self.error
         if self.fields:
             told["fields"] = [{"field": f.field, "message": f.message} for f in self.fields]
         return json.dumps(told).encode()
@@ -159,7 +163,7 @@ def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
         return Problem(500, "something went wrong that is not the fault of this request")
     if status == 507:
         return Problem(507, "there is no space left for what was asked; nothing of it is stored")
-    return Problem(status, str(error))
+    return Problem(status, str(error), error=type(error).__name__)
 
 
 def _status_of(error: BaseException, conditional: bool) -> int:
@@ -320,6 +324,7 @@ PROBLEM_SCHEMA: Mapping[str, Any] = {
         "detail": {"type": "string"},
         "instance": {"type": "string"},
         "hint": {"type": "string"},
+        "error": {"type": "string"},
         "fields": {
             "type": "array",
             "items": {

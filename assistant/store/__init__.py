@@ -1,8 +1,9 @@
 """Where journals are kept. Every store passes one contract suite."""
 
 from assistant.store.memory import MemoryStore
+from assistant.store.queue import Claim, RunQueue
 from assistant.store.sqlite import SqliteStore
 
 STORES = (MemoryStore, SqliteStore)
 
-__all__ = ["STORES", "MemoryStore", "SqliteStore"]
+__all__ = ["STORES", "Claim", "MemoryStore", "RunQueue", "SqliteStore"]

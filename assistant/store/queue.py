@@ -274,6 +274,14 @@ class RunQueue:
         with self._store.errors():
             return self._attempt(token)
 
+    def unleased(self) -> tuple[str, ...]:
+        """Return experiments with runs that go on without a token: in a session's own process."""
+        with self._store.errors():
+            rows = self._store.connection.execute(
+                "SELECT DISTINCT experiment_id FROM run WHERE state = 'running' AND token = ''"
+            ).fetchall()
+        return tuple(name for (name,) in rows)
+
     def depth(self) -> dict[str, int]:
         """Return how many runs there are in each state, over all experiments."""
         with self._store.errors():

@@ -99,16 +99,16 @@ class SqliteStore:
             project(self.connection, experiment_id, position + i, event)
 
     @contextmanager
-    def asking(self, key: str, request: str) -> Iterator[None]:
+    def asking(self, key: str | None, request: str) -> Iterator[None]:
         """Keep, with what this thread appends first within, that it came of a request.
 
         See `reply`.
 
         Args:
-            key: that the one who asks has made for this request alone.
+            key: that the one who asks has made for this request alone; None keeps nothing.
             request: digest of it.
         """
-        self._asked.by = (key, request)
+        self._asked.by = None if key is None else (key, request)
         try:
             yield
         finally:

@@ -4,7 +4,6 @@ The script never runs anything itself. It reads the journal (`Runner.experiment`
 own that nobody changes under its hands), decides through `Runner.session`, and wakes the runner.
 """
 
-import json
 import threading
 from enum import StrEnum
 from pathlib import Path
@@ -21,13 +20,11 @@ from assistant import (
     load_session,
 )
 from assistant.ending import goal_to_confirm, reached_goal
-from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.notify import Notifier
 from assistant.recommendation import is_confirmation_due, search_room
 from assistant.run import RunState
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import stored_hooks
+from assistant.starting import rebuild, stored_hooks
 from assistant.store import SqliteStore
 from assistant.ui.intents import sentence
 
@@ -134,7 +131,7 @@ class Runner:
         returned = 0
         with self._changed:
             if self._thread is None:
-                application = application or rebuild(self.session.experiment)
+                application = application or rebuild(self.session.experiment.opened)
                 notifier = Notifier(stored_hooks(self.session.experiment), self._tell_of_hook)
                 self._executor = make_executor(application, self.session.experiment.opened.workers)
                 self._notifier = notifier
@@ -279,28 +276,6 @@ class Runner:
         if any(one.kind == "confirmation" for one in batch.suggestions):
             return batch, free[: self.experiment.remaining_runs]
         return batch, free[:n]
-
-
-def rebuild(experiment: Experiment) -> Application:
-    """Build the application of a stored experiment again.
-
-    Raises:
-        SettingsError: it was opened from Python, or its log or table is not what it was.
-        AssistantError: a file of it cannot be read.
-    """
-    opened = experiment.opened
-    if not opened.recipe:
-        raise SettingsError(
-            f"experiment '{opened.experiment_id}' was opened from Python, which alone can run its "
-            "program (load_session); here it can be looked at and steered"
-        )
-    built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
-    if built.space.lineage != opened.space.lineage:
-        raise SettingsError(
-            f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
-            "its parameters have changed, so start a new experiment"
-        )
-    return built.application
 
 
 def lost_runs(runner: Runner) -> int:

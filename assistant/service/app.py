@@ -1,0 +1,120 @@
+"""The service as one ASGI app: routes over a house, behind the walls, with its housekeeping."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp
+
+from assistant.service.auth import Tokens
+from assistant.service.context import Context
+from assistant.service.guard import Limits, guarded
+from assistant.service.house import House
+from assistant.service.logs import Log
+from assistant.service.metrics import Metrics
+from assistant.service.routes import ROUTERS
+from assistant.service.server import Drain
+from assistant.service.walls import BodyRule
+from assistant.starting import version
+
+PUBLIC = ("/health",)
+LOOK_AFTER_S = 0.5
+LIMITS = Limits(rules=(BodyRule("/import", 64 * 1024 * 1024),))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """An app with what it is made of.
+
+    Args:
+        asgi: what a server serves.
+        app: the routes alone, for their OpenAPI document.
+        context: the house and the end.
+    """
+
+    asgi: ASGIApp
+    app: FastAPI
+    context: Context
+
+
+def make_service(
+    house: House,
+    tokens: Tokens,
+    log: Log,
+    *,
+    names: Collection[str] = (),
+    limits: Limits = LIMITS,
+    look_after_s: float = LOOK_AFTER_S,
+) -> Service:
+    """Return the service of a house.
+
+    Args:
+        house: the store and what is done with it.
+        tokens: who is let in.
+        log: one line a request.
+        names: under which it is reached, besides the loopback's.
+        limits: how much it takes.
+        look_after_s: how often leases are looked at.
+    """
+    metrics = Metrics()
+    context = Context(house, Drain(), metrics, version())
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(house.after_restart)
+        keeper = asyncio.create_task(_keep(house, log, look_after_s))
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+
+    app = documented(lifespan)
+    app.state.context = context
+    _gauges(house, metrics)
+    asgi = guarded(app, tokens, log, metrics=metrics, names=names, public=PUBLIC, limits=limits)
+    return Service(asgi, app, context)
+
+
+def documented(lifespan: object = None) -> FastAPI:
+    """Return the routes, as their OpenAPI document tells them."""
+    app = FastAPI(
+        title="Copperline",
+        version="1",
+        description="Steer parameter sweeps: experiments, suggestions, runs, claims, forecasts.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,  # type: ignore[arg-type]
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+async def _keep(house: House, log: Log, every_s: float) -> None:
+    """Look after the house until the service ends; a fault of it is logged, and it goes on."""
+    for work in (house.recover, house.forget):
+        await _try(log, work)
+    while True:
+        await asyncio.sleep(every_s)
+        await _try(log, house.look_after)
+
+
+async def _try(log: Log, work: object) -> None:
+    try:
+        await run_in_threadpool(work)  # type: ignore[arg-type]
+    except Exception as error:
+        log.error("housekeeping failed", error=error)
+
+
+def _gauges(house: House, metrics: Metrics) -> None:
+    for state in ("queued", "running"):
+        gauge = metrics.gauge(f"copperline_runs_{state}", f"Runs that are {state}.")
+        gauge.follow(lambda state=state: float(house.queue.depth().get(state, 0)))  # type: ignore[misc]

@@ -1,0 +1,88 @@
+"""What every route is given: the house, the request as the house sees it, and who asks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Path, Request
+
+from assistant.service.auth import Needs, Role
+from assistant.service.house import Asked, House
+from assistant.service.logs import tell
+from assistant.service.metrics import Metrics
+from assistant.service.problems import refusal
+from assistant.service.server import Drain
+
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_TAG = re.compile(r'"([0-9]{1,15})"')
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the app is made of.
+
+    Args:
+        house: the store and what is done with it.
+        drain: whether the service is ending.
+        metrics: what is counted.
+        version: of Copperline.
+    """
+
+    house: House
+    drain: Drain
+    metrics: Metrics
+    version: str
+
+
+def context_of(request: Request) -> Context:
+    """Return what the app was made of."""
+    found: Context = request.app.state.context
+    return found
+
+
+def house_of(request: Request) -> House:
+    """Return the house."""
+    return context_of(request).house
+
+
+async def asked_of(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="Made anew for each request, kept for its repetition: done once."),
+    ] = None,
+    if_match: Annotated[
+        str | None,
+        Header(description='The version that was looked at, in quotes: "12". Refused on another.'),
+    ] = None,
+) -> Asked:
+    """Return the request as the house sees it. Raises ProblemError for headers of another form."""
+    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
+        raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
+    tag = None if if_match is None else _TAG.fullmatch(if_match)
+    if if_match is not None and tag is None:
+        raise refusal(400, 'If-Match is a version in quotes, such as "12"')
+    body = await request.body()
+    told = f"{request.method} {request.url.path}\n".encode() + body
+    digest = hashlib.sha256(told).hexdigest()
+    return Asked(idempotency_key, digest, None if tag is None else int(tag.group(1)))
+
+
+async def named(request: Request, experiment: Annotated[str, Path(max_length=200)]) -> str:
+    """Return the experiment of a path, and put it in the log."""
+    tell(request.scope, experiment=experiment)
+    return experiment
+
+
+HouseOf = Annotated[House, Depends(house_of)]
+ContextOf = Annotated[Context, Depends(context_of)]
+AskedOf = Annotated[Asked, Depends(asked_of)]
+Experiment = Annotated[str, Depends(named)]
+RunNumber = Annotated[int, Path(ge=1, le=10**9)]
+
+VIEWER = Depends(Needs(Role.VIEWER))
+STEERER = Depends(Needs(Role.STEERER))
+WORKER = Depends(Needs(Role.WORKER))

@@ -1,0 +1,333 @@
+"""The house behind the service: one store, its experiments, and the queue. One process, one house.
+
+Decisions of people go through sessions, claims of workers through the queue; both end in the same
+journals. A session is loaded when somebody decides something, never for a claim, so that workers
+go on at once after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assistant.codec import encode_event
+from assistant.errors import AssistantError, ExperimentError, GoneOnError, SettingsError
+from assistant.events import Event, ExperimentOpened
+from assistant.opening import load_session, open_described
+from assistant.ports import Clock, SystemClock
+from assistant.run import RunState
+from assistant.service.logs import Log
+from assistant.session import Session
+from assistant.settings import build_sweep, check_settings
+from assistant.starting import open_sweep, recipe
+from assistant.store import RunQueue, SqliteStore
+from strategies import Level
+
+REPLIES_KEPT_S = 7 * 86_400.0
+PROGRAMS = ("command", "function")
+"""Applications that start what their settings name."""
+
+
+class KeyReusedError(ExperimentError):
+    """The key of a request was used for another one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as the house sees it.
+
+    Args:
+        key: that the client made for this request alone; None if it made none.
+        digest: of method, path and body.
+        version: of the experiment that the client has looked at; None if it does not matter.
+    """
+
+    key: str | None = None
+    digest: str = ""
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of a request: events ``first`` to ``first + len(lines)`` of a journal.
+
+    Args:
+        experiment_id: of the journal.
+        version: of the experiment now.
+        first: position of the first event.
+        lines: the events as lines of JSON.
+        again: whether the same request had been answered before.
+    """
+
+    experiment_id: str
+    version: int
+    first: int
+    lines: Sequence[str]
+    again: bool = False
+
+
+class House:
+    """Experiments of a store that this process alone writes.
+
+    Args:
+        store: with the journals.
+        log: told of what happens without a request.
+        clock: dates the events.
+        programs: whether settings that come in a request may name programs to start: commands,
+            functions, hooks. Only where whoever may send requests may start programs anyway.
+        files: folder in which job logs and tables of requests must lie; None is anywhere.
+    """
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        log: Log,
+        *,
+        clock: Clock | None = None,
+        programs: bool = False,
+        files: Path | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock or SystemClock()
+        self.queue = RunQueue(store, self.clock)
+        self.log = log
+        self._programs, self._files = programs, files
+        self._sessions: dict[str, Session] = {}
+        self._loading = threading.Lock()
+
+    # -- experiments ---------------------------------------------------------------------------
+
+    def session(self, experiment_id: str) -> Session:
+        """Return the session of an experiment, loaded once. Raises StoreError if there is none."""
+        with self._loading:
+            if experiment_id not in self._sessions:
+                self._sessions[experiment_id] = load_session(
+                    self.store, experiment_id, clock=self.clock
+                )
+            return self._sessions[experiment_id]
+
+    def current(self, experiment_id: str) -> Session:
+        """Return the session of an experiment as it stands now, workers' results included."""
+        session = self.session(experiment_id)
+        session.catch_up()
+        return session
+
+    def loaded(self) -> tuple[Session, ...]:
+        """Return the sessions that have been asked for."""
+        with self._loading:
+            return tuple(self._sessions.values())
+
+    def open_described(self, described: ExperimentOpened, asked: Asked) -> Decided:
+        """Open an experiment whose runs somebody else will execute.
+
+        Raises:
+            SettingsError: it names a recipe, which only settings may make.
+            StrategyError: see `opening.describe`.
+        """
+        if described.recipe:
+            raise SettingsError(
+                "a described experiment has no recipe; send the settings themselves instead"
+            )
+        return self._opened(
+            asked,
+            lambda: open_described(
+                described,
+                store=self.store,
+                clock=self.clock,
+                experiment_id=described.experiment_id or None,
+            ),
+        )
+
+    def open_settings(self, tables: Mapping[str, Any], name: str, asked: Asked) -> Decided:
+        """Open an experiment as the tables of a sweep file say.
+
+        Raises:
+            SettingsError: they are wrong, or name programs or files that are not allowed here.
+        """
+        self._refuse_programs(tables)
+
+        def opened() -> Session:
+            built = build_sweep(check_settings(tables, "the request"))
+            return open_sweep(built, self.store, name or "sweep", recipe(tables, ()))
+
+        return self._opened(asked, opened)
+
+    def _opened(self, asked: Asked, make: Callable[[], Session]) -> Decided:
+        known = self._answered(asked)
+        if known is not None:
+            return known
+        with self._asking(asked):
+            session = make()
+        with self._loading:
+            self._sessions[session.id] = session
+        return self._decided(session, 0, session.experiment.n_events)
+
+    def _refuse_programs(self, tables: Mapping[str, Any]) -> None:
+        application = tables.get("application", {})
+        kind = application.get("kind") if isinstance(application, Mapping) else None
+        if not self._programs and (kind in PROGRAMS or "hooks" in tables):
+            what = "hooks" if "hooks" in tables else f"an application of kind '{kind}'"
+            raise SettingsError(
+                f"{what} would start programs on this machine, which this service does not allow; "
+                "its operator can with --allow-programs"
+            )
+        if self._files is None or not isinstance(application, Mapping):
+            return
+        named = [application.get(key) for key in ("log", "table", "cwd", "folder")]
+        named += list(tables.get("results", []))
+        for path in (Path(one) for one in named if isinstance(one, str)):
+            if not (self._files / path).resolve().is_relative_to(self._files.resolve()):
+                raise SettingsError(
+                    f"the file '{path}' lies outside of the folder that this service may read"
+                )
+
+    # -- decisions -----------------------------------------------------------------------------
+
+    def decide(self, experiment_id: str, asked: Asked, act: Callable[[Session], object]) -> Decided:
+        """Let a session decide, once for each key, and only on the version that was looked at.
+
+        Raises:
+            GoneOnError: the experiment has another version than was looked at.
+            KeyReusedError: the key was used for another request.
+            AssistantError, StrategyError: what the session refuses; nothing is stored then.
+        """
+        known = self._answered(asked)
+        if known is not None:
+            return known
+        session = self.session(experiment_id)
+        with session.deciding():
+            experiment = session.experiment
+            if asked.version is not None and asked.version != experiment.version:
+                raise GoneOnError(
+                    f"experiment '{experiment_id}' is at version {experiment.version}, and the "
+                    f"request was made for {asked.version}; look at it again"
+                )
+            first = experiment.n_events
+            with self._asking(asked):
+                act(session)
+            return self._decided(session, first, experiment.n_events - first)
+
+    def _asking(self, asked: Asked) -> Any:
+        return self.store.asking(asked.key, asked.digest)
+
+    def _answered(self, asked: Asked) -> Decided | None:
+        reply = None if asked.key is None else self.store.reply(asked.key)
+        if reply is None:
+            return None
+        if reply.request != asked.digest:
+            raise KeyReusedError(
+                "this Idempotency-Key was used for another request; make a new one for each"
+            )
+        session = self.current(reply.experiment_id)
+        return self._decided(session, reply.first, reply.n, again=True)
+
+    def _decided(self, session: Session, first: int, n: int, *, again: bool = False) -> Decided:
+        lines = self.store.lines(session.id, first, n) if n else []
+        return Decided(session.id, session.experiment.version, first, lines, again)
+
+    # -- looking after it ----------------------------------------------------------------------
+
+    def after_restart(self) -> int:
+        """Give every lease its full length again; return how many there are."""
+        n = self.queue.rearm()
+        if n:
+            self.log.info("leases begin anew", leases=n)
+        return n
+
+    def recover(self) -> int:
+        """Return runs to the queue that a killed process was executing without a lease."""
+        n = sum(self.session(name).recover() for name in self.queue.unleased())
+        if n:
+            self.log.info("runs wait again", runs=n)
+        return n
+
+    def look_after(self) -> None:
+        """Take runs from silent workers, take in what workers recorded, end what is used up."""
+        lost = self.queue.expire()
+        if lost:
+            self.log.warning("workers not heard of", runs=lost)
+        for session in self.loaded():
+            try:
+                session.catch_up()
+                self._pause_if_over(session)
+            except AssistantError as error:
+                self.log.error(
+                    "experiment cannot be looked after", error=error, experiment=session.id
+                )
+
+    def forget(self) -> None:
+        """Forget what came of requests of long ago."""
+        self.store.forget_replies(self.clock.now_s() - REPLIES_KEPT_S)
+
+    def _pause_if_over(self, session: Session) -> None:
+        passed = session.passed_limit()
+        if passed is not None and self.queue.is_active(session.id):
+            self.queue.set_active(session.id, False)
+            self.log.warning("paused", experiment=session.id, reason=passed)
+
+
+def lines_of(events: Sequence[Event]) -> list[str]:
+    """Return events as lines of JSON."""
+    return [encode_event(event) for event in events]
+
+
+def run_row(session: Session, run_id: int) -> dict[str, Any]:
+    """Return one run as people read it: values by parameter, and what is known of it."""
+    experiment = session.experiment
+    run = experiment.run(run_id)
+    values: Mapping[str, Level] = experiment.space.values(run.configuration)
+    outcome = run.outcome
+    return {
+        "run": run.id,
+        "state": str(run.state),
+        "held": run.held,
+        "priority": run.priority,
+        "values": dict(values),
+        "source": run.source,
+        "reason": run.reason,
+        "attempts": run.attempts,
+        "worker": run.worker or None,
+        "value": None if outcome is None else outcome.value,
+        "feasible": None if outcome is None else outcome.feasible,
+        "measures": None if outcome is None else json.loads(_measures(outcome.measures)),
+        "reported": None if run.reported is None else json.loads(_measures(run.reported)),
+        "failure": run.failure,
+        "cancelled": run.cancelled,
+        "submitted_s": run.submitted_s,
+        "started_s": run.started_s,
+        "ended_s": run.ended_s,
+        "duration_s": run.duration_s,
+    }
+
+
+def overview(house: House, session: Session) -> dict[str, Any]:
+    """Return an experiment in a few numbers."""
+    experiment = session.experiment
+    best = experiment.best
+    return {
+        "experiment": session.id,
+        "name": experiment.opened.name,
+        "application": experiment.opened.application,
+        "opened_s": experiment.opened.at_s,
+        "version": experiment.version,
+        "events": experiment.n_events,
+        "active": house.queue.is_active(session.id),
+        "finished": None if experiment.finished is None else experiment.finished.reason,
+        "passed_limit": session.passed_limit(),
+        "parameters": {one.name: list(one.levels) for one in experiment.space.parameters},
+        "runs": {str(state): len(experiment.runs_in(state)) for state in RunState},
+        "remaining_runs": session.remaining_runs,
+        "strategy": experiment.steering.strategy,
+        "exploitation": experiment.steering.exploitation,
+        "batch_size": session.batch_size,
+        "open_warning": None if experiment.open_advice is None else experiment.open_advice.text,
+        "best": None if best is None else run_row(session, best.id),
+    }
+
+
+def _measures(measures: Mapping[str, Any]) -> str:
+    return json.dumps(dict(measures), default=list, allow_nan=False)

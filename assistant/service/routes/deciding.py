@@ -1,0 +1,312 @@
+"""What people decide: for the role steerer. Every answer tells the events that came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+from pydantic import TypeAdapter, ValidationError
+
+from assistant.codec import decode_event
+from assistant.errors import CodecError, ExperimentError
+from assistant.events import ExperimentOpened
+from assistant.service import schemas
+from assistant.service.context import STEERER, AskedOf, Experiment, HouseOf, RunNumber
+from assistant.service.house import Decided
+from assistant.service.problems import refusal, responses
+from assistant.service.schemas import DecidedOut
+from assistant.session import Session
+from assistant.sla import Watch
+
+router = APIRouter(
+    prefix="/v1", tags=["deciding"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
+)
+
+_WATCH: TypeAdapter[Watch] = TypeAdapter(Watch)
+Act = Callable[[Session], object]
+
+
+def _answer(decided: Decided) -> Response:
+    """Return what came of a decision; the events are sent as they are stored."""
+    told = {
+        "experiment": decided.experiment_id,
+        "version": decided.version,
+        "first": decided.first,
+        "again": decided.again,
+    }
+    body = f'{json.dumps(told)[:-1]}, "events": [{",".join(decided.lines)}]}}'
+    return Response(body, media_type="application/json", headers={"ETag": f'"{decided.version}"'})
+
+
+@router.post("/experiments", response_model=DecidedOut)
+def open_experiment(body: schemas.OpenIn, asked: AskedOf, house: HouseOf) -> Response:
+    """Open an experiment: by the tables of a sweep file, or described, if it runs elsewhere."""
+    if (body.settings is None) == (body.described is None):
+        raise refusal(422, "an experiment is opened by settings or as described: send one of them")
+    if body.settings is not None:
+        return _answer(house.open_settings(body.settings, body.name, asked))
+    try:
+        told = {**(body.described or {}), "type": "ExperimentOpened"}
+        described = decode_event(json.dumps(told))
+    except CodecError as error:
+        raise refusal(422, f"the description is wrong: {error}") from error
+    if not isinstance(described, ExperimentOpened):
+        raise refusal(422, "the description is not one of an experiment")
+    return _answer(house.open_described(described, asked))
+
+
+@router.post("/experiments/{experiment}/suggestions", response_model=DecidedOut)
+def suggest(
+    experiment: Experiment, body: schemas.SuggestIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Propose a batch; with it comes the warning, if the agreement is about to be missed."""
+    acts: dict[str, Act] = {
+        "next": lambda session: session.suggest(body.n),
+        "initial": lambda session: session.initial_evaluation(body.n),
+        "confirmation": lambda session: session.confirm(body.n),
+    }
+    return _answer(house.decide(experiment, asked, acts[body.kind]))
+
+
+@router.post("/experiments/{experiment}/batches/{number}/submission", response_model=DecidedOut)
+def submit(
+    experiment: Experiment,
+    number: Annotated[int, Path(ge=1, le=10**9)],
+    body: schemas.SubmitIn,
+    asked: AskedOf,
+    house: HouseOf,
+) -> Response:
+    """Submit a batch, or what is taken of it, with edits; the rest is rejected by that."""
+
+    def act(session: Session) -> None:
+        batches = session.experiment.batches
+        if number > len(batches):
+            raise ExperimentError(f"there is no batch {number}; the latest is {len(batches)}")
+        edits = {int(position): levels for position, levels in body.edits.items()}
+        session.submit(batches[number - 1], keep=body.keep, edits=edits)
+
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/runs", response_model=DecidedOut)
+def include(
+    experiment: Experiment, body: schemas.IncludeIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Submit a configuration of one's own."""
+    act: Act = lambda session: session.include(body.values, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/replicates", response_model=DecidedOut)
+def replicate(
+    experiment: Experiment, body: schemas.ReplicateIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Submit more runs of a configuration that has one."""
+    act: Act = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/baseline", response_model=DecidedOut)
+def submit_baseline(experiment: Experiment, asked: AskedOf, house: HouseOf) -> Response:
+    """Submit today's configuration, once."""
+    return _answer(house.decide(experiment, asked, lambda session: session.submit_baseline()))
+
+
+@router.patch("/experiments/{experiment}/runs/{run}", response_model=DecidedOut)
+def reprioritise(
+    experiment: Experiment,
+    run: RunNumber,
+    body: schemas.PriorityIn,
+    asked: AskedOf,
+    house: HouseOf,
+) -> Response:
+    """Let a waiting run start earlier or later; it holds from the next claim on."""
+
+    def act(session: Session) -> None:
+        if body.priority == "first":
+            session.run_first(run)
+        else:
+            session.reprioritise(run, body.priority)
+
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/runs/{run}/hold", response_model=DecidedOut)
+def hold(experiment: Experiment, run: RunNumber, asked: AskedOf, house: HouseOf) -> Response:
+    """Let a waiting run wait until it is released."""
+    return _answer(house.decide(experiment, asked, lambda session: session.hold(run)))
+
+
+@router.post("/experiments/{experiment}/runs/{run}/release", response_model=DecidedOut)
+def release(experiment: Experiment, run: RunNumber, asked: AskedOf, house: HouseOf) -> Response:
+    """Let a run that is held start in its turn."""
+    return _answer(house.decide(experiment, asked, lambda session: session.release(run)))
+
+
+@router.post("/experiments/{experiment}/runs/{run}/cancel", response_model=DecidedOut)
+def cancel(
+    experiment: Experiment,
+    run: RunNumber,
+    body: schemas.ReasonIn,
+    asked: AskedOf,
+    house: HouseOf,
+) -> Response:
+    """Give a run up, whether it waits or goes on."""
+    act: Act = lambda session: session.cancel(run, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/runs/{run}/rating", response_model=DecidedOut)
+def rate(
+    experiment: Experiment,
+    run: RunNumber,
+    body: schemas.RatingIn,
+    asked: AskedOf,
+    house: HouseOf,
+) -> Response:
+    """Call a result good or bad, or take the verdict back."""
+    return _answer(house.decide(experiment, asked, lambda session: session.rate(run, body.good)))
+
+
+@router.post("/experiments/{experiment}/steering", response_model=DecidedOut)
+def steer(
+    experiment: Experiment, body: schemas.SteeringIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Choose in another way from now on."""
+    return _answer(
+        house.decide(
+            experiment,
+            asked,
+            lambda session: session.change_strategy(body.strategy, body.options, body.exploitation),
+        )
+    )
+
+
+@router.post("/experiments/{experiment}/agreement", response_model=DecidedOut)
+def agree(
+    experiment: Experiment, body: schemas.AgreementIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Agree on other terms from now on: all of them."""
+    sla = body.agreement()
+    return _answer(house.decide(experiment, asked, lambda session: session.change_budget(sla)))
+
+
+@router.post("/experiments/{experiment}/watch", response_model=DecidedOut)
+def watch(
+    experiment: Experiment, body: schemas.WatchIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Count regions or pending runs, or warn, in another way from now on."""
+    try:
+        wanted = _WATCH.validate_python(body.watch)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise refusal(422, f"the watch is wrong at '{place}': {first['msg']}") from error
+    return _answer(house.decide(experiment, asked, lambda session: session.change_watch(wanted)))
+
+
+@router.post("/experiments/{experiment}/levels", response_model=DecidedOut)
+def change_level(
+    experiment: Experiment, body: schemas.LevelChangeIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Close, reopen, add or prefer a level."""
+    acts: dict[str, Callable[[Session], Callable[..., None]]] = {
+        "close": lambda session: session.close_level,
+        "reopen": lambda session: session.reopen_level,
+        "add": lambda session: session.add_level,
+        "prefer": lambda session: session.prefer_level,
+        "unprefer": lambda session: session.unprefer_level,
+    }
+    act = acts[body.change]
+    return _answer(
+        house.decide(experiment, asked, lambda session: act(session)(body.parameter, body.value))
+    )
+
+
+@router.post("/experiments/{experiment}/exclusions", response_model=DecidedOut)
+def exclude(
+    experiment: Experiment, body: schemas.ExcludeIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Never propose what meets a condition."""
+    return _answer(house.decide(experiment, asked, lambda session: session.exclude(body.condition)))
+
+
+@router.post("/experiments/{experiment}/plan", response_model=DecidedOut)
+def plan(experiment: Experiment, body: schemas.PlanIn, asked: AskedOf, house: HouseOf) -> Response:
+    """Declare a range of values as the pending strategy."""
+    return _answer(house.decide(experiment, asked, lambda session: session.plan(body.levels)))
+
+
+@router.post("/experiments/{experiment}/weights", response_model=DecidedOut)
+def weigh(
+    experiment: Experiment, body: schemas.WeightIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Let a region count more or less."""
+    act: Act = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/advice/answer", response_model=DecidedOut)
+def answer(
+    experiment: Experiment, body: schemas.AnswerIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Answer the open warning; accepting makes the change and the batch that follows from it."""
+    return _answer(
+        house.decide(
+            experiment,
+            asked,
+            lambda session: session.answer_advice(body.answer, body.exploitation, body.alternative),
+        )
+    )
+
+
+@router.post("/experiments/{experiment}/import", response_model=DecidedOut)
+def import_results(
+    experiment: Experiment, body: schemas.ImportIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Take in results from before; they cost nothing of the budget. All or none."""
+    results = [(one.values, schemas.measures_of(one.measures) or {}) for one in body.results]
+    act: Act = lambda session: session.import_results(  # noqa: E731
+        results, replicates=body.replicates
+    )
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/recovery", response_model=DecidedOut)
+def recover(experiment: Experiment, asked: AskedOf, house: HouseOf) -> Response:
+    """Return runs to the queue that a process which is gone had started without a lease."""
+    return _answer(house.decide(experiment, asked, lambda session: session.recover()))
+
+
+@router.post("/experiments/{experiment}/finish", response_model=DecidedOut)
+def finish(
+    experiment: Experiment, body: schemas.ReasonIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Close the experiment."""
+    act: Act = lambda session: session.finish(body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@router.post("/experiments/{experiment}/reopen", response_model=DecidedOut)
+def reopen(experiment: Experiment, asked: AskedOf, house: HouseOf) -> Response:
+    """Go on with a finished experiment."""
+    return _answer(house.decide(experiment, asked, lambda session: session.reopen()))
+
+
+@router.post("/experiments/{experiment}/start", status_code=204)
+def start(experiment: Experiment, house: HouseOf) -> None:
+    """Let workers have the runs of an experiment."""
+    house.session(experiment)
+    house.queue.set_active(experiment, True)
+
+
+@router.post("/experiments/{experiment}/pause", status_code=204)
+def pause(experiment: Experiment, house: HouseOf) -> None:
+    """Let workers have no more runs of an experiment; what goes on may end."""
+    house.session(experiment)
+    house.queue.set_active(experiment, False)
+
+
+Json = dict[str, Any]
