@@ -14,6 +14,7 @@ from assistant.service.strict_json import RefusedJsonError, read_json
 from assistant.service.walls import BodyRule, has_body, rule_for, too_large
 
 BODY_S = 20.0
+LARGE_BYTES = 64 * 1024
 
 
 class Bodies:
@@ -43,7 +44,7 @@ class Bodies:
             if body is None:
                 return  # the client has gone
             if body and _is_json(scope):
-                read_json(body, max_bytes=rule.max_bytes)
+                await _check(body, rule.max_bytes)
         except TimeoutError:
             late = Problem(408, f"the body did not arrive within {self._body_s:g} s")
             await send_problem(send, late, request_id)
@@ -120,6 +121,14 @@ async def _read(receive: Receive, max_bytes: int) -> bytes | None:
         pieces.append(piece)
         if not message.get("more_body", False):
             return b"".join(pieces)
+
+
+async def _check(body: bytes, max_bytes: int) -> None:
+    """Read a body strictly; a large one in a thread, so that heartbeats do not wait for it."""
+    if len(body) <= LARGE_BYTES:
+        read_json(body, max_bytes=max_bytes)
+    else:
+        await asyncio.to_thread(read_json, body, max_bytes=max_bytes)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

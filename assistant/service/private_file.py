@@ -37,10 +37,11 @@ def read_private(path: Path) -> bytes | None:
                 f"'{path}' is a symbolic link, and may lead anywhere; put the file itself there"
             ) from error
         raise ServiceError(f"cannot read '{path}': {error.strerror}") from error
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(descriptor)
+        raise ServiceError(f"'{path}' is no plain file; move it away")
     with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise ServiceError(f"'{path}' is no plain file; move it away")
         if about.st_uid != os.geteuid() != 0:
             raise ServiceError(f"'{path}' belongs to another user; move it away, or be that user")
         if about.st_mode & 0o077:

@@ -6,6 +6,7 @@ kind; it writes the line of the log, counts, and adds the headers that tell brow
 No header of CORS is ever sent.
 """
 
+import asyncio
 import re
 import secrets
 import time
@@ -28,6 +29,11 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
+_ENDING = Problem(
+    503,
+    "the service is ending, and this request took too long for it",
+    hint="ask again when it is back, with the same Idempotency-Key: it may have been done",
+)
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
 _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
@@ -99,6 +105,10 @@ class Walls:
                 await send_problem(request.send, problem, request.id)
             else:
                 await self._app(scope, request.receive, request.send)
+        except asyncio.CancelledError:  # the service ends, and has waited long enough
+            if request.status is None:
+                await send_problem(request.send, _ENDING, request.id)
+            raise
         except Exception as error:
             scope["state"]["fault"] = error
             if request.status is None:

@@ -5,19 +5,13 @@ from pathlib import Path
 
 from assistant.errors import StoreError
 
-NETWORK_FILE_SYSTEMS = frozenset(
-    (
-                 "9p",         "afs",         "beegfs",         "ceph",         "cifs",
-        "coda",         "davfs",         "gfs",         "gfs2",         "glusterfs",
-        "gpfs",         "lustre",         "ncpfs",         "nfs",         "nfs3",
-        "nfs4",         "ocfs2",         "orangefs",         "panfs",         "pvfs2",
-        "smb2",         "smb3",         "smbfs",         "fuse.sshfs",         "fuse.glusterfs",
-        "fuse.ceph",         "fuse.ceph-fuse",         "fuse.s3fs",         "fuse.rclone",
-        "fuse.gcsfuse",         "fuse.goofys",         "fuse.davfs",         "fuse.smbnetfs",
-        "fuse.curlftpfs",         "fuse.juicefs",         "fuse.moosefs",         "fuse.mfs",
-        "fuse.lizardfs",         "fuse.afp",
-    )
-)  # fmt: skip
+NETWORK_FILE_SYSTEMS = frozenset((
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2",
+    "smb3", "smbfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs",
+    "fuse.rclone", "fuse.gcsfuse", "fuse.goofys", "fuse.davfs", "fuse.smbnetfs",
+    "fuse.curlftpfs", "fuse.juicefs", "fuse.moosefs", "fuse.mfs", "fuse.lizardfs", "fuse.afp",
+))  # fmt: skip
 """Types as the kernel of Linux names them (see proc(5), mountinfo)."""
 
 MOUNTS = Path("/proc/self/mountinfo")

@@ -17,6 +17,7 @@ from assistant.ports import StoredExperiment
 from assistant.sla import Sla
 from assistant.store.memory import check_position, unknown_experiment
 from assistant.store.migrations import migrate
+from assistant.store.place import refuse_network_file_system
 from assistant.store.projection import project
 from strategies import ParameterSpace
 
@@ -48,7 +49,8 @@ class SqliteStore:
         path: of the file; made, with its folders, if it is missing.
 
     Raises:
-        StoreError: the path is a folder, not writable, not a database, or from a newer version.
+        StoreError: the path is a folder, not writable, on a network file system, not a database,
+            or from a newer version.
     """
 
     def __init__(self, path: Path | str = ":memory:") -> None:
@@ -56,6 +58,7 @@ class SqliteStore:
         self._lock = threading.RLock()
         in_memory = self._path == ":memory:"
         if not in_memory:
+            refuse_network_file_system(Path(self._path))
             self._make_folder(Path(self._path))
         with self.errors():
             self.connection = sqlite3.connect(
@@ -207,7 +210,7 @@ class SqliteStore:
                 yield self.connection
                 self.connection.execute("COMMIT")
             except BaseException:
-                if self.connection.in_transaction:
+                if self.connection.in_transaction:  # SQLite itself ends it when the disk is full
                     self.connection.execute("ROLLBACK")
                 raise
 

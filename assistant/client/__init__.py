@@ -1,0 +1,7 @@
+"""Speaking to a service: the same calls as on a `Session`, from elsewhere."""
+
+from assistant.client.link import Link
+from assistant.client.remote import RemoteSession, open_remote, open_settings
+from assistant.client.working import HttpClaims, Worker
+
+__all__ = ["HttpClaims", "Link", "RemoteSession", "Worker", "open_remote", "open_settings"]

@@ -1,0 +1,128 @@
+"""A connection to a service: requests that are repeated safely, refusals raised as our errors."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from assistant import errors as assistant_errors
+from assistant.errors import AssistantError, ServiceError
+from sim import errors as sim_errors
+from strategies import errors as strategy_errors
+
+TIMEOUT_S = 60.0
+TRIES = 6
+"""Attempts of one request, about 3 s in all; a service that restarts is back by then."""
+FIRST_PAUSE_S = 0.1
+NOT_ANSWERED = frozenset((502, 503, 504))
+
+Json = Any
+_ERRORS: Mapping[str, type[Exception]] = {
+    name: kind
+    for module in (sim_errors, strategy_errors, assistant_errors)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+}
+
+
+class Link:
+    """Requests to one service.
+
+    Every change is sent under a key of its own and repeated under the same key while no answer
+    comes, so that it is done once however often it is sent.
+
+    Args:
+        url: of the service, such as ``http://127.0.0.1:8765``.
+        token: sent as ``Authorization: Bearer``.
+        tries: how often a request is sent while no answer comes.
+        transport: of httpx, for tests.
+        pause: waits so many seconds between attempts.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        tries: int = TRIES,
+        transport: httpx.BaseTransport | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._tries, self._pause = tries, pause
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT_S,
+            transport=transport,
+            trust_env=False,
+        )
+
+    def get(self, path: str, **query: str | int | None) -> Json:
+        """Return what stands at a path.
+
+        Raises:
+            AssistantError, StrategyError, SimError: the service refuses, with the same error that
+                a session would raise.
+            ServiceError: it cannot be reached, or answers what it should not.
+        """
+        told = {name: value for name, value in query.items() if value is not None}
+        return self._json(self._send("GET", path, params=told))
+
+    def change(self, method: str, path: str, body: Json = None, version: int | None = None) -> Json:
+        """Send a change, once however often it has to be repeated; raises as `get` does.
+
+        Args:
+            method: POST or PATCH.
+            path: of what is changed.
+            body: as JSON; None sends none.
+            version: that was looked at; the change is refused on another. None does not matter.
+        """
+        headers = {"Idempotency-Key": secrets.token_hex(16)}
+        if version is not None:
+            headers["If-Match"] = f'"{version}"'
+        return self._json(self._send(method, path, json=body, headers=headers))
+
+    def close(self) -> None:
+        """End the connection."""
+        self._http.close()
+
+    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        if more.get("json") is None:
+            more.pop("json", None)
+        pause_s = FIRST_PAUSE_S
+        for attempt in range(1, self._tries + 1):
+            try:
+                answer = self._http.request(method, path, **more)
+            except httpx.TransportError as error:
+                if attempt == self._tries:
+                    raise ServiceError(
+                        f"the service at {self.url} does not answer: {error}; is it running?"
+                    ) from error
+            else:
+                if answer.status_code not in NOT_ANSWERED or attempt == self._tries:
+                    return answer
+            self._pause(pause_s)
+            pause_s *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def _json(self, answer: httpx.Response) -> Json:
+        if answer.is_success:
+            return None if answer.status_code == 204 else answer.json()
+        try:
+            told = answer.json()
+            detail, name = str(told["detail"]), str(told.get("error", ""))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            detail, name = answer.text[:200], ""
+        for fault in told.get("fields", []) if isinstance(told, dict) else []:
+            detail += f"; {fault['field']}: {fault['message']}"
+        kind = _ERRORS.get(name)
+        if kind is not None:
+            raise kind(detail)
+        if answer.status_code in (401, 403, *NOT_ANSWERED):
+            raise ServiceError(f"the service at {self.url} refuses: {detail}")
+        raise AssistantError(detail)

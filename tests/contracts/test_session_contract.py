@@ -1,0 +1,258 @@
+"""A session is the same in this process and through a service: one suite over both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant import Experiment, RunState, Session, Sla, Tariff, Watch, open_session
+from assistant.client import Link, RemoteSession, open_remote
+from assistant.errors import AssistantError, ExperimentError, SettingsError, StoreError
+from assistant.events import AdviceAnswered, BatchSuggested, RunCompleted
+from assistant.executors import SerialExecutor, make_executor
+from assistant.ports import Application
+from assistant.service.app import make_service
+from assistant.service.auth import Role, Tokens
+from assistant.service.house import House
+from assistant.service.logs import Log
+from assistant.service.server import Server, bind
+from assistant.store import MemoryStore, SqliteStore
+from strategies import SpaceError, StrategyError
+from tests.assistant.examples import TODAY, Bowl, Hills
+
+Steered = Session | RemoteSession
+Open = Callable[..., Steered]
+
+
+def local(_folder: Path) -> Iterator[Open]:
+    store = MemoryStore()
+    yield lambda application, **more: open_session(application, store=store, **more)
+
+
+def on_disk(folder: Path) -> Iterator[Open]:
+    store = SqliteStore(folder / "store.db")
+    yield lambda application, **more: open_session(application, store=store, **more)
+
+
+def remote(folder: Path) -> Iterator[Open]:
+    tokens, log = Tokens.of_owner(), Log(level="error")
+    house = House(SqliteStore(folder / "store.db"), log)
+    service = make_service(house, tokens, log)
+    with Server(service.asgi, bind(), log, drain=service.context.drain) as server:
+        link = Link(server.url, tokens.by_role[Role.OWNER])
+
+        def opened(application: Application, **more: Any) -> RemoteSession:
+            return open_remote(link, application, **more)
+
+        yield opened
+        link.close()
+
+
+@pytest.fixture(params=[local, on_disk, remote], ids=["memory", "sqlite", "service"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    yield from request.param(tmp_path)
+
+
+def executed(session: Steered, application: Application) -> None:
+    session.run_queued(SerialExecutor(application))
+
+
+def told(experiment: Experiment) -> list[object]:
+    """Everything that decisions and results left, without times and workers."""
+    return [
+        (r.id, r.configuration, r.source, r.seed, r.reason, r.batch, r.outcome, r.failure, r.state)
+        for r in experiment.runs
+    ] + [(b.number, b.suggestions, b.exhausted) for b in experiment.batches]
+
+
+def story(session: Steered, bowl: Bowl) -> None:
+    """A sweep with every kind of decision in it."""
+    session.submit_baseline()
+    session.submit(session.initial_evaluation(4), keep=[0, 2, 3], edits={0: {"x": 3}})
+    session.include({"x": 1, "y": 1, "mode": "odd"}, "because")
+    executed(session, bowl)
+    session.rate(2, False)
+    session.close_level("mode", "odd")
+    session.prefer_level("x", 2)
+    session.unprefer_level("x", 2)
+    session.exclude("x == 0 and y == 2")
+    session.plan({"x": [1, 2]})
+    session.change_strategy("grasp", {"beta": 0.5}, 0.3)
+    session.change_budget(Sla(20, goal=1.0, run_limit_s=60.0))
+    session.change_watch(Watch(warn_from=0.5))
+    batch = session.suggest(2)
+    session.submit(batch)
+    session.hold(6)
+    session.run_first(7)
+    executed(session, bowl)
+    session.release(6)
+    session.reprioritise(6, 2.5)
+    executed(session, bowl)
+    session.reopen_level("mode", "odd")
+    session.add_level("x", 4)
+    session.change_strategy("random", None, None)
+    session.submit(session.suggest(2))
+    session.cancel(8, "not this one")
+    executed(session, bowl)
+    session.import_results([({"x": 0, "y": 0, "mode": "plain"}, {"height": 5.0})])
+    session.finish("enough")
+
+
+def test_one_story_ends_in_the_same_state_everywhere(opened: Open) -> None:
+    bowl = Bowl(baseline=TODAY)
+    reference = open_session(bowl, store=MemoryStore(), sla=Sla(12), seed=5)
+    story(reference, bowl)
+    session = opened(bowl, sla=Sla(12), seed=5)
+    story(session, bowl)
+    session.catch_up()
+    assert told(session.experiment) == told(reference.experiment)
+    assert session.experiment.version == reference.experiment.version
+    assert session.experiment.finished is not None
+    again = Experiment.replay(session.events())
+    assert told(again) == told(session.experiment)
+    assert again.sla == reference.experiment.sla
+    assert again.steering == reference.experiment.steering
+    assert again.space == reference.experiment.space
+
+
+def test_reading_is_the_same(opened: Open) -> None:
+    hills = Hills()
+    sla = Sla(40, goal=8.0, max_cost=1e9, tariff=Tariff("J", measure="height"))
+    session = opened(hills, sla=sla, seed=2, strategy="grasp")
+    session.submit(session.initial_evaluation(14))
+    executed(session, hills)
+    session.catch_up()
+    seen = session.forecast()
+    assert seen.goal is not None
+    assert seen.goal.chance is not None
+    thought = session.what_if(max_runs=30, strategy="random")
+    assert thought.after.goal is not None
+    assert session.remaining_runs == 26
+    assert session.batch_size == 5
+    assert not session.is_exhausted
+    assert not session.is_over_limit()
+    assert session.passed_limit() is None
+    best = session.recommendation()
+    assert best is not None
+    n = len(session.events())
+    assert len(session.events()) == n
+
+
+@pytest.mark.parametrize(
+    ("act", "kind"),
+    [
+        (lambda s: s.suggest(0), (ExperimentError, AssistantError)),
+        (lambda s: s.include({"x": 99, "y": 0, "mode": "plain"}), SpaceError),
+        (lambda s: s.include({"x": 1}), StrategyError),
+        (lambda s: s.rate(1, True), ExperimentError),
+        (lambda s: s.rate(77, True), ExperimentError),
+        (lambda s: s.hold(77), ExperimentError),
+        (lambda s: s.reprioritise(1, 1e9), ExperimentError),
+        (lambda s: s.change_strategy("no such"), StrategyError),
+        (lambda s: s.change_strategy(None, {"no": 1}), StrategyError),
+        (lambda s: s.close_level("z", 1), StrategyError),
+        (lambda s: s.exclude("x +"), StrategyError),
+        (lambda s: s.answer_advice("accepted"), ExperimentError),
+        (lambda s: s.reopen(), ExperimentError),
+        (lambda s: s.replicate(77), ExperimentError),
+        (lambda s: s.change_watch(Watch(rule="forecast")), SettingsError),
+        (lambda s: s.import_results([({"x": 9}, {})]), StrategyError),
+        (lambda s: s.weigh_region(3, 1.0), AssistantError),
+    ],
+)
+def test_what_is_refused_is_refused_alike_and_leaves_nothing(
+    opened: Open, act: Callable[[Steered], object], kind: type[Exception]
+) -> None:
+    bowl = Bowl()
+    session = opened(bowl, sla=Sla(12))
+    session.submit(session.suggest(1))
+    before = session.events()
+    with pytest.raises(kind) as refused:
+        act(session)
+    assert "\n" not in str(refused.value)
+    assert session.events() == before
+    reference = open_session(bowl, store=MemoryStore(), sla=Sla(12))
+    reference.submit(reference.suggest(1))
+    if kind != (ExperimentError, AssistantError):
+        with pytest.raises(kind, match=r".") as there:
+            act(reference)
+        assert str(refused.value).replace(session.id, reference.id) == str(there.value)
+
+
+def test_a_warning_is_answered(opened: Open) -> None:
+    hills = Hills()
+    session = opened(hills, sla=Sla(50, goal=-20.0), strategy="grasp", seed=3)
+    session.submit(session.initial_evaluation(12))
+    executed(session, hills)
+    for _ in range(20):
+        batch = session.suggest(2)
+        if session.experiment.open_advice is not None:
+            break
+        session.submit(batch)
+        executed(session, hills)
+        session.catch_up()
+    assert session.experiment.open_advice is not None
+    follows = session.answer_advice("accepted", alternative=0)
+    assert session.experiment.open_advice is None
+    assert isinstance(session.events()[-1], BatchSuggested | AdviceAnswered) or follows is None
+
+
+def test_listeners_hear_what_happens_and_runs_are_told(opened: Open) -> None:
+    bowl = Bowl()
+    session = opened(bowl, sla=Sla(3))
+    heard: list[str] = []
+    session.listen(lambda _experiment, event: heard.append(type(event).__name__))
+    session.submit(session.suggest(2))
+    seen: list[RunState] = []
+    session.run_queued(SerialExecutor(bowl), on_change=lambda run: seen.append(run.state))
+    session.catch_up()
+    assert heard.count("RunCompleted") == 2
+    assert seen.count(RunState.COMPLETED) == 2
+    assert sum(isinstance(event, RunCompleted) for event in session.events()) == 2
+
+
+def test_nothing_is_started_once_told_to_stop(opened: Open) -> None:
+    bowl = Bowl()
+    session = opened(bowl, sla=Sla(5))
+    session.submit(session.suggest(3))
+    session.run_queued(SerialExecutor(bowl), stop=lambda: True)
+    session.catch_up()
+    assert len(session.experiment.runs_in(RunState.QUEUED)) == 3
+
+
+def test_an_interrupted_execution_leaves_its_runs_waiting(opened: Open) -> None:
+    bowl = Bowl()
+    session = opened(bowl, sla=Sla(5))
+    session.submit(session.suggest(3))
+
+    def interrupt(_run: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run_queued(SerialExecutor(bowl), on_change=interrupt)
+    session.catch_up()
+    assert len(session.experiment.runs_in(RunState.QUEUED)) == 3
+    executed(session, bowl)
+    session.catch_up()
+    assert len(session.experiment.runs_in(RunState.COMPLETED)) == 3
+
+
+def test_several_runs_at_once(opened: Open) -> None:
+    hills = Hills()
+    session = opened(hills, sla=Sla(12), workers=2)
+    session.submit(session.initial_evaluation(8))
+    with make_executor(hills, 2) as executor:
+        session.run_queued(executor)
+    session.catch_up()
+    assert len(session.experiment.runs_in(RunState.COMPLETED)) == 8
+
+
+def test_an_unknown_experiment_is_said(tmp_path: Path) -> None:
+    for opened in remote(tmp_path):
+        session = opened(Bowl(), sla=Sla(2))
+        assert isinstance(session, RemoteSession)
+        with pytest.raises(StoreError, match="no experiment 'nothing'"):
+            RemoteSession(session._link, "nothing")

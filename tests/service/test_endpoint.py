@@ -1,0 +1,201 @@
+"""The key of a store between real processes: one holds it, and the kernel takes it back."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from assistant.errors import ServiceError
+from assistant.service.endpoint import Endpoint, Key, find, is_held
+
+ROOT = Path(__file__).parents[2]
+# The package itself is left empty: importing all of it takes a second in every process.
+HOLD = """
+import os, sys, types
+from pathlib import Path
+package = types.ModuleType("assistant")
+package.__path__ = [os.path.join(sys.argv[2], "assistant")]
+sys.modules["assistant"] = package
+from assistant.service.endpoint import Key
+key = Key.take(Path(sys.argv[1]))
+if key is None:
+    print("held", flush=True)
+    sys.exit()
+key.publish("http://127.0.0.1:1", "secret")
+child = os.fork() if "fork" in sys.argv else -1
+if child == 0:
+    os.close(1)
+    sys.stdin.read()  # lives on after its parent
+    os._exit(0)
+print(f"taken {child}", flush=True)
+sys.stdin.readline()
+key.release()
+print("released", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "sweeps.db"
+
+
+@contextmanager
+def holder(store: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", HOLD, str(store), str(ROOT), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_one_process_holds_the_key_and_says_where_it_serves(store: Path) -> None:
+    assert (find(store), is_held(store)) == (None, False)
+    with holder(store) as process, holder(store) as second:
+        words = {line(process), line(second)}
+        assert words == {"taken -1", "held"}
+    with holder(store) as process:
+        assert line(process) == "taken -1"
+        assert is_held(store)
+        assert Key.take(store, patience_s=0.0) is None
+        endpoint = find(store)
+        assert endpoint == Endpoint("http://127.0.0.1:1", process.pid, "secret")
+        assert "secret" not in repr(endpoint)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert line(process) == "released"
+        assert find(store) is None
+        with Key.take(store) as key:  # type: ignore[union-attr]
+            assert key.store == store
+
+
+def test_kill_9_frees_the_key_and_its_stale_file_is_not_believed(store: Path) -> None:
+    with holder(store) as process:
+        assert line(process) == "taken -1"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    said = store.with_name("sweeps.db.service")
+    assert said.exists()
+    assert find(store) is None
+    key = Key.take(store)
+    assert key is not None
+    assert not said.exists()
+    assert find(store) is None  # held, but served nowhere yet
+    key.release()
+
+
+def test_a_forked_child_does_not_keep_the_key_of_its_killed_parent(store: Path) -> None:
+    with holder(store, "fork") as process:
+        child = int(line(process).split()[1])
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        os.kill(child, 0)  # it lives
+        key = Key.take(store)
+        assert key is not None
+        key.release()
+        os.kill(child, signal.SIGKILL)
+
+
+def test_files_are_for_their_owner_alone(store: Path) -> None:
+    before = os.umask(0)
+    try:
+        key = Key.take(store)
+        assert key is not None
+        key.publish("http://127.0.0.1:1", "one")
+        key.publish("http://127.0.0.1:2", "two")
+    finally:
+        os.umask(before)
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in store.parent.iterdir()}
+    assert modes == {"sweeps.db.key": 0o600, "sweeps.db.service": 0o600}
+    assert find(store) == Endpoint("http://127.0.0.1:2", os.getpid(), "two")
+    key.release()
+    key.release()
+    assert [p.name for p in store.parent.iterdir()] == ["sweeps.db.key"]
+    with pytest.raises(ServiceError, match="given back"):
+        key.publish("http://127.0.0.1:1", "x")
+
+
+def test_a_link_has_the_key_of_its_store(store: Path) -> None:
+    store.parent.mkdir()
+    link = store.with_name("link.db")
+    link.symlink_to(store)
+    with Key.take(store) as key:  # type: ignore[union-attr]
+        assert key is not None
+        assert Key.take(link, patience_s=0.0) is None
+
+
+def test_who_asks_does_not_look_like_a_holder(store: Path) -> None:
+    from threading import Event, Thread
+
+    Key.take(store).release()  # type: ignore[union-attr]
+    ended = Event()
+
+    def ask_on() -> None:
+        while not ended.is_set():
+            is_held(store)
+
+    threads = [Thread(target=ask_on) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            key = Key.take(store, patience_s=10.0)
+            assert key is not None
+            key.release()
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "damaged: not JSON"),
+        ("[]", "does not say where"),
+        (json.dumps({"url": "http://127.0.0.1:1", "pid": 7}), "does not say where"),
+        (json.dumps({"url": "file:///etc", "pid": 7, "token": "x"}), "does not say where"),
+        (json.dumps({"url": 1, "pid": 7, "token": "x"}), "does not say where"),
+    ],
+)
+def test_a_damaged_file_is_refused(store: Path, content: str, words: str) -> None:
+    with Key.take(store) as key:  # type: ignore[union-attr]
+        key.publish("http://127.0.0.1:1", "x")
+        said = store.with_name("sweeps.db.service")
+        said.write_text(content)
+        with pytest.raises(ServiceError, match=words):
+            find(store)
+        said.chmod(0o644)
+        with pytest.raises(ServiceError, match="chmod 600"):
+            find(store)
+
+
+def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ServiceError, match=r"cannot make the key.*must be writable"):
+        Key.take(tmp_path / "file" / "x.db")
+    (tmp_path / "x.db.key").mkdir()
+    with pytest.raises(ServiceError, match="cannot make the key"):
+        Key.take(tmp_path / "x.db")

@@ -1,0 +1,284 @@
+"""Start, back-pressure and end of a service, in a thread and as a process."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from assistant.errors import ServiceError
+from assistant.service.auth import Role, Tokens
+from assistant.service.endpoint import find, is_held
+from assistant.service.guard import Limits, guarded, unguarded
+from assistant.service.logs import Log
+from assistant.service.metrics import Metrics
+from assistant.service.protocol import Patience
+from assistant.service.server import Drain, Server, bind, url_of
+from tests.service.examples import (
+    PATIENCE_S,
+    TOKENS,
+    Answer,
+    Running,
+    Waiting,
+    Wire,
+    ask,
+    echo_app,
+    eventually,
+    running,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+class Asking(threading.Thread):
+    """A request that is under way."""
+
+    def __init__(self, running: Running, path: str, **headers: str) -> None:
+        super().__init__()
+        self._running, self._path, self._headers = running, path, headers
+        self.answer: Answer | None = None
+        self.start()
+
+    def run(self) -> None:
+        self.answer = ask(self._running, "GET", self._path, headers=self._headers)
+
+    def end(self) -> Answer:
+        self.join(PATIENCE_S)
+        assert self.answer is not None
+        return self.answer
+
+
+def test_as_many_requests_as_there_are_slots_and_no_more() -> None:
+    with running(limits=Limits(working=2, streams=1)) as service:
+        asking = [Asking(service, "/v1/wait") for _ in range(2)]
+        for _ in asking:
+            assert service.waiting.has_come.acquire(timeout=PATIENCE_S)
+        turned_away = ask(service, "GET", "/v1/metrics")
+        assert turned_away.status == 503
+        assert turned_away.headers["retry-after"] == "1"
+        assert "requests" in turned_away.json["detail"]
+        stream = Asking(service, "/v1/wait", Accept="text/event-stream")  # has slots of its own
+        assert service.waiting.has_come.acquire(timeout=PATIENCE_S)
+        no_more = ask(service, "GET", "/v1/wait", headers={"Accept": "text/event-stream"})
+        assert (no_more.status, "streams" in no_more.json["detail"]) == (503, True)
+        service.waiting.may_go.set()
+        assert [one.end().status for one in (*asking, stream)] == [200, 200, 200]
+        assert ask(service, "GET", "/v1/metrics").status == 200
+
+
+def test_a_fault_gives_its_slot_back() -> None:
+    with running(limits=Limits(working=1)) as service:
+        statuses = [ask(service, "GET", "/v1/fault").status for _ in range(3)]
+        assert statuses == [500, 500, 500]
+
+
+def test_connections_are_limited() -> None:
+    with running(patience=Patience(connections=2)) as service, ExitStack() as opened:
+        for _ in range(2):
+            wire = opened.enter_context(closing(Wire(service.port)))
+            wire.send(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert wire.answer().status == 200
+        third = opened.enter_context(closing(Wire(service.port)))
+        assert third.answer().status == 503
+        assert third.is_closed_within(5)
+        wire.close()
+        assert eventually(lambda: _health(service.port) == 200)
+
+
+def _health(port: int) -> int:
+    with closing(Wire(port)) as wire:
+        wire.send(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return wire.answer().status
+
+
+def test_several_requests_on_one_connection() -> None:
+    with running(patience=Patience(head_s=0.3)) as service, closing(Wire(service.port)) as wire:
+        request = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for _ in range(3):
+            wire.send(request)
+            answer = wire.answer()
+            assert answer.status == 200
+            assert "connection" not in answer.headers
+        assert not wire.is_closed_within(0.5)  # idle between requests, longer than a head may take
+
+
+def test_what_is_in_flight_ends_before_the_service_does() -> None:
+    with ExitStack() as stack:
+        service = stack.enter_context(running())
+        idle = stack.enter_context(closing(Wire(service.port)))
+        at_work, waiting = Asking(service, "/v1/wait"), Asking(service, "/v1/until-drained")
+        for _ in range(2):
+            assert service.waiting.has_come.acquire(timeout=PATIENCE_S)
+        assert not service.server.drain.has_begun
+        stopping = threading.Thread(target=service.server.stop)
+        stopping.start()
+        assert waiting.end().json == {"drained": True}  # woken, without anybody asking
+        assert idle.is_closed_within(5)
+        assert eventually(lambda: _is_refused(service.port))
+        service.waiting.may_go.set()
+        assert at_work.end().json == {"drained": True}
+        stopping.join(PATIENCE_S)
+        assert not stopping.is_alive()
+
+
+def _is_refused(port: int) -> bool:
+    try:
+        Wire(port).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_the_end_is_not_waited_for_longer_than_agreed() -> None:
+    with running(drain_s=1) as service:
+        asking = Asking(service, "/v1/wait")
+        assert service.waiting.has_come.acquire(timeout=PATIENCE_S)
+        service.server.stop()
+        answer = asking.end()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "Idempotency-Key" in answer.json["hint"]
+        service.waiting.may_go.set()  # a thread cannot be cancelled: it ends, and nobody listens
+
+
+def test_services_can_stand_side_by_side_and_be_started_again() -> None:
+    for _ in range(2):
+        with running() as one, running() as two:
+            assert one.port != two.port
+            assert _health(one.port) == _health(two.port) == 200
+
+
+def test_requests_are_counted_by_route() -> None:
+    with running() as service:
+        ask(service, "GET", "/v1/experiments/a")
+        ask(service, "GET", "/v1/experiments/b")
+        ask(service, "BREW", "/v1/health")
+        text = ask(service, "GET", "/v1/metrics").body.decode()
+        family = "copperline_http_requests_total"
+        route = "/v1/experiments/{name}"
+        assert f'{family}{{method="GET",route="{route}",status="404"}} 2' in text
+        assert 'method="other"' in text
+        assert f'copperline_http_request_seconds_count{{method="GET",route="{route}"}} 2' in text
+
+
+def test_a_taken_port_and_a_strange_address_are_said() -> None:
+    with closing(bind()) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert url_of(taken) == f"http://127.0.0.1:{port}"
+        with pytest.raises(ServiceError, match=rf"cannot listen on '127.0.0.1', port {port}"):
+            bind("127.0.0.1", port)
+    for strange in ("no.such.name.invalid", "a b", "x" * 300):
+        with pytest.raises(ServiceError, match="is no address of this machine"):
+            bind(strange)
+    with pytest.raises(ServiceError, match=r"cannot listen|open without tokens"):
+        bind("192.0.2.1")
+
+
+def test_an_address_of_all_is_reached_by_the_loopback(tmp_path: Path) -> None:
+    (tmp_path / "tokens").touch()
+    with closing(bind("0.0.0.0", tokens=tmp_path / "tokens")) as listening:
+        assert url_of(listening).startswith("http://127.0.0.1:")
+    if socket.has_ipv6:
+        try:
+            listening = bind("::1")
+        except ServiceError:
+            return
+        with closing(listening):
+            assert url_of(listening).startswith("http://[::1]:")
+
+
+def test_an_app_that_does_not_start_is_said() -> None:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI):  # type: ignore[no-untyped-def]
+        raise RuntimeError("no")
+        yield
+
+    app = FastAPI(lifespan=lifespan)
+    log = Log(level="error")
+    with (
+        pytest.raises(ServiceError, match="did not start"),
+        Server(guarded(app, Tokens.of_owner(), log), bind(), log),
+    ):
+        pytest.fail("it started")
+
+
+def test_the_routes_that_ask_for_no_role_can_be_listed() -> None:
+    app = echo_app(Metrics(), Drain(), Waiting())
+    assert unguarded(app) == ["GET /v1/health"]
+    scheme = app.openapi()["components"]["securitySchemes"]["token"]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+
+
+SERVE = """
+import sys
+from pathlib import Path
+from assistant.service.endpoint import Key
+from assistant.service.guard import guarded
+from assistant.service.logs import Log
+from assistant.service.metrics import Metrics
+from assistant.service.server import Drain, Server, bind
+from tests.service.examples import TOKENS, Waiting, echo_app
+
+log, drain, waiting = Log(), Drain(), Waiting()
+with Key.take(Path(sys.argv[1])) as key:
+    app = guarded(echo_app(Metrics(), drain, waiting), TOKENS, log, public=["/v1/health"])
+    server = Server(app, bind(), log, drain=drain, drain_s=5)
+    key.publish(server.url, "x")
+    print(server.url, flush=True)
+    server.run()
+print("ended", flush=True)
+"""
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def serve() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", SERVE, str(tmp_path / "x.db")],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield serve
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
+def test_a_signal_lets_requests_finish_and_gives_the_key_back(
+    serving: Callable[[], subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
+) -> None:
+    process = serving()
+    assert process.stdout is not None
+    port = int(process.stdout.readline().rsplit(":", 1)[1])
+    endpoint = find(tmp_path / "x.db")
+    assert endpoint is not None
+    assert endpoint.pid == process.pid
+    assert eventually(lambda: not _is_refused(port))
+    with closing(Wire(port)) as wire:
+        head = f"Host: localhost\r\nAuthorization: Bearer {TOKENS.by_role[Role.VIEWER]}\r\n\r\n"
+        wire.send(f"GET /v1/until-drained HTTP/1.1\r\n{head}".encode())
+        assert _health(port) == 200  # so the first has been read, too: one loop reads in order
+        process.send_signal(number)
+        assert wire.answer().json == {"drained": True}
+    said, told = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (0, "ended\n"), told
+    assert "Traceback" not in told
+    assert not is_held(tmp_path / "x.db")
+    assert not (tmp_path / "x.db.service").exists()
