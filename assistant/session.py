@@ -381,6 +381,15 @@ class Session(View):
         """Look at the latest state and decide, with nobody else deciding in between."""
         return self._journal.deciding()
 
+    def take(self, events: Sequence[Event]) -> None:
+        """Record what another session of this experiment has decided.
+
+        Raises ExperimentError if it does not follow; nothing is stored then.
+        """
+        with self._journal.deciding():
+            self.experiment.supposing(events)
+            self._journal.record(*events)
+
     def catch_up(self) -> None:
         """Take in what others have recorded since: workers, or another process."""
         self._journal.catch_up()

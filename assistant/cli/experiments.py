@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from assistant import Experiment, load_session
+from assistant import Experiment, Store, load_session
 from assistant.cli.console import (
     EXIT_INTERRUPTED,
     OUT,
@@ -23,6 +23,7 @@ from assistant.cli.console import (
 from assistant.cli.options import past_results
 from assistant.cli.summary import print_summary, summary
 from assistant.codec import encode_event
+from assistant.door import open_store, serving
 from assistant.errors import SettingsError, StoreError
 from assistant.events import ExperimentFinished
 from assistant.expectation import expectation
@@ -32,7 +33,7 @@ from assistant.report.words import level, moment
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep
-from assistant.store import MemoryStore, SqliteStore
+from assistant.store import MemoryStore
 from assistant.warning_words import proposal
 from strategies import Suggestion
 
@@ -136,16 +137,25 @@ def fresh_session(path: Path) -> Session:
 
 def stored_session(experiment: str, store: Path | None) -> Session:
     """Return a stored session; ``latest`` is the one opened last. Never makes a new store."""
+    return session_in(open_store(existing(store)), experiment)
+
+
+def existing(store: Path | None) -> Path:
+    """Return where experiments are kept. Raises StoreError if nothing is there yet."""
     path = store_path(store)
     if not path.exists():
         raise StoreError(
             f"there is no store '{path}' yet; run a sweep first, or name another with --store"
         )
-    opened = SqliteStore(path)
+    return path
+
+
+def session_in(opened: Store, experiment: str) -> Session:
+    """Return a session of a store; ``latest`` is the one opened last."""
     if experiment == "latest":
         stored = opened.experiments()
         if not stored:
-            raise StoreError(f"the store '{path}' holds no experiment yet; run a sweep first")
+            raise StoreError("the store holds no experiment yet; run a sweep first")
         experiment = stored[0].id
     return load_session(opened, experiment)
 
@@ -180,7 +190,7 @@ def journal(
 ) -> int:
     """Print what happened, event by event: every decision, run, warning and answer."""
     session = stored_session(experiment, store)
-    events = SqliteStore(store_path(store)).load(session.id)
+    events = session.events()
     known = sorted({type(event).__name__ for event in events})
     for name in kind or []:
         if name not in known:
@@ -203,7 +213,7 @@ def journal(
 def experiments(store: StoreOption = None, as_json: Json = False) -> int:
     """List what is stored, latest first."""
     path = store_path(store)
-    stored = SqliteStore(path).experiments() if path.exists() else ()
+    stored = open_store(path).experiments() if path.exists() else ()
     if as_json:
         print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
         return 0
@@ -233,7 +243,8 @@ def app(
         "--browser.gatherUsageStats", "false", "--client.toolbarMode", "minimal",
         "--server.fileWatcherType", "none", "--", str(store_path(store)),
     ]  # fmt: skip
-    try:
-        return subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+    with serving(store_path(store)):  # the browser's process comes and goes; this one keeps
+        try:
+            return subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
+        except KeyboardInterrupt:
+            return EXIT_INTERRUPTED

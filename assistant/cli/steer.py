@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from assistant import Session, Sla, load_session
-from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path
+from assistant.cli.console import OUT, Json, StoreOption, print_json
 from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair, strategy_options
 from assistant.cli.terms import (
@@ -35,7 +35,7 @@ from assistant.events import (
     SteeringChanged,
 )
 from assistant.report.agreement import agreed_words
-from assistant.store import MemoryStore, SqliteStore
+from assistant.store import MemoryStore
 from strategies import Level, ParameterSpace, strategy_entry
 from strategies.parameter import parse_number
 
@@ -171,7 +171,7 @@ def steer(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"
         )
-    SqliteStore(store_path(store)).append(stored.id, len(before), events)
+    stored.take(events)
     _tell(session, events, store, as_json)
     return 0
 

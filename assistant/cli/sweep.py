@@ -19,7 +19,7 @@ from assistant.cli.console import (
     say,
     store_path,
 )
-from assistant.cli.experiments import stored_session
+from assistant.cli.experiments import existing, session_in, stored_session
 from assistant.cli.hooks import HookTimeout, OnFailure, OnFinish, OnWarning, hook_tables
 from assistant.cli.live import SweepView
 from assistant.cli.options import (
@@ -55,6 +55,7 @@ from assistant.cli.terms import (
     agree,
 )
 from assistant.decisions import refuse_if_finished
+from assistant.door import serving
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.hooks import Hooks
@@ -65,7 +66,7 @@ from assistant.report import check_target, collect, write_report
 from assistant.report.agreement import agreed_words
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe, stored_hooks
-from assistant.store import MemoryStore, SqliteStore
+from assistant.store import MemoryStore
 from strategies import DEFAULT_STRATEGY, Level
 
 DEMO: dict[str, Any] = {
@@ -218,9 +219,10 @@ def _steer(
         check_target(report)
     name, made_from = _name(built), recipe(tables, own)
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
-    session = open_sweep(built, SqliteStore(path), name, made_from)
-    _import(session, before, replicates=True, quiet=as_json)  # runs of their own, with own seeds
-    return _follow(session, built, own, path, report, as_json, built.settings.hooks.build())
+    with serving(path) as kept:
+        session = open_sweep(built, kept, name, made_from)
+        _import(session, before, replicates=True, quiet=as_json)  # runs of their own, own seeds
+        return _follow(session, built, own, path, report, as_json, built.settings.hooks.build())
 
 
 def resume(
@@ -247,7 +249,24 @@ def resume(
     the one that the unbroken sweep would have had. Configurations of one's own (--include) are run
     first.
     """
-    session = stored_session(experiment, store)
+    with serving(existing(store)) as kept:
+        session = session_in(kept, experiment)
+        terms = Terms(
+            None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
+        )
+        return _resume(session, runs, terms, include or [], no_hooks, store, report, as_json)
+
+
+def _resume(
+    session: Session,
+    runs: int | None,
+    terms: Terms,
+    include: list[str],
+    no_hooks: bool,
+    store: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> int:
     if not session.experiment.opened.recipe:
         raise SettingsError(
             f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
@@ -259,11 +278,8 @@ def resume(
             "parameters have changed, so start a new sweep"
         )
     hooks = Hooks() if no_hooks else _own_hooks(session)
-    mine = further_runs(session.experiment, include or [])
+    mine = further_runs(session.experiment, include)
     _check_room(session, runs, len(mine))
-    terms = Terms(
-        None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
-    )
     if terms.is_given:
         agree(_rehearsed(session), terms, time.time())  # refuse before anything is stored
         agree(session, terms, time.time())

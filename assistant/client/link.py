@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,6 +39,8 @@ class Link:
     Args:
         url: of the service, such as ``http://127.0.0.1:8765``.
         token: sent as ``Authorization: Bearer``.
+        find: says where the service is now, and the token; None if it does not run. Asked when no
+            answer comes or the token is refused, for it may have been started anew.
         tries: how often a request is sent while no answer comes.
         transport: of httpx, for tests.
         pause: waits so many seconds between attempts.
@@ -48,19 +51,14 @@ class Link:
         url: str,
         token: str,
         *,
+        find: Callable[[], tuple[str, str] | None] | None = None,
         tries: int = TRIES,
         transport: httpx.BaseTransport | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.url = url.rstrip("/")
-        self._tries, self._pause = tries, pause
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=TIMEOUT_S,
-            transport=transport,
-            trust_env=False,
-        )
+        self._find, self._tries, self._pause = find, tries, pause
+        self._transport = transport
+        self._connect(url, token)
 
     def get(self, path: str, **query: str | int | None) -> Json:
         """Return what stands at a path.
@@ -87,6 +85,26 @@ class Link:
             headers["If-Match"] = f'"{version}"'
         return self._json(self._send(method, path, json=body, headers=headers))
 
+    def _connect(self, url: str, token: str) -> None:
+        self.url, self._token = url.rstrip("/"), token
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT_S,
+            transport=self._transport,
+            trust_env=False,
+        )
+        weakref.finalize(self, self._http.close)  # for whoever forgets to
+
+    def _look_again(self) -> bool:
+        """Connect to where the service is now; false if that is where it was."""
+        there = None if self._find is None else self._find()
+        if there is None or (there[0].rstrip("/"), there[1]) == (self.url, self._token):
+            return False
+        self._http.close()
+        self._connect(*there)
+        return True
+
     def close(self) -> None:
         """End the connection."""
         self._http.close()
@@ -104,10 +122,14 @@ class Link:
                         f"the service at {self.url} does not answer: {error}; is it running?"
                     ) from error
             else:
-                if answer.status_code not in NOT_ANSWERED or attempt == self._tries:
+                gone = answer.status_code in NOT_ANSWERED
+                if attempt == self._tries or not (
+                    gone or (answer.status_code == 401 and self._look_again())
+                ):
                     return answer
             self._pause(pause_s)
             pause_s *= 2
+            self._look_again()
         raise AssertionError("the last attempt returns or raises")
 
     def _json(self, answer: httpx.Response) -> Json:

@@ -24,7 +24,9 @@ from assistant.starting import version
 
 PUBLIC = ("/health",)
 LOOK_AFTER_S = 0.5
-LIMITS = Limits(rules=(BodyRule("/import", 64 * 1024 * 1024),))
+MOST_BYTES = 64 * 1024 * 1024
+"""Of the bodies that carry many results or events."""
+LIMITS = Limits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,4 +85,5 @@ RunNumber = Annotated[int, Path(ge=1, le=10**9)]
 
 VIEWER = Depends(Needs(Role.VIEWER))
 STEERER = Depends(Needs(Role.STEERER))
+OWNER = Depends(Needs(Role.OWNER))
 WORKER = Depends(Needs(Role.WORKER))

@@ -64,7 +64,7 @@ class Key:
                 return None
             time.sleep(_PAUSE_S)
         key = cls(store, descriptor)
-        key._withdraw()  # what a killed holder left
+        key.withdraw()  # what a killed holder left
         return key
 
     @property
@@ -83,11 +83,12 @@ class Key:
         """Give the key back, and say no longer where the store is served."""
         if self._descriptor is None:
             return
-        self._withdraw()
+        self.withdraw()
         descriptor, self._descriptor = self._descriptor, None
         os.close(descriptor)
 
-    def _withdraw(self) -> None:
+    def withdraw(self) -> None:
+        """Say no more where the store is served; the key is kept."""
         with contextlib.suppress(FileNotFoundError):
             beside(self._store, "service").unlink()
 

@@ -17,6 +17,7 @@ from typing import Any
 from assistant.codec import encode_event
 from assistant.errors import AssistantError, ExperimentError, GoneOnError, SettingsError
 from assistant.events import Event, ExperimentOpened
+from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
 from assistant.run import RunState
@@ -24,7 +25,7 @@ from assistant.service.logs import Log
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings
 from assistant.starting import open_sweep, recipe
-from assistant.store import RunQueue, SqliteStore
+from assistant.store import RunQueue, SqliteStore, check_position
 from strategies import Level
 
 REPLIES_KEPT_S = 7 * 86_400.0
@@ -210,6 +211,35 @@ class House:
             with self._asking(asked):
                 act(session)
             return self._decided(session, first, experiment.n_events - first)
+
+    def append(
+        self, experiment_id: str, position: int, events: Sequence[Event], asked: Asked
+    ) -> Decided:
+        """Store events that a session elsewhere has decided. All or none.
+
+        Raises:
+            GoneOnError: the journal is not at that position.
+            ExperimentError: they do not follow it.
+        """
+        first = events[0]
+        if position == 0 and isinstance(first, ExperimentOpened):
+            if first.experiment_id != experiment_id:
+                raise ExperimentError(
+                    f"the events open '{first.experiment_id}', and the path says '{experiment_id}'"
+                )
+            Experiment.replay(events)
+
+            def opened() -> Session:
+                self.store.append(experiment_id, 0, events)
+                return load_session(self.store, experiment_id, clock=self.clock)
+
+            return self._opened(asked, opened)
+
+        def act(session: Session) -> None:
+            check_position(experiment_id, position, session.experiment.n_events)
+            session.take(events)
+
+        return self.decide(experiment_id, asked, act)
 
     def _asking(self, asked: Asked) -> Any:
         return self.store.asking(asked.key, asked.digest)

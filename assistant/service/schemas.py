@@ -36,6 +36,13 @@ class OpenIn(Body):
     name: Annotated[str, Field(max_length=200)] = ""
 
 
+class JournalIn(Body):
+    """Events that a session elsewhere has decided, with the position of the first."""
+
+    position: Annotated[int, Field(ge=0)]
+    events: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=200_000)]
+
+
 class SuggestIn(Body):
     """A batch: of the strategy, the first one, or replicates that confirm what is best."""
 

@@ -7,8 +7,8 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from assistant import Experiment
+from assistant.door import open_store
 from assistant.ports import StoredExperiment
-from assistant.store import SqliteStore
 from assistant.ui import learn, reporting, start, steer
 from assistant.ui.intents import Intent, forget, perform, sentence
 from assistant.ui.runner import Runner, runner_of
@@ -72,7 +72,7 @@ def _stored(store: Path) -> tuple[StoredExperiment, ...] | None:
     if not store.exists():
         return ()
     try:
-        opened = SqliteStore(store)
+        opened = open_store(store, take_key=False)
         try:
             return opened.experiments()
         finally:

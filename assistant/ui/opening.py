@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assistant import Application, Session, Store
+from assistant.door import open_store
 from assistant.errors import SettingsError
 from assistant.ports import Result
 from assistant.results import read_results
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe
-from assistant.store import MemoryStore, SqliteStore
+from assistant.store import MemoryStore
 from assistant.ui.intents import FieldError, sentence
 from assistant.ui.terms import Terms, check_field
 from strategies import DEFAULT_STRATEGY, Level
@@ -79,7 +80,7 @@ def open_from(form: Form, store: Path) -> Opened:
         _opened(built, _name(form), MemoryStore(), past, own, made_from)  # a rehearsal
     except Exception as error:
         raise FieldError(_PLACES[form.source], sentence(error)) from error
-    session = _opened(built, _name(form), SqliteStore(store), past, own, made_from)
+    session = _opened(built, _name(form), open_store(store, take_key=False), past, own, made_from)
     return Opened(session, built.application)
 
 

@@ -19,13 +19,13 @@ from assistant import (
     Session,
     load_session,
 )
+from assistant.door import open_store
 from assistant.ending import goal_to_confirm, reached_goal
 from assistant.executors import make_executor
 from assistant.notify import Notifier
 from assistant.recommendation import is_confirmation_due, search_room
 from assistant.run import RunState
 from assistant.starting import rebuild, stored_hooks
-from assistant.store import SqliteStore
 from assistant.ui.intents import sentence
 
 OnAdvice = Literal["ask", "accept", "ignore"]
@@ -55,7 +55,7 @@ class Runner:
     """
 
     def __init__(self, store: Path, experiment_id: str) -> None:
-        self._store = SqliteStore(store)
+        self._store = open_store(store, take_key=False)
         self._id = experiment_id
         self.session: Session = load_session(self._store, experiment_id)
         self._seen = Experiment.replay(self._store.load(experiment_id))

@@ -1,13 +1,15 @@
 """Every store keeps journals whole, in order, and refuses what does not continue them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from assistant import Sla, open_session
+from assistant.client import HttpStore
+from assistant.door import open_store, serving
 from assistant.errors import StoreError
-from assistant.events import RunStarted
+from assistant.events import RunRated, RunStarted
 from assistant.executors import SerialExecutor
 from assistant.ports import Store
 from assistant.store import STORES, MemoryStore, SqliteStore
@@ -16,12 +18,17 @@ from tests.assistant.examples import Bowl, TickingClock
 Make = Callable[[], Store]
 
 
-@pytest.fixture(params=STORES, ids=lambda kind: kind.__name__)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+@pytest.fixture(params=(*STORES, HttpStore), ids=lambda kind: kind.__name__)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    path = tmp_path / "deep" / "er" / "store.db"
     if request.param is SqliteStore:
-        return lambda: SqliteStore(tmp_path / "deep" / "er" / "store.db")
-    memory = MemoryStore()
-    return lambda: memory
+        yield lambda: SqliteStore(path)
+    elif request.param is HttpStore:
+        with serving(path):
+            yield lambda: open_store(path)
+    else:
+        memory = MemoryStore()
+        yield lambda: memory
 
 
 def fill(store: Store, name: str = "first") -> str:
@@ -87,7 +94,7 @@ def test_what_is_loaded_is_a_copy(make: Make) -> None:
     store = make()
     name = fill(store)
     before = store.load(name)
-    store.append(name, len(before), [RunStarted(0.0, 1)])
+    store.append(name, len(before), [RunRated(0.0, 1, True)])
     assert len(before) + 1 == len(store.load(name))
 
 

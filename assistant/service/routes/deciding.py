@@ -13,7 +13,7 @@ from assistant.codec import decode_event
 from assistant.errors import CodecError, ExperimentError
 from assistant.events import ExperimentOpened
 from assistant.service import schemas
-from assistant.service.context import STEERER, AskedOf, Experiment, HouseOf, RunNumber
+from assistant.service.context import OWNER, STEERER, AskedOf, Experiment, HouseOf, RunNumber
 from assistant.service.house import Decided
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import DecidedOut
@@ -55,6 +55,18 @@ def open_experiment(body: schemas.OpenIn, asked: AskedOf, house: HouseOf) -> Res
     if not isinstance(described, ExperimentOpened):
         raise refusal(422, "the description is not one of an experiment")
     return _answer(house.open_described(described, asked))
+
+
+@router.post("/experiments/{experiment}/journal", response_model=DecidedOut, dependencies=[OWNER])
+def append(
+    experiment: Experiment, body: schemas.JournalIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Store what a session of the owner's has decided elsewhere, if it follows the journal."""
+    try:
+        events = tuple(decode_event(json.dumps(one)) for one in body.events)
+    except CodecError as error:
+        raise refusal(422, str(error)) from error
+    return _answer(house.append(experiment, body.position, events, asked))
 
 
 @router.post("/experiments/{experiment}/suggestions", response_model=DecidedOut)
