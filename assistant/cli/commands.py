@@ -3,12 +3,15 @@
 import typer
 
 from assistant.cli import (
+    backup,
     doctor,
     effects,
     experiments,
     forecast,
     hooks,
     init,
+    queue,
+    service,
     steer,
     sweep,
     tabulate,
@@ -25,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(sweep.resume)
     app.command("steer")(steer.steer)
     app.command("what-if")(what_if.what_if)
+    app.command("queue")(queue.queue)
     app.command("suggest")(experiments.suggest)
     app.command("forecast")(forecast.forecast)
     app.command("effects")(effects.effects)
@@ -33,6 +37,10 @@ def register(app: typer.Typer) -> None:
     app.command("experiments")(experiments.experiments)
     app.command("simulate")(workloads.simulate)
     app.command("app")(experiments.app)
+    app.command("serve")(service.serve)
+    app.command("work")(service.work)
+    app.command("backup")(backup.backup)
+    app.command("restore")(backup.put_back)
     app.command("tabulate")(tabulate.tabulate)
     app.command("doctor")(doctor.doctor)
     workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)

@@ -155,7 +155,9 @@ class House:
             built = build_sweep(check_settings(tables, "the request"))
             return open_sweep(built, self.store, name or "sweep", recipe(tables, ()))
 
-        return self._opened(asked, opened)
+        decided = self._opened(asked, opened)
+        self.queue.set_active(decided.experiment_id, True)  # whoever works here may have its runs
+        return decided
 
     def _opened(self, asked: Asked, make: Callable[[], Session]) -> Decided:
         known = self._answered(asked)

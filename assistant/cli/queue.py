@@ -1,0 +1,96 @@
+"""``copperline queue``: what waits, in its order; first, later, held, cancelled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from assistant import Run, RunState, Session
+from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
+from assistant.cli.experiments import stored_session
+from assistant.errors import SettingsError
+from assistant.report.words import level
+
+Runs = list[int] | None
+
+
+def queue(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    first: Annotated[
+        Runs, typer.Option(metavar="RUN", help="Start it before all that wait; repeat it.")
+    ] = None,
+    priority: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN=NUMBER", help="Higher starts earlier; 0 to begin with."),
+    ] = None,
+    hold: Annotated[
+        Runs, typer.Option(metavar="RUN", help="Let it wait until it is released.")
+    ] = None,
+    release: Annotated[Runs, typer.Option(metavar="RUN", help="Let it start in its turn.")] = None,
+    cancel: Annotated[
+        Runs, typer.Option(metavar="RUN", help="Give it up; before it starts it costs nothing.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Show what waits and what runs, the next one in front, and change its order.
+
+    A change holds from the next start on, also while another process executes the experiment.
+    """
+    session = stored_session(experiment, store)
+    wanted = [_priority(text) for text in priority or []]
+    for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ())):
+        session.experiment.run(run_id)  # refuse an unknown one before anything is changed
+    for run_id in first or []:
+        session.run_first(run_id)
+    for run_id, number in wanted:
+        session.reprioritise(run_id, number)
+    for run_id in hold or []:
+        session.hold(run_id)
+    for run_id in release or []:
+        session.release(run_id)
+    for run_id in cancel or []:
+        session.cancel(run_id)
+    rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
+    rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
+    if as_json:
+        print_json({"experiment": session.id, "queue": [_row(session, run) for run in rows]})
+        return 0
+    if not rows:
+        OUT.print("Nothing waits and nothing runs.")
+        return 0
+    table = table_of("run", "state", "priority", *session.experiment.space.names, left=2)
+    for run in rows:
+        values = session.experiment.space.values(run.configuration).values()
+        table.add_row(str(run.id), _state(run), f"{run.priority:g}", *map(level, values))
+    OUT.print(table)
+    return 0
+
+
+def _priority(text: str) -> tuple[int, float]:
+    run_id, _, number = text.partition("=")
+    try:
+        return int(run_id), float(number)
+    except ValueError:
+        raise SettingsError(
+            f"--priority {text}: say a run and a number, for example --priority 7=2.5"
+        ) from None
+
+
+def _state(run: Run) -> str:
+    if run.held:
+        return "held"
+    return f"{run.state} ({run.worker})" if run.worker and run.started_s is not None else run.state
+
+
+def _row(session: Session, run: Run) -> dict[str, object]:
+    return {
+        "run": run.id,
+        "state": str(run.state),
+        "held": run.held,
+        "priority": run.priority,
+        "worker": run.worker or None,
+        "values": dict(session.experiment.space.values(run.configuration)),
+        "reason": run.reason,
+    }
