@@ -253,6 +253,9 @@ def check(
         wrong = _whole(connection)
         if wrong:
             return wrong
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'run'").fetchone():
+            told = list(acknowledged)  # whoever made the file had not come to its tables
+            return [f"I3 {len(told)} answers were acknowledged, and no table is there"] * bool(told)
         return _compared(connection, acknowledged, max_attempts, ended, known)
     except sqlite3.DatabaseError as error:
         return [f"I10 the file cannot be read: {error}"]
