@@ -314,15 +314,17 @@ class RunQueue:
         if not attempt.is_current:
             return
         now_s, run_id = self._clock.now_s(), attempt.run_id
-        (attempts,) = self._store.connection.execute(
-            "SELECT attempts FROM run WHERE experiment_id = ? AND run_id = ?",
+        (before,) = self._store.connection.execute(
+            "SELECT lost FROM run WHERE experiment_id = ? AND run_id = ?",
             (attempt.experiment_id, run_id),
         ).fetchone()
-        event: Event = RunReturned(now_s, run_id, f"worker {attempt.worker} was not heard of")
-        if attempts >= self._max_attempts:
+        event: Event = RunReturned(
+            now_s, run_id, f"worker {attempt.worker} was not heard of", lost=True
+        )
+        if before + 1 >= self._max_attempts:
             event = RunFailed(
                 now_s, run_id,
-                f"{attempts} workers were lost while they executed it, the last one "
+                f"{before + 1} workers were lost while they executed it, the last one "
                 f"{attempt.worker}; it is not tried again",
                 None,
             )  # fmt: skip

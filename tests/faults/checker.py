@@ -36,7 +36,6 @@ from typing import Any
 Row = dict[str, Any]
 Known = Callable[[Mapping[str, Any]], Mapping[str, float]]
 
-NOT_HEARD_OF = " was not heard of"
 OVER = ("completed", "failed", "cancelled")
 
 ACKNOWLEDGED: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -55,8 +54,9 @@ ACKNOWLEDGED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """What a client may say it was told: the event that must be there, and what must agree in it.
 
-``measures`` of a completed run are those of its outcome. One kind more, ``active``, has no event:
-``{"told": "active", "experiment": ID, "active": BOOL}``, and the last one told must be so.
+``measures`` of a completed run are those of its outcome. Whether an experiment is active has no
+event: ``{"told": "active", "experiment": ID, "active": BOOL}`` says it was acknowledged, and
+``"asked"`` in the place of ``"active"`` that it may be on its way.
 """
 
 
@@ -180,7 +180,7 @@ def _live(told: Told, event: Row, max_attempts: int) -> None:
     if kind == "RunStarted":
         _started(told, run, event, max_attempts)
     elif kind == "RunReturned":
-        run.lost += event["reason"].endswith(NOT_HEARD_OF)
+        run.lost += event.get("lost", False)
         if run.lost >= max_attempts:
             told.say("I6", run_id, f"it waits again after {run.lost} lost workers")
     elif kind == "RunPrioritised":
@@ -193,6 +193,7 @@ def _live(told: Told, event: Row, max_attempts: int) -> None:
         run.lost += 1
         if run.lost != max_attempts:
             told.say("I6", run_id, f"it has failed of {run.lost} lost workers")
+        run.lost -= 1  # as the journal counts: workers after which it waited again
     run.state = TO.get(kind, run.state)
     run.n_ends += kind in ("RunCancelled", "RunCompleted", "RunFailed")
 
@@ -331,6 +332,7 @@ def _compare_tables(
                 "priority": run.priority,
                 "held": int(run.held),
                 "attempts": run.attempts,
+                "lost": run.lost,
                 "token": run.token,
             }
             row = runs[name].get(run_id, {})
@@ -419,15 +421,20 @@ def _compare_acknowledged(
         row["id"]: bool(row["active"])
         for row in _rows(connection, "SELECT id, active FROM experiment")
     }
-    wanted = {ack["experiment"]: ack["active"] for ack in acknowledged if ack["told"] == "active"}
+    wanted: dict[str, set[bool]] = {}
+    for ack in acknowledged:
+        if ack["told"] == "active":
+            wanted[ack["experiment"]] = {ack["active"]}
+        elif ack["told"] == "asked":
+            wanted.setdefault(ack["experiment"], {False}).add(ack["active"])
     wrong += [
-        f"I3 experiment '{name}' was told to be {'active' if on else 'paused'}, and is not"
-        for name, on in wanted.items()
-        if active.get(name) != on
+        f"I3 experiment '{name}' was told to be {'paused' if active.get(name) else 'active'}"
+        for name, allowed in wanted.items()
+        if name in active and active[name] not in allowed
     ]
     reached: Counter[tuple[str, int, str]] = Counter()
     for ack in acknowledged:
-        if ack["told"] == "active":
+        if ack["told"] in ("active", "asked"):
             continue
         name, run_id = ack["experiment"], ack["run"]
         kind, agreeing = ACKNOWLEDGED[ack["told"]]

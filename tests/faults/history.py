@@ -75,8 +75,10 @@ class World:
         self.told("submitted", name, run.id, seed=run.seed)
 
     def activate(self, name: str, active: bool) -> None:
-        self.queue.set_active(name, active)
-        self.tell({"told": "active", "experiment": name, "active": active})
+        for kind in ("asked", "active"):
+            self.tell({"told": kind, "experiment": name, "active": active})
+            if kind == "asked":
+                self.queue.set_active(name, active)
 
     def claim(self, key: str, only: str | None = None) -> None:
         claim = self.queue.claim(key, LEASE_S, only)

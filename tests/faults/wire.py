@@ -65,6 +65,8 @@ class Death(Fault):
 class Refusal(Fault):
     """SQLite says an error instead of carrying out some statements in a row.
 
+    It never refuses to roll back: with a write-ahead log that writes nothing.
+
     Args:
         number: of the first of them.
         text: what it says.
@@ -75,9 +77,11 @@ class Refusal(Fault):
         super().__init__()
         self._numbers = range(number, number + times)
         self._text = text
+        self.n_refused = 0
 
     def before(self, number: int, sql: str) -> None:
-        if number in self._numbers:
+        if number in self._numbers and sql != "ROLLBACK":
+            self.n_refused += 1
             raise sqlite3.OperationalError(self._text)
 
 

@@ -156,6 +156,26 @@ def test_a_run_that_loses_three_workers_has_failed(
     assert run.duration_s is None
 
 
+def test_what_was_given_back_was_not_lost(
+    store: SqliteStore, clock: HandClock, queue: RunQueue
+) -> None:
+    with_runs(store, clock, 1)
+    for _ in range(3):
+        queue.give_back(taken(queue).token, "the node is drained")
+    for n_lost in (1, 2):
+        taken(queue)
+        clock.wait(LEASE_S)
+        assert queue.expire() == 1
+        assert state(store).run(1).state is RunState.QUEUED
+        assert (state(store).run(1).lost, state(store).run(1).attempts) == (n_lost, 3 + n_lost)
+    taken(queue)
+    clock.wait(LEASE_S)
+    assert queue.expire() == 1
+    failure = state(store).run(1).failure
+    assert failure is not None
+    assert failure.startswith("3 workers were lost")
+
+
 def test_the_time_of_day_may_jump(store: SqliteStore, clock: HandClock, queue: RunQueue) -> None:
     with_runs(store, clock, 1)
     claim = taken(queue)
