@@ -66,7 +66,8 @@ class World:
         self.tell({"told": kind, "experiment": name, "run": run_id, **more})
 
     def begin(self, name: str) -> None:
-        self.store.append(name, 0, [opening(name)])
+        if not self.store.length(name):  # else only the answer was lost
+            self.store.append(name, 0, [opening(name)])
         self.sessions[name] = load_session(self.store, name, clock=self.clock)
 
     def include(self, name: str, **levels: int) -> None:
