@@ -310,6 +310,27 @@ def test_a_result_without_what_is_wanted_is_a_failed_run(
     assert "height" in run.failure
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), (1.0, float("nan"))])
+def test_a_number_that_json_has_no_word_for_is_unknown(
+    store: SqliteStore, clock: HandClock, queue: RunQueue, odd: float | tuple[float, ...]
+) -> None:
+    with_runs(store, clock, 1)
+    claim = taken(queue)
+    queue.report(claim.token, {"height": 9.0, "other": odd})
+    assert state(store).run(1).reported == {"height": 9.0, "other": None}
+    told = {"height": 1.0, "other": odd}
+    assert queue.complete(claim.token, told, None, 1.0)
+    assert not queue.complete(claim.token, told, None, 1.0)
+    outcome = state(store).run(1).outcome
+    assert outcome is not None
+    assert outcome.measures == {"height": 1.0, "other": None}
+    with pytest.raises(ClaimLostError, match="another result"):
+        queue.complete(claim.token, {"height": odd}, None, 1.0)
+    refused = store.load("hills")[-1]
+    assert isinstance(refused, ResultRefused)
+    assert refused.measures == {"height": None}
+
+
 def test_a_session_decides_while_workers_go_on(
     store: SqliteStore, clock: HandClock, queue: RunQueue
 ) -> None:
