@@ -1,0 +1,188 @@
+"""Who speaks to the service in the soak: workers and a human, each noting what it was told."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from assistant import RunState
+from assistant.cli.main import run as command_line
+from assistant.cli.service import TOKEN, _executor
+from assistant.client import HttpClaims, Link, RemoteSession, Worker
+from assistant.errors import AssistantError, ServiceError
+from assistant.ports import Completion
+from assistant.store import Claim
+from strategies import StrategyError
+from tests.faults.soak.app import BAD, LEVELS
+from tests.faults.soak.board import Board
+
+
+class Notes:
+    """What one process was told, a line each; a line is written after the answer has come."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def write(self, told: str, experiment: str, run: int, **more: Any) -> None:
+        line = {"at": time.monotonic(), "told": told, "experiment": experiment, "run": run, **more}
+        os.write(self._file, f"{json.dumps(line)}\n".encode())
+
+
+class NotedClaims(HttpClaims):
+    """Claims whose answers are noted."""
+
+    def __init__(self, link: Link, name: str, lease_s: float, notes: Notes, board: Board, slot: int):
+        super().__init__(link, worker=name, lease_s=lease_s)
+        self._name, self._notes, self._board, self._slot = name, notes, board, slot
+        self._claim: Claim | None = None
+
+    def claim(self) -> Claim | None:
+        self._board.enter(self._slot, b"c")
+        claim = super().claim()
+        self._board.enter(self._slot, b"i" if claim is None else b"r")
+        if claim is not None:
+            self._claim = claim
+            self._notes.write(
+                "claimed", claim.experiment_id, claim.run_id,
+                token=claim.token, worker=self._name, attempt=claim.attempt,
+            )  # fmt: skip
+        return claim
+
+    def complete(self, token: str, completion: Completion) -> None:
+        self._board.enter(self._slot, b"t")
+        super().complete(token, completion)
+        claim, measures = self._claim, completion.measures
+        assert claim is not None
+        assert claim.token == token
+        if claim.values["behaviour"] == "good" and measures is not None:
+            told = {"measures": dict(measures)}
+            self._notes.write("completed", claim.experiment_id, claim.run_id, **told)
+        else:
+            self._notes.write("failed", claim.experiment_id, claim.run_id)
+
+
+def worker(
+    url: str, token: str, name: str, lease_s: float, notes: Path, board: Board, slot: int
+) -> None:
+    """Work until ended, as ``copperline work`` does, and note what was told."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    link = Link(url, token)
+    claims = NotedClaims(link, name, lease_s, Notes(notes), board, slot)
+    Worker(claims, lambda claim: _executor(link, claim)).work(ended.is_set, ended.wait)
+
+
+def command_line_worker(url: str, token: str, name: str, lease_s: float) -> None:
+    """Be ``copperline work``."""
+    os.environ[TOKEN] = token
+    code = command_line(["work", "--url", url, "--lease", str(lease_s), "--name", name])
+    if code != 0:
+        raise SystemExit(code)
+
+
+class Human:
+    """Submits runs and changes its mind about them, and notes what was acknowledged.
+
+    Args:
+        sessions: by kind of application.
+        notes: where that is noted.
+        board: says when to end.
+        seed: of what it does.
+        bad: share of the runs that go wrong.
+        waiting: runs that it keeps waiting.
+    """
+
+    def __init__(
+        self,
+        sessions: Mapping[str, RemoteSession],
+        notes: Notes,
+        board: Board,
+        seed: int,
+        bad: float = 0.06,
+        waiting: int = 25,
+    ) -> None:
+        self._sessions, self._notes, self._board = sessions, notes, board
+        self._rng, self._bad, self._waiting = random.Random(seed), bad, waiting
+        self._used: dict[str, set[tuple[int, ...]]] = {kind: set() for kind in sessions}
+
+    def live(self) -> None:
+        """Act until told to end, then release what is held."""
+        while not self._board.ended:
+            kind = self._rng.choices(list(self._sessions), [3, 1])[0]
+            with contextlib.suppress(AssistantError, StrategyError):
+                self._act(kind, self._sessions[kind])
+            time.sleep(self._rng.uniform(0, 0.06))
+        for session in self._sessions.values():
+            self._let_go(session)
+
+    def _act(self, kind: str, session: RemoteSession) -> None:
+        experiment = session.experiment
+        waiting = [run.id for run in experiment.waiting]
+        if len(waiting) < self._waiting:
+            self._include(kind, session)
+            return
+        queued = [run.id for run in experiment.runs_in(RunState.QUEUED)]
+        held = [run_id for run_id in queued if experiment.run(run_id).held]
+        running = [run.id for run in experiment.runs_in(RunState.RUNNING)]
+        over = [run.id for run in experiment.runs_in(RunState.COMPLETED)]
+        name, one = session.id, self._rng.choice(waiting)
+        match self._rng.randrange(8):
+            case 0 | 1:
+                priority = float(self._rng.randint(-3, 3))
+                session.reprioritise(one, priority)
+                self._notes.write("prioritised", name, one, priority=priority)
+            case 2:
+                session.run_first(one)
+                priority = session.experiment.run(one).priority
+                self._notes.write("prioritised", name, one, priority=priority)
+            case 3:
+                session.hold(one)
+                self._notes.write("held", name, one)
+            case 4 if held:
+                one = self._rng.choice(held)
+                session.release(one)
+                self._notes.write("released", name, one)
+            case 5 if self._rng.random() < 0.4:
+                one = self._rng.choice([*waiting, *running])
+                reason = f"reason {self._rng.randrange(10**6)}"
+                session.cancel(one, reason)
+                self._notes.write("cancelled", name, one, reason=reason)
+            case 6 if over:
+                one, good = self._rng.choice(over), self._rng.random() < 0.5
+                session.rate(one, good)
+                self._notes.write("rated", name, one, good=good)
+            case _:
+                session.catch_up()
+
+    def _include(self, kind: str, session: RemoteSession) -> None:
+        values: dict[str, Any] = {n: self._rng.randrange(k) for n, k in LEVELS.items()}
+        key = tuple(values.values())
+        if key in self._used[kind]:
+            return
+        self._used[kind].add(key)
+        bad = self._rng.random() < self._bad * (1 if kind == "function" else 3)
+        values["behaviour"] = self._rng.choice(BAD[kind]) if bad else "good"
+        run = session.include(values)
+        self._notes.write("submitted", session.id, run.id, seed=run.seed)
+
+    def _let_go(self, session: RemoteSession) -> None:
+        """Release what is held, so that all can end; the faults are over by then."""
+        until_s = time.monotonic() + 60
+        while time.monotonic() < until_s:
+            try:
+                session.catch_up()
+                held = [r.id for r in session.experiment.runs_in(RunState.QUEUED) if r.held]
+                if not held:
+                    return
+                session.release(held[0])
+                self._notes.write("released", session.id, held[0])
+            except ServiceError:
+                time.sleep(0.2)
+            except AssistantError:
+                continue
