@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assistant.service.problems import Problem, send_problem
+from assistant.service.problems import Problem, problem_of, send_problem
 from assistant.service.strict_json import RefusedJsonError, read_json
 from assistant.service.walls import BodyRule, has_body, rule_for, too_large
 
@@ -41,19 +41,22 @@ class Bodies:
         try:
             async with asyncio.timeout(self._body_s):
                 body = await _read(receive, rule.max_bytes)
-            if body is None:
-                return  # the client has gone
-            if body and _is_json(scope):
-                await _check(body, rule.max_bytes)
         except TimeoutError:
             late = Problem(408, f"the body did not arrive within {self._body_s:g} s")
             await send_problem(send, late, request_id)
+            return
         except _TooLarge:
             await send_problem(send, too_large(rule), request_id)
-        except RefusedJsonError as error:
-            await send_problem(send, Problem(error.status, str(error)), request_id)
-        else:
-            await self._app(scope, _replayed(body, receive), send)
+            return
+        if body is None:
+            return  # the client has gone
+        if body and _is_json(scope):
+            try:
+                await _check(body, rule.max_bytes)
+            except RefusedJsonError as error:
+                await send_problem(send, problem_of(error), request_id)
+                return
+        await self._app(scope, _replayed(body, receive), send)
 
 
 class Slots:
