@@ -88,11 +88,15 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunReturned:
-    """It waits again: its worker was interrupted, gave it back, or was not heard of any more."""
+    """It waits again: its worker was interrupted, gave it back, or was not heard of any more.
+
+    ``lost`` says that it was the last of these: the run itself may be what killed the worker.
+    """
 
     at_s: float
     run_id: int
     reason: str = ""
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ class Outcome:
 class Run:
     """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none.
 
-    ``attempts`` says how often it was started: once, and again after each interruption.
+    ``attempts`` says how often it was started: once, and again after each interruption; ``lost``
+    how many of its workers were not heard of any more.
     ``priority`` and ``held`` say when it may start, ``cancelled`` why it shall not (any more).
     ``worker`` and ``token`` are of the attempt that goes on or was the last; both are empty where
     the session's own process executes. ``reported`` is what it has measured so far.
@@ -72,6 +73,7 @@ class Run:
     failure: str | None = None
     good: bool | None = None
     attempts: int = 0
+    lost: int = 0
     priority: float = 0.0
     held: bool = False
     cancelled: str | None = None

@@ -41,8 +41,8 @@ def after(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911 - a
                 _in(run, QUEUED), started_s=at_s, attempts=run.attempts + 1, worker=worker,
                 token=token, reported=None,
             )  # fmt: skip
-        case RunReturned():
-            return replace(_in(run, RUNNING), started_s=None)
+        case RunReturned(lost=lost):
+            return replace(_in(run, RUNNING), started_s=None, lost=run.lost + lost)
         case RunPrioritised(priority=priority):
             return replace(_in(run, QUEUED), priority=priority)
         case RunHeld():

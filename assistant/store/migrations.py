@@ -53,6 +53,7 @@ def _queue(connection: sqlite3.Connection) -> None:
             priority REAL NOT NULL DEFAULT 0,
             held INTEGER NOT NULL DEFAULT 0,
             attempts INTEGER NOT NULL DEFAULT 0,
+            lost INTEGER NOT NULL DEFAULT 0,
             token TEXT NOT NULL DEFAULT '',
             UNIQUE (experiment_id, run_id)
         ) STRICT

@@ -48,8 +48,13 @@ def project(  # noqa: PLR0912 - a case for each event
             )
         case RunStarted():
             _start(connection, experiment_id, event)
-        case RunReturned(run_id=run_id):
+        case RunReturned(run_id=run_id, lost=lost):
             _end(connection, experiment_id, run_id, "queued")
+            if lost:
+                do(
+                    "UPDATE run SET lost = lost + 1 WHERE experiment_id = ? AND run_id = ?",
+                    (experiment_id, run_id),
+                )
         case RunCompleted(run_id=run_id):
             _end(connection, experiment_id, run_id, "completed")
         case RunFailed(run_id=run_id):

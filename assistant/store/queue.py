@@ -31,7 +31,7 @@ from assistant.events import (
     RunReturned,
     RunStarted,
 )
-from assistant.objective import Measure
+from assistant.objective import Measure, finite
 from assistant.ports import Clock, Completion, SystemClock
 from assistant.run import measured_s
 from assistant.store.sqlite import SqliteStore
@@ -182,7 +182,7 @@ class RunQueue:
         """Keep what a run that goes on has measured so far. Raises as `heartbeat` does."""
         with self._store.transaction("normal"):
             attempt = self._held(token)
-            event = RunReported(self._clock.now_s(), attempt.run_id, measures)
+            event = RunReported(self._clock.now_s(), attempt.run_id, _known(measures))
             self._record(attempt.experiment_id, event)
 
     def complete(
@@ -196,7 +196,7 @@ class RunQueue:
 
         Args:
             token: of the claim.
-            measures: what it gave; None if it failed.
+            measures: what it gave; None if it failed. Numbers that are not finite are unknown.
             failure: why it failed, in a sentence.
             duration_s: how long it took.
 
@@ -205,6 +205,7 @@ class RunQueue:
             ClaimLostError: the run is not this worker's any more, or another result was recorded
                 under the token; what came is kept as refused.
         """
+        measures = None if measures is None else _known(measures)
         digest = _digest(measures, failure)
         with self._store.transaction("full") as connection:
             attempt = self._attempt(token)
@@ -322,15 +323,17 @@ class RunQueue:
         if not attempt.is_current:
             return
         now_s, run_id = self._clock.now_s(), attempt.run_id
-        (attempts,) = self._store.connection.execute(
-            "SELECT attempts FROM run WHERE experiment_id = ? AND run_id = ?",
+        (before,) = self._store.connection.execute(
+            "SELECT lost FROM run WHERE experiment_id = ? AND run_id = ?",
             (attempt.experiment_id, run_id),
         ).fetchone()
-        event: Event = RunReturned(now_s, run_id, f"worker {attempt.worker} was not heard of")
-        if attempts >= self._max_attempts:
+        event: Event = RunReturned(
+            now_s, run_id, f"worker {attempt.worker} was not heard of", lost=True
+        )
+        if before + 1 >= self._max_attempts:
             event = RunFailed(
                 now_s, run_id,
-                f"{attempts} workers were lost while they executed it, the last one "
+                f"{before + 1} workers were lost while they executed it, the last one "
                 f"{attempt.worker}; it is not tried again",
                 None,
             )  # fmt: skip
@@ -376,6 +379,11 @@ def _check_lease(lease_s: float) -> None:
     low, high = LEASES_S
     if not (math.isfinite(lease_s) and low <= lease_s <= high):
         raise AssistantError(f"a lease lasts {low:g} to {high:,.0f} seconds, not {lease_s}")
+
+
+def _known(measures: Mapping[str, Measure]) -> Mapping[str, Measure]:
+    """Return measures with what no journal can keep as unknown, as executors do."""
+    return {name: finite(value) for name, value in measures.items()}
 
 
 def _digest(measures: Mapping[str, Measure] | None, failure: str | None) -> str:

@@ -64,10 +64,14 @@ class SqliteStore:
             self.connection = sqlite3.connect(
                 self._path, timeout=30.0, isolation_level=None, check_same_thread=False
             )
-            self.connection.execute("PRAGMA journal_mode = WAL")
             self._durability: Durability = "full"
-            self.connection.execute("PRAGMA synchronous = FULL")
-            migrate(self.connection, None if in_memory else Path(self._path))
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                self.connection.execute("PRAGMA synchronous = FULL")
+                migrate(self.connection, None if in_memory else Path(self._path))
+            except BaseException:
+                self.connection.close()  # what began within ends, and nobody waits for it
+                raise
         self._asked = threading.local()
         self._known = lru_cache(maxsize=256)(self._read_event)
 

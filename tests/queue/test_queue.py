@@ -156,6 +156,26 @@ def test_a_run_that_loses_three_workers_has_failed(
     assert run.duration_s is None
 
 
+def test_what_was_given_back_was_not_lost(
+    store: SqliteStore, clock: HandClock, queue: RunQueue
+) -> None:
+    with_runs(store, clock, 1)
+    for _ in range(3):
+        queue.give_back(taken(queue).token, "the node is drained")
+    for n_lost in (1, 2):
+        taken(queue)
+        clock.wait(LEASE_S)
+        assert queue.expire() == 1
+        assert state(store).run(1).state is RunState.QUEUED
+        assert (state(store).run(1).lost, state(store).run(1).attempts) == (n_lost, 3 + n_lost)
+    taken(queue)
+    clock.wait(LEASE_S)
+    assert queue.expire() == 1
+    failure = state(store).run(1).failure
+    assert failure is not None
+    assert failure.startswith("3 workers were lost")
+
+
 def test_the_time_of_day_may_jump(store: SqliteStore, clock: HandClock, queue: RunQueue) -> None:
     with_runs(store, clock, 1)
     claim = taken(queue)
@@ -288,6 +308,27 @@ def test_a_result_without_what_is_wanted_is_a_failed_run(
     assert run.state is RunState.FAILED
     assert run.failure is not None
     assert "height" in run.failure
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), (1.0, float("nan"))])
+def test_a_number_that_json_has_no_word_for_is_unknown(
+    store: SqliteStore, clock: HandClock, queue: RunQueue, odd: float | tuple[float, ...]
+) -> None:
+    with_runs(store, clock, 1)
+    claim = taken(queue)
+    queue.report(claim.token, {"height": 9.0, "other": odd})
+    assert state(store).run(1).reported == {"height": 9.0, "other": None}
+    told = {"height": 1.0, "other": odd}
+    assert queue.complete(claim.token, told, None, 1.0)
+    assert not queue.complete(claim.token, told, None, 1.0)
+    outcome = state(store).run(1).outcome
+    assert outcome is not None
+    assert outcome.measures == {"height": 1.0, "other": None}
+    with pytest.raises(ClaimLostError, match="another result"):
+        queue.complete(claim.token, {"height": odd}, None, 1.0)
+    refused = store.load("hills")[-1]
+    assert isinstance(refused, ResultRefused)
+    assert refused.measures == {"height": None}
 
 
 def test_a_session_decides_while_workers_go_on(
