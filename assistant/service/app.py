@@ -64,6 +64,7 @@ def make_service(
         look_after_s: how often leases are looked at.
     """
     metrics = Metrics()
+    house.count_in(metrics)
     context = Context(house, Drain(), metrics, version())
 
     @contextlib.asynccontextmanager
@@ -79,7 +80,6 @@ def make_service(
 
     app = documented(lifespan)
     app.state.context = context
-    _gauges(house, metrics)
     asgi = guarded(app, tokens, log, metrics=metrics, names=names, public=PUBLIC, limits=limits)
     return Service(asgi, app, context)
 
@@ -114,9 +114,3 @@ async def _try(log: Log, work: object) -> None:
         await run_in_threadpool(work)  # type: ignore[arg-type]
     except Exception as error:
         log.error("housekeeping failed", error=error)
-
-
-def _gauges(house: House, metrics: Metrics) -> None:
-    for state in ("queued", "running"):
-        gauge = metrics.gauge(f"copperline_runs_{state}", f"Runs that are {state}.")
-        gauge.follow(lambda state=state: float(house.queue.depth().get(state, 0)))  # type: ignore[misc]

@@ -15,6 +15,8 @@ from assistant.service.walls import BodyRule, has_body, rule_for, too_large
 
 BODY_S = 20.0
 LARGE_BYTES = 64 * 1024
+WORK = ("/v1/claims", "/health")
+"""How the paths begin on which nobody waits for people."""
 
 
 class Bodies:
@@ -62,20 +64,28 @@ class Bodies:
 class Slots:
     """Lets so many requests be worked on at once, and tells the others to come back.
 
-    Streams of events last for hours and mostly wait, so they have slots of their own.
+    Streams of events last for hours and mostly wait, so they have slots of their own; so have
+    workers, who shall not wait for people whose decisions take long.
 
     Args:
         app: what lies behind.
         working: requests at once.
         streams: open streams at once.
+        work: requests of workers at once.
         retry_after_s: what the others are told.
     """
 
     def __init__(
-        self, app: ASGIApp, *, working: int = 64, streams: int = 256, retry_after_s: float = 1.0
+        self,
+        app: ASGIApp,
+        *,
+        working: int = 64,
+        streams: int = 256,
+        work: int = 256,
+        retry_after_s: float = 1.0,
     ) -> None:
         self._app = app
-        self._free = {"requests": working, "streams": streams}
+        self._free = {"requests": working, "streams": streams, "requests of workers": work}
         self._retry_after = str(max(1, math.ceil(retry_after_s)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,8 +93,7 @@ class Slots:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        accepted = [v for n, v in scope["headers"] if n == b"accept"]
-        kind = "streams" if any(b"text/event-stream" in v for v in accepted) else "requests"
+        kind = _kind(scope)
         if self._free[kind] <= 0:
             problem = Problem(
                 503,
@@ -98,6 +107,13 @@ class Slots:
             await self._app(scope, receive, send)
         finally:
             self._free[kind] += 1
+
+
+def _kind(scope: Scope) -> str:
+    if scope["path"].startswith(WORK):
+        return "requests of workers"
+    accepted = [v for n, v in scope["headers"] if n == b"accept"]
+    return "streams" if any(b"text/event-stream" in v for v in accepted) else "requests"
 
 
 class _TooLarge(Exception):  # noqa: N818 - it never leaves this module
