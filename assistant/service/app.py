@@ -52,6 +52,7 @@ def make_service(
     names: Collection[str] = (),
     limits: Limits = LIMITS,
     look_after_s: float = LOOK_AFTER_S,
+    alone: bool = True,
 ) -> Service:
     """Return the service of a house.
 
@@ -62,6 +63,8 @@ def make_service(
         names: under which it is reached, besides the loopback's.
         limits: how much it takes.
         look_after_s: how often leases are looked at.
+        alone: whether nothing else in this process executes runs of the store, so that those which
+            go on without a lease are of a process that is gone.
     """
     metrics = Metrics()
     house.count_in(metrics)
@@ -69,7 +72,8 @@ def make_service(
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(house.after_restart)
+        if alone:
+            await run_in_threadpool(house.take_over)
         keeper = asyncio.create_task(_keep(house, log, look_after_s))
         try:
             yield
@@ -102,8 +106,7 @@ def documented(lifespan: object = None) -> FastAPI:
 
 async def _keep(house: House, log: Log, every_s: float) -> None:
     """Look after the house until the service ends; a fault of it is logged, and it goes on."""
-    for work in (house.recover, house.forget):
-        await _try(log, work)
+    await _try(log, house.forget)
     while True:
         await asyncio.sleep(every_s)
         await _try(log, house.look_after)

@@ -314,19 +314,14 @@ class House:
 
     # -- looking after it ----------------------------------------------------------------------
 
-    def after_restart(self) -> int:
-        """Give every lease its full length again; return how many there are."""
-        n = self.queue.rearm()
-        if n:
-            self.log.info("leases begin anew", leases=n)
-        return n
+    def take_over(self) -> None:
+        """Go on where a process that is gone has ended: nothing else executes or serves by now.
 
-    def recover(self) -> int:
-        """Return runs to the queue that a killed process was executing without a lease."""
-        n = sum(self.session(name).recover() for name in self.queue.unleased())
-        if n:
-            self.log.info("runs wait again", runs=n)
-        return n
+        Every lease has its full length again; runs without a lease wait again.
+        """
+        leases, runs = self.queue.rearm(), self.queue.recover()
+        if leases or runs:
+            self.log.info("taken over", leases=leases, runs_wait_again=runs)
 
     def look_after(self) -> None:
         """Take runs from silent workers, take in what workers recorded, end what is used up."""

@@ -242,13 +242,19 @@ class RunQueue:
         with self._store.errors():
             return self._attempt(token)
 
-    def unleased(self) -> tuple[str, ...]:
-        """Return experiments with runs that go on without a token: in a session's own process."""
-        with self._store.errors():
-            rows = self._store.connection.execute(
-                "SELECT DISTINCT experiment_id FROM run WHERE state = 'running' AND token = ''"
+    def recover(self) -> int:
+        """Let runs wait again that go on without a token; return how many there were.
+
+        They were executed in a session's own process. Call it only when that is gone.
+        """
+        with self._store.transaction("normal") as connection:
+            rows = connection.execute(
+                "SELECT experiment_id, run_id FROM run WHERE state = 'running' AND token = ''"
             ).fetchall()
-        return tuple(name for (name,) in rows)
+            for name, run_id in rows:
+                reason = "the process that executed it is gone"
+                self._record(name, RunReturned(self._clock.now_s(), run_id, reason))
+        return len(rows)
 
     def depth(self) -> dict[str, int]:
         """Return how many runs there are in each state, over all experiments."""
