@@ -144,7 +144,7 @@ def _private(store: SqliteStore, key: Key) -> Iterator[None]:
     from assistant.service.server import Server, bind
 
     tokens, log = Tokens.of_owner(), Log(level="error")
-    service = make_service(House(store, log), tokens, log)
+    service = make_service(House(store, log), tokens, log, alone=False)
     with Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
         key.publish(server.url, tokens.by_role[Role.OWNER])
         try:

@@ -13,6 +13,7 @@
     │   ├── GoneOnError             the journal has gone on elsewhere
     │   └── StoreFullError          the medium has no room; nothing was stored
     ├── UnknownClaimError   no run was ever claimed under a token
+    ├── KeyReusedError      the key of a request was used for another one before
     ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
     ├── ServiceError        a service that cannot be started, found or trusted
     ├── CodecError          a stored value cannot be read back
@@ -69,6 +70,10 @@ class StoreFullError(StoreError):
 
 class UnknownClaimError(AssistantError):
     """No run was ever claimed under a token."""
+
+
+class KeyReusedError(AssistantError):
+    """The key of a request was used for another one before."""
 
 
 class ClaimLostError(AssistantError):

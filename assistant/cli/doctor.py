@@ -10,7 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from assistant.cli.console import OUT, Json, StoreOption, print_json, say, store_path
+from assistant.errors import AssistantError
+from assistant.service.auth import read_tokens, tokens_path
+from assistant.service.endpoint import find
 from assistant.starting import version
+from assistant.store.copies import examine
+from assistant.store.place import refuse_network_file_system
 from sim.api import (
     Compilation,
     Readiness,
@@ -46,7 +51,7 @@ def doctor(
     """Say what is installed, where compiled code and experiments are kept, and what is wrong.
 
     The exit code is 0 if all is well or will be by itself, and 1 if the simulator cannot be
-    compiled here, or what is compiled cannot be kept.
+    compiled here, what is compiled cannot be kept, or the store or its tokens are damaged.
     """
     if compile_now:
         if not as_json and compilation().readiness is not Readiness.READY:
@@ -56,7 +61,8 @@ def doctor(
     told = compilation()
     others = other_caches()
     kept = store_path(store)
-    is_well = told.reason is None
+    found = _store(kept)
+    is_well = told.reason is None and not found["faults"]
     if as_json:
         print_json(
             {
@@ -67,7 +73,7 @@ def doctor(
                 "compiled_code": _described(told),
                 "other_versions": {str(path): size for path, size in others.items()},
                 "removed_bytes": n_removed_bytes,
-                "store": {"path": str(kept.absolute()), "size_bytes": _size(kept)},
+                "store": {"path": str(kept.absolute()), "size_bytes": _size(kept), **found},
             }
         )
         return 0 if is_well else 1
@@ -84,7 +90,30 @@ def doctor(
     size_bytes = _size(kept)
     state = "not there yet" if size_bytes is None else _mb(size_bytes)
     _line("Experiments", f"{kept.absolute()}, {state}")
+    if found["experiments"] is not None:
+        _line("", f"{found['experiments']} experiments, {found['events']} events")
+    for fault in found["faults"]:
+        _line("", f"wrong: {fault}")
+    _line("Service", found["service"] or "none runs; copperline serve starts one")
     return 0 if is_well else 1
+
+
+def _store(path: Path) -> dict[str, Any]:
+    """Return what a look at the store, its tokens and its service found."""
+    told: dict[str, Any] = {"experiments": None, "events": None, "faults": [], "service": None}
+    try:
+        refuse_network_file_system(path)
+        if path.is_file():
+            health = examine(path)
+            told["experiments"], told["events"] = health.experiments, health.events
+            told["faults"] += health.faults
+        read_tokens(tokens_path(path))
+        endpoint = find(path) if path.exists() else None
+        if endpoint is not None:
+            told["service"] = f"{endpoint.url}, process {endpoint.pid}"
+    except AssistantError as error:
+        told["faults"].append(str(error))
+    return told
 
 
 def _line(label: str, text: str) -> None:

@@ -52,6 +52,7 @@ def make_service(
     names: Collection[str] = (),
     limits: Limits = LIMITS,
     look_after_s: float = LOOK_AFTER_S,
+    alone: bool = True,
 ) -> Service:
     """Return the service of a house.
 
@@ -62,13 +63,17 @@ def make_service(
         names: under which it is reached, besides the loopback's.
         limits: how much it takes.
         look_after_s: how often leases are looked at.
+        alone: whether nothing else in this process executes runs of the store, so that those which
+            go on without a lease are of a process that is gone.
     """
     metrics = Metrics()
+    house.count_in(metrics)
     context = Context(house, Drain(), metrics, version())
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(house.after_restart)
+        if alone:
+            await run_in_threadpool(house.take_over)
         keeper = asyncio.create_task(_keep(house, log, look_after_s))
         try:
             yield
@@ -79,7 +84,6 @@ def make_service(
 
     app = documented(lifespan)
     app.state.context = context
-    _gauges(house, metrics)
     asgi = guarded(app, tokens, log, metrics=metrics, names=names, public=PUBLIC, limits=limits)
     return Service(asgi, app, context)
 
@@ -102,8 +106,7 @@ def documented(lifespan: object = None) -> FastAPI:
 
 async def _keep(house: House, log: Log, every_s: float) -> None:
     """Look after the house until the service ends; a fault of it is logged, and it goes on."""
-    for work in (house.recover, house.forget):
-        await _try(log, work)
+    await _try(log, house.forget)
     while True:
         await asyncio.sleep(every_s)
         await _try(log, house.look_after)
@@ -114,9 +117,3 @@ async def _try(log: Log, work: object) -> None:
         await run_in_threadpool(work)  # type: ignore[arg-type]
     except Exception as error:
         log.error("housekeeping failed", error=error)
-
-
-def _gauges(house: House, metrics: Metrics) -> None:
-    for state in ("queued", "running"):
-        gauge = metrics.gauge(f"copperline_runs_{state}", f"Runs that are {state}.")
-        gauge.follow(lambda state=state: float(house.queue.depth().get(state, 0)))  # type: ignore[misc]

@@ -9,12 +9,14 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assistant.service.problems import Problem, send_problem
+from assistant.service.problems import Problem, problem_of, send_problem
 from assistant.service.strict_json import RefusedJsonError, read_json
 from assistant.service.walls import BodyRule, has_body, rule_for, too_large
 
 BODY_S = 20.0
 LARGE_BYTES = 64 * 1024
+WORK = ("/v1/claims", "/health")
+"""How the paths begin on which nobody waits for people."""
 
 
 class Bodies:
@@ -41,38 +43,49 @@ class Bodies:
         try:
             async with asyncio.timeout(self._body_s):
                 body = await _read(receive, rule.max_bytes)
-            if body is None:
-                return  # the client has gone
-            if body and _is_json(scope):
-                await _check(body, rule.max_bytes)
         except TimeoutError:
             late = Problem(408, f"the body did not arrive within {self._body_s:g} s")
             await send_problem(send, late, request_id)
+            return
         except _TooLarge:
             await send_problem(send, too_large(rule), request_id)
-        except RefusedJsonError as error:
-            await send_problem(send, Problem(error.status, str(error)), request_id)
-        else:
-            await self._app(scope, _replayed(body, receive), send)
+            return
+        if body is None:
+            return  # the client has gone
+        if body and _is_json(scope):
+            try:
+                await _check(body, rule.max_bytes)
+            except RefusedJsonError as error:
+                await send_problem(send, problem_of(error), request_id)
+                return
+        await self._app(scope, _replayed(body, receive), send)
 
 
 class Slots:
     """Lets so many requests be worked on at once, and tells the others to come back.
 
-    Streams of events last for hours and mostly wait, so they have slots of their own.
+    Streams of events last for hours and mostly wait, so they have slots of their own; so have
+    workers, who shall not wait for people whose decisions take long.
 
     Args:
         app: what lies behind.
         working: requests at once.
         streams: open streams at once.
+        work: requests of workers at once.
         retry_after_s: what the others are told.
     """
 
     def __init__(
-        self, app: ASGIApp, *, working: int = 64, streams: int = 256, retry_after_s: float = 1.0
+        self,
+        app: ASGIApp,
+        *,
+        working: int = 64,
+        streams: int = 256,
+        work: int = 256,
+        retry_after_s: float = 1.0,
     ) -> None:
         self._app = app
-        self._free = {"requests": working, "streams": streams}
+        self._free = {"requests": working, "streams": streams, "requests of workers": work}
         self._retry_after = str(max(1, math.ceil(retry_after_s)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,8 +93,7 @@ class Slots:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        accepted = [v for n, v in scope["headers"] if n == b"accept"]
-        kind = "streams" if any(b"text/event-stream" in v for v in accepted) else "requests"
+        kind = _kind(scope)
         if self._free[kind] <= 0:
             problem = Problem(
                 503,
@@ -95,6 +107,13 @@ class Slots:
             await self._app(scope, receive, send)
         finally:
             self._free[kind] += 1
+
+
+def _kind(scope: Scope) -> str:
+    if scope["path"].startswith(WORK):
+        return "requests of workers"
+    accepted = [v for n, v in scope["headers"] if n == b"accept"]
+    return "streams" if any(b"text/event-stream" in v for v in accepted) else "requests"
 
 
 class _TooLarge(Exception):  # noqa: N818 - it never leaves this module

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Header, Path, Request
 
 from assistant.service.auth import Needs, Role
@@ -17,6 +18,8 @@ from assistant.service.problems import refusal
 from assistant.service.server import Drain
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
+WORK_THREADS = 16
+WATCH_THREADS = 4
 _TAG = re.compile(r'"([0-9]{1,15})"')
 
 
@@ -29,46 +32,55 @@ class Context:
         drain: whether the service is ending.
         metrics: what is counted.
         version: of Copperline.
+        work: threads for workers, who shall not wait for decisions that take long.
+        watch: threads for streams of events.
     """
 
     house: House
     drain: Drain
     metrics: Metrics
     version: str
+    work: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WORK_THREADS))
+    watch: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WATCH_THREADS))
 
 
-def context_of(request: Request) -> Context:
+async def context_of(request: Request) -> Context:
     """Return what the app was made of."""
     found: Context = request.app.state.context
     return found
 
 
-def house_of(request: Request) -> House:
+async def house_of(request: Request) -> House:
     """Return the house."""
-    return context_of(request).house
+    return (await context_of(request)).house
 
 
-async def asked_of(
+async def keyed_of(
     request: Request,
     idempotency_key: Annotated[
         str | None,
         Header(description="Made anew for each request, kept for its repetition: done once."),
     ] = None,
+) -> Asked:
+    """Return the request as the house sees it. Raises ProblemError for a key of another form."""
+    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
+        raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
+    told = f"{request.method} {request.url.path}\n".encode() + await request.body()
+    return Asked(idempotency_key, hashlib.sha256(told).hexdigest())
+
+
+async def asked_of(
+    keyed: Annotated[Asked, Depends(keyed_of)],
     if_match: Annotated[
         str | None,
         Header(description='The version that was looked at, in quotes: "12". Refused on another.'),
     ] = None,
 ) -> Asked:
-    """Return the request as the house sees it. Raises ProblemError for headers of another form."""
-    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
-        raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
+    """Return the request with the version that it was made for. Raises ProblemError as well."""
     tag = None if if_match is None else _TAG.fullmatch(if_match)
     if if_match is not None and tag is None:
         raise refusal(400, 'If-Match is a version in quotes, such as "12"')
-    body = await request.body()
-    told = f"{request.method} {request.url.path}\n".encode() + body
-    digest = hashlib.sha256(told).hexdigest()
-    return Asked(idempotency_key, digest, None if tag is None else int(tag.group(1)))
+    return replace(keyed, version=None if tag is None else int(tag.group(1)))
 
 
 async def named(request: Request, experiment: Annotated[str, Path(max_length=200)]) -> str:
@@ -79,6 +91,7 @@ async def named(request: Request, experiment: Annotated[str, Path(max_length=200
 
 HouseOf = Annotated[House, Depends(house_of)]
 ContextOf = Annotated[Context, Depends(context_of)]
+KeyedOf = Annotated[Asked, Depends(keyed_of)]
 AskedOf = Annotated[Asked, Depends(asked_of)]
 Experiment = Annotated[str, Depends(named)]
 RunNumber = Annotated[int, Path(ge=1, le=10**9)]

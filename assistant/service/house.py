@@ -10,31 +10,35 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assistant.codec import encode_event
-from assistant.errors import AssistantError, ExperimentError, GoneOnError, SettingsError
+from assistant.errors import (
+    AssistantError,
+    ExperimentError,
+    GoneOnError,
+    KeyReusedError,
+    SettingsError,
+)
 from assistant.events import Event, ExperimentOpened
 from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
-from assistant.run import RunState
+from assistant.service.counts import Counts
 from assistant.service.logs import Log
+from assistant.service.metrics import Metrics
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import RunQueue, SqliteStore, check_position
-from strategies import Level
+from assistant.store.sqlite import Asking, Reply
+from assistant.view import View
 
 REPLIES_KEPT_S = 7 * 86_400.0
 PROGRAMS = ("command", "function")
 """Applications that start what their settings name."""
-
-
-class KeyReusedError(ExperimentError):
-    """The key of a request was used for another one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,27 @@ class Decided:
     again: bool = False
 
 
+class Snapshot(View):
+    """An experiment at one moment, for whoever only looks; nobody changes it.
+
+    Args:
+        experiment: a copy of its own.
+        at_s: the moment.
+    """
+
+    def __init__(self, experiment: Experiment, at_s: float) -> None:
+        self._experiment, self._at_s = experiment, at_s
+
+    @property
+    def experiment(self) -> Experiment:
+        """The state."""
+        return self._experiment
+
+    def now_s(self) -> float:
+        """Return the moment, in seconds since 1970-01-01 UTC."""
+        return self._at_s
+
+
 class House:
     """Experiments of a store that this process alone writes.
 
@@ -99,6 +124,12 @@ class House:
         self._programs, self._files = programs, files
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
+        self._opening = threading.Lock()
+        self.count_in(Metrics())
+
+    def count_in(self, metrics: Metrics) -> None:
+        """Count what happens here from now on."""
+        self.counts = Counts(metrics, self.queue.depth, lambda: self.queue.lost)
 
     # -- experiments ---------------------------------------------------------------------------
 
@@ -111,11 +142,11 @@ class House:
                 )
             return self._sessions[experiment_id]
 
-    def current(self, experiment_id: str) -> Session:
-        """Return the session of an experiment as it stands now, workers' results included."""
+    def look(self, experiment_id: str) -> Snapshot:
+        """Return an experiment as it stands now, workers' results included."""
         session = self.session(experiment_id)
-        session.catch_up()
-        return session
+        with session.deciding():
+            return Snapshot(session.experiment.supposing(()), session.now_s())
 
     def loaded(self) -> tuple[Session, ...]:
         """Return the sessions that have been asked for."""
@@ -160,13 +191,14 @@ class House:
         return decided
 
     def _opened(self, asked: Asked, make: Callable[[], Session]) -> Decided:
-        known = self._answered(asked)
-        if known is not None:
-            return known
-        with self._asking(asked):
-            session = make()
-        with self._loading:
-            self._sessions[session.id] = session
+        with self._opening:  # one at a time, or a repeated request could open a second one
+            known = self._answered(asked)
+            if known is not None:
+                return known
+            with self._asking(asked):
+                session = make()
+            with self._loading:
+                self._sessions[session.id] = session
         return self._decided(session, 0, session.experiment.n_events)
 
     def _refuse_programs(self, tables: Mapping[str, Any]) -> None:
@@ -198,21 +230,21 @@ class House:
             KeyReusedError: the key was used for another request.
             AssistantError, StrategyError: what the session refuses; nothing is stored then.
         """
-        known = self._answered(asked)
-        if known is not None:
-            return known
         session = self.session(experiment_id)
         with session.deciding():
+            known = self._answered(asked)
+            if known is not None:
+                return known
             experiment = session.experiment
             if asked.version is not None and asked.version != experiment.version:
                 raise GoneOnError(
                     f"experiment '{experiment_id}' is at version {experiment.version}, and the "
                     f"request was made for {asked.version}; look at it again"
                 )
-            first = experiment.n_events
-            with self._asking(asked):
+            with self._asking(asked) as asking:
                 act(session)
-            return self._decided(session, first, experiment.n_events - first)
+            made = asking.reply or self._nothing(asked, session)
+            return self._decided(session, made.first, made.n)
 
     def append(
         self, experiment_id: str, position: int, events: Sequence[Event], asked: Asked
@@ -243,7 +275,23 @@ class House:
 
         return self.decide(experiment_id, asked, act)
 
-    def _asking(self, asked: Asked) -> Any:
+    def activate(self, experiment_id: str, active: bool, asked: Asked) -> None:
+        """Let workers have runs of an experiment, or no more of them; raises as `decide` does."""
+
+        def act(session: Session) -> None:
+            self.queue.set_active(session.id, active)
+
+        self.decide(experiment_id, asked, act)
+
+    def _nothing(self, asked: Asked, session: Session) -> Reply:
+        """Keep that a request was answered, though it left no event."""
+        reply = Reply(asked.digest, session.id, session.experiment.n_events, 0)
+        if asked.key is not None:
+            with self.store.transaction():
+                self.store.remember(asked.key, reply, self.clock.now_s())
+        return reply
+
+    def _asking(self, asked: Asked) -> AbstractContextManager[Asking]:
         return self.store.asking(asked.key, asked.digest)
 
     def _answered(self, asked: Asked) -> Decided | None:
@@ -254,28 +302,26 @@ class House:
             raise KeyReusedError(
                 "this Idempotency-Key was used for another request; make a new one for each"
             )
-        session = self.current(reply.experiment_id)
+        session = self.session(reply.experiment_id)
+        session.catch_up()
         return self._decided(session, reply.first, reply.n, again=True)
 
     def _decided(self, session: Session, first: int, n: int, *, again: bool = False) -> Decided:
         lines = self.store.lines(session.id, first, n) if n else []
+        if not again:
+            self.counts.decided(str(json.loads(lines[0])["type"]) if lines else None)
         return Decided(session.id, session.experiment.version, first, lines, again)
 
     # -- looking after it ----------------------------------------------------------------------
 
-    def after_restart(self) -> int:
-        """Give every lease its full length again; return how many there are."""
-        n = self.queue.rearm()
-        if n:
-            self.log.info("leases begin anew", leases=n)
-        return n
+    def take_over(self) -> None:
+        """Go on where a process that is gone has ended: nothing else executes or serves by now.
 
-    def recover(self) -> int:
-        """Return runs to the queue that a killed process was executing without a lease."""
-        n = sum(self.session(name).recover() for name in self.queue.unleased())
-        if n:
-            self.log.info("runs wait again", runs=n)
-        return n
+        Every lease has its full length again; runs without a lease wait again.
+        """
+        leases, runs = self.queue.rearm(), self.queue.recover()
+        if leases or runs:
+            self.log.info("taken over", leases=leases, runs_wait_again=runs)
 
     def look_after(self) -> None:
         """Take runs from silent workers, take in what workers recorded, end what is used up."""
@@ -300,66 +346,3 @@ class House:
         if passed is not None and self.queue.is_active(session.id):
             self.queue.set_active(session.id, False)
             self.log.warning("paused", experiment=session.id, reason=passed)
-
-
-def lines_of(events: Sequence[Event]) -> list[str]:
-    """Return events as lines of JSON."""
-    return [encode_event(event) for event in events]
-
-
-def run_row(session: Session, run_id: int) -> dict[str, Any]:
-    """Return one run as people read it: values by parameter, and what is known of it."""
-    experiment = session.experiment
-    run = experiment.run(run_id)
-    values: Mapping[str, Level] = experiment.space.values(run.configuration)
-    outcome = run.outcome
-    return {
-        "run": run.id,
-        "state": str(run.state),
-        "held": run.held,
-        "priority": run.priority,
-        "values": dict(values),
-        "source": run.source,
-        "reason": run.reason,
-        "attempts": run.attempts,
-        "worker": run.worker or None,
-        "value": None if outcome is None else outcome.value,
-        "feasible": None if outcome is None else outcome.feasible,
-        "measures": None if outcome is None else json.loads(_measures(outcome.measures)),
-        "reported": None if run.reported is None else json.loads(_measures(run.reported)),
-        "failure": run.failure,
-        "cancelled": run.cancelled,
-        "submitted_s": run.submitted_s,
-        "started_s": run.started_s,
-        "ended_s": run.ended_s,
-        "duration_s": run.duration_s,
-    }
-
-
-def overview(house: House, session: Session) -> dict[str, Any]:
-    """Return an experiment in a few numbers."""
-    experiment = session.experiment
-    best = experiment.best
-    return {
-        "experiment": session.id,
-        "name": experiment.opened.name,
-        "application": experiment.opened.application,
-        "opened_s": experiment.opened.at_s,
-        "version": experiment.version,
-        "events": experiment.n_events,
-        "active": house.queue.is_active(session.id),
-        "finished": None if experiment.finished is None else experiment.finished.reason,
-        "passed_limit": session.passed_limit(),
-        "parameters": {one.name: list(one.levels) for one in experiment.space.parameters},
-        "runs": {str(state): len(experiment.runs_in(state)) for state in RunState},
-        "remaining_runs": session.remaining_runs,
-        "strategy": experiment.steering.strategy,
-        "exploitation": experiment.steering.exploitation,
-        "batch_size": session.batch_size,
-        "open_warning": None if experiment.open_advice is None else experiment.open_advice.text,
-        "best": None if best is None else run_row(session, best.id),
-    }
-
-
-def _measures(measures: Mapping[str, Any]) -> str:
-    return json.dumps(dict(measures), default=list, allow_nan=False)

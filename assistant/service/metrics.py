@@ -7,7 +7,7 @@ import math
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -46,14 +46,45 @@ class _Metric:
         return f"{self.name}{suffix}{braces} {_number(value)}"
 
 
-class Counter(_Metric):
+class _Single(_Metric):
+    """One number for each combination of labels, kept here or asked for when it is told."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
+        super().__init__(name, text, labels, lock)
+        self._values: dict[tuple[str, ...], float] = {}
+        self._read: Callable[[], float | Mapping[tuple[str, ...], float]] | None = None
+
+    def follow(self, read: Callable[[], float | Mapping[tuple[str, ...], float]]) -> None:
+        """Ask ``read`` whenever the metrics are fetched.
+
+        Args:
+            read: returns the number, or the numbers by the values of the labels.
+        """
+        self._read = read
+
+    def refresh(self) -> None:
+        """Ask what it follows, outside any lock of ours."""
+        if self._read is None:
+            return
+        told = self._read()
+        values = told if isinstance(told, Mapping) else {(): told}
+        with self._lock:
+            self._values = {self._key(labels): value for labels, value in values.items()}
+
+    def lines(self) -> list[str]:
+        """Return its samples."""
+        return [self._line(labels, value) for labels, value in sorted(self._values.items())]
+
+
+class Counter(_Single):
     """How often something has happened; only grows."""
 
     kind = "counter"
 
     def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
         super().__init__(name, text, labels, lock)
-        self._values: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
+        if not labels:
+            self._values[()] = 0.0
 
     def inc(self, *labels: str, by: float = 1.0) -> None:
         """Add to the count for these values of its labels."""
@@ -63,20 +94,11 @@ class Counter(_Metric):
             key = self._key(labels)
             self._values[key] = self._values.get(key, 0.0) + by
 
-    def lines(self) -> list[str]:
-        """Return its samples."""
-        return [self._line(labels, value) for labels, value in sorted(self._values.items())]
 
-
-class Gauge(_Metric):
+class Gauge(_Single):
     """How much there is now."""
 
     kind = "gauge"
-
-    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
-        super().__init__(name, text, labels, lock)
-        self._values: dict[tuple[str, ...], float] = {}
-        self._read: Callable[[], float] | None = None
 
     def set(self, value: float, *labels: str) -> None:
         """Say how much there is for these values of its labels."""
@@ -88,20 +110,6 @@ class Gauge(_Metric):
         with self._lock:
             key = self._key(labels)
             self._values[key] = self._values.get(key, 0.0) + by
-
-    def follow(self, read: Callable[[], float]) -> None:
-        """Ask ``read`` whenever the metrics are fetched; for a gauge without labels."""
-        self._key(())
-        self._read = read
-
-    def refresh(self) -> None:
-        """Ask what it follows, outside any lock of ours."""
-        if self._read is not None:
-            self.set(self._read())
-
-    def lines(self) -> list[str]:
-        """Return its samples."""
-        return [self._line(labels, value) for labels, value in sorted(self._values.items())]
 
 
 class Histogram(_Metric):
@@ -182,7 +190,7 @@ class Metrics:
     def render(self) -> str:
         """Return all of them as text, of the type `CONTENT_TYPE`."""
         for metric in self._metrics.values():
-            if isinstance(metric, Gauge):
+            if isinstance(metric, _Single):
                 metric.refresh()
         with self._lock:
             lines = [line for m in self._metrics.values() for line in (*m.head(), *m.lines())]

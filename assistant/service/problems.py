@@ -27,6 +27,7 @@ from assistant.errors import (
     CodecError,
     ExperimentError,
     GoneOnError,
+    KeyReusedError,
     RunError,
     ServiceError,
     StoreError,
@@ -186,6 +187,7 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (ExperimentError, 409),
     (UnknownClaimError, 404),
     (ClaimLostError, 409),
+    (KeyReusedError, 409),
     (ServiceError, 503),
     # Raised on what is stored or executed here, never on what a client sent:
     (CodecError, 500),

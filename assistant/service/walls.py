@@ -159,6 +159,7 @@ class Walls:
         is_quiet = status == 429 or (  # a flood of failures should not fill the log's disk
             method in ("GET", "HEAD") and status is not None and status < 400
         )
+        is_quiet |= status == 204 and route.endswith("/claims")  # a worker asks, and nothing waits
         level: Level = "debug" if is_quiet else "info"
         fields: dict[str, Field] = {
             "request": request.id,

@@ -1,7 +1,8 @@
 """Where journals are kept. Every store passes one contract suite."""
 
+from assistant.store.claim import Claim
 from assistant.store.memory import MemoryStore, check_position
-from assistant.store.queue import Claim, RunQueue
+from assistant.store.queue import RunQueue
 from assistant.store.sqlite import SqliteStore
 
 STORES = (MemoryStore, SqliteStore)

@@ -19,10 +19,10 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from assistant.decisions import judge
-from assistant.errors import AssistantError, ClaimLostError, UnknownClaimError
+from assistant.errors import AssistantError, ClaimLostError, KeyReusedError, UnknownClaimError
 from assistant.events import (
     Event,
     ResultRefused,
@@ -34,8 +34,9 @@ from assistant.events import (
 from assistant.objective import Measure, finite
 from assistant.ports import Clock, Completion, SystemClock
 from assistant.run import measured_s
-from assistant.store.sqlite import SqliteStore
-from strategies import Configuration, Level
+from assistant.store.claim import Attempt, Claim
+from assistant.store.sqlite import Reply, SqliteStore
+from strategies import Configuration
 
 MAX_ATTEMPTS = 3
 """Workers that a run may lose; then it has failed, for it may be what kills them."""
@@ -45,56 +46,6 @@ LEASES_S = (0.05, 86_400.0)
 
 EXPIRED_AT_ONCE = 100
 """Leases that one claim looks after, so that it is not delayed by many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One run that a worker holds.
-
-    Args:
-        experiment_id: of the experiment.
-        run_id: in it.
-        token: the right to say how it ended.
-        attempt: how often it has been started, this time included.
-        values: levels by parameter.
-        seed: of the run.
-        limit_s: how long it may take; None is no limit.
-        lease_s: seconds until it is taken away, unless a heartbeat comes.
-    """
-
-    experiment_id: str
-    run_id: int
-    token: str
-    attempt: int
-    values: Mapping[str, Level]
-    seed: int
-    limit_s: float | None
-    lease_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What is known of a token.
-
-    Args:
-        token: of the attempt.
-        experiment_id: of the experiment.
-        run_id: in it.
-        worker: who holds or held it.
-        result: digest of the result that was recorded under it; None if none was.
-        refused: digest of the result that came too late; None if none did.
-        is_current: whether the run goes on under it.
-        state: of the run.
-    """
-
-    token: str
-    experiment_id: str
-    run_id: int
-    worker: str
-    result: str | None
-    refused: str | None
-    is_current: bool
-    state: str
 
 
 class RunQueue:
@@ -121,10 +72,18 @@ class RunQueue:
         self._steady_s = steady_s
         self._max_attempts = max_attempts
         self._token = token
+        self.lost = 0
+        """Leases that ran out since this queue was made."""
 
     # -- workers -------------------------------------------------------------------------------
 
-    def claim(self, worker: str, lease_s: float, experiment_id: str | None = None) -> Claim | None:
+    def claim(
+        self,
+        worker: str,
+        lease_s: float,
+        experiment_id: str | None = None,
+        key: str | None = None,
+    ) -> Claim | None:
         """Give the next run to a worker; None if nothing may start.
 
         Of all experiments that are active, not finished and not past their deadline: the highest
@@ -134,27 +93,35 @@ class RunQueue:
             worker: its name, for people.
             lease_s: seconds until the run is taken away from it, unless a heartbeat comes.
             experiment_id: only of this experiment, which must be active too; None is any.
+            key: made by the worker for this request alone. Asked again under it, because the
+                answer was lost, the same run is given again for as long as it is held.
 
         Raises:
             AssistantError: a lease that is not within `LEASES_S`.
+            KeyReusedError: the key was used for another request.
+            ClaimLostError: the run that was given under the key is not held any more.
             StoreError: it cannot be stored; nothing has been given then.
         """
         _check_lease(lease_s)
         with self._store.transaction("normal"):
             self._expire()
+            asked = json.dumps(["claim", worker, lease_s, experiment_id])
+            known = None if key is None else self._store.reply(key)
+            if known is not None:
+                return self._given(known, asked, lease_s)
             found = self._next(experiment_id)
             if found is None:
                 return None
             name, run_id, levels, seed, attempts = found
-            token = self._token()
-            self._record(name, RunStarted(self._clock.now_s(), run_id, worker, token))
+            token, now_s = self._token(), self._clock.now_s()
+            if key is not None:
+                reply = Reply(asked, name, self._store.length(name), 1)
+                self._store.remember(key, reply, now_s)
+            self._record(name, RunStarted(now_s, run_id, worker, token))
             self._store.connection.execute(
                 "INSERT INTO lease VALUES (?, ?, ?)", (token, lease_s, self._steady_s() + lease_s)
             )
-            space = self._store.space(name)
-            values = space.values(Configuration(tuple(json.loads(levels)), space.lineage))
-            limit_s = self._store.agreement(name).run_limit_s
-        return Claim(name, run_id, token, attempts + 1, values, seed, limit_s, lease_s)
+            return self._claim(name, run_id, levels, seed, attempts + 1, token, lease_s)
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease; return its length in seconds.
@@ -275,13 +242,19 @@ class RunQueue:
         with self._store.errors():
             return self._attempt(token)
 
-    def unleased(self) -> tuple[str, ...]:
-        """Return experiments with runs that go on without a token: in a session's own process."""
-        with self._store.errors():
-            rows = self._store.connection.execute(
-                "SELECT DISTINCT experiment_id FROM run WHERE state = 'running' AND token = ''"
+    def recover(self) -> int:
+        """Let runs wait again that go on without a token; return how many there were.
+
+        They were executed in a session's own process. Call it only when that is gone.
+        """
+        with self._store.transaction("normal") as connection:
+            rows = connection.execute(
+                "SELECT experiment_id, run_id FROM run WHERE state = 'running' AND token = ''"
             ).fetchall()
-        return tuple(name for (name,) in rows)
+            for name, run_id in rows:
+                reason = "the process that executed it is gone"
+                self._record(name, RunReturned(self._clock.now_s(), run_id, reason))
+        return len(rows)
 
     def depth(self) -> dict[str, int]:
         """Return how many runs there are in each state, over all experiments."""
@@ -290,6 +263,47 @@ class RunQueue:
             return {str(state): int(n) for state, n in rows}
 
     # -- within a transaction ------------------------------------------------------------------
+
+    def _claim(
+        self,
+        name: str,
+        run_id: int,
+        levels: str,
+        seed: int,
+        attempt: int,
+        token: str,
+        lease_s: float,
+    ) -> Claim:
+        space = self._store.space(name)
+        values = space.values(Configuration(tuple(json.loads(levels)), space.lineage))
+        limit_s = self._store.agreement(name).run_limit_s
+        return Claim(name, run_id, token, attempt, values, seed, limit_s, lease_s)
+
+    def _given(self, reply: Reply, asked: str, lease_s: float) -> Claim:
+        """Return what was given under a key, its lease renewed."""
+        if reply.request != asked:
+            raise KeyReusedError("this key was used for another request; make a new one for each")
+        row = self._store.connection.execute(
+            """
+            SELECT r.run_id, r.levels, r.seed, r.attempts, r.token
+            FROM event AS e JOIN run AS r ON r.experiment_id = e.experiment_id
+                AND r.run_id = e.body ->> 'run_id' AND r.token = e.body ->> 'token'
+                AND r.state = 'running'
+            WHERE e.experiment_id = ? AND e.position = ?
+            """,
+            (reply.experiment_id, reply.first),
+        ).fetchone()
+        if row is None:
+            raise ClaimLostError(
+                "the run that was claimed under this key is not held any more; claim under a new "
+                "one"
+            )
+        run_id, levels, seed, attempts, token = row
+        self._store.connection.execute(
+            "UPDATE lease SET until_s = ? WHERE token = ?", (self._steady_s() + lease_s, token)
+        )
+        found = self._claim(reply.experiment_id, run_id, levels, seed, attempts, token, lease_s)
+        return replace(found, again=True)
 
     def _next(self, experiment_id: str | None) -> tuple[str, int, str, int, int] | None:
         wanted = "" if experiment_id is None else " AND e.id = :only"
@@ -322,6 +336,7 @@ class RunQueue:
         """Take a run from its worker: it waits again, or has failed if it lost too many."""
         if not attempt.is_current:
             return
+        self.lost += 1
         now_s, run_id = self._clock.now_s(), attempt.run_id
         (before,) = self._store.connection.execute(
             "SELECT lost FROM run WHERE experiment_id = ? AND run_id = ?",

@@ -42,6 +42,15 @@ class Reply:
     n: int
 
 
+@dataclass(slots=True)
+class Asking:
+    """A request while it is answered, and what has come of it so far."""
+
+    key: str | None
+    request: str
+    reply: Reply | None = None
+
+
 class SqliteStore:
     """A file of journals. Calls may come from several threads; one at a time reaches the file.
 
@@ -87,16 +96,14 @@ class SqliteStore:
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events at ``position`` in one transaction. Raises StoreError, storing nothing."""
-        with self.transaction() as connection:
+        with self.transaction():
             check_position(experiment_id, position, self._length(experiment_id))
             self.insert(experiment_id, position, events)
-            asked: tuple[str, str] | None = getattr(self._asked, "by", None)
-            if asked is not None:  # what was asked for and what came of it are stored together
-                self._asked.by = None
-                connection.execute(
-                    "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?)",
-                    (asked[0], asked[1], experiment_id, position, len(events), events[0].at_s),
-                )
+            asked: Asking | None = getattr(self._asked, "by", None)
+            if asked is not None and asked.reply is None:
+                asked.reply = Reply(asked.request, experiment_id, position, len(events))
+                if asked.key is not None:  # what was asked for and what came of it, together
+                    self.remember(asked.key, asked.reply, events[0].at_s)
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Write events and what they come to, within a transaction that is under way."""
@@ -106,7 +113,7 @@ class SqliteStore:
             project(self.connection, experiment_id, position + i, event)
 
     @contextmanager
-    def asking(self, key: str | None, request: str) -> Iterator[None]:
+    def asking(self, key: str | None, request: str) -> Iterator[Asking]:
         """Keep, with what this thread appends first within, that it came of a request.
 
         See `reply`.
@@ -114,10 +121,13 @@ class SqliteStore:
         Args:
             key: that the one who asks has made for this request alone; None keeps nothing.
             request: digest of it.
+
+        Yields:
+            Where it will stand what was appended.
         """
-        self._asked.by = None if key is None else (key, request)
+        self._asked.by = asking = Asking(key, request)
         try:
-            yield
+            yield asking
         finally:
             self._asked.by = None
 
@@ -128,6 +138,18 @@ class SqliteStore:
                 "SELECT request, experiment_id, first, n FROM reply WHERE key = ?", (key,)
             ).fetchone()
         return None if row is None else Reply(*row)
+
+    def remember(self, key: str, reply: Reply, at_s: float) -> None:
+        """Keep what came of a request, within a transaction that is under way."""
+        self.connection.execute(
+            "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?)",
+            (key, reply.request, reply.experiment_id, reply.first, reply.n, at_s),
+        )
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with every row that this process writes, and costs nothing to ask."""
+        return self.connection.total_changes
 
     def forget_replies(self, before_s: float) -> int:
         """Forget what came of requests before a time; return how many there were."""

@@ -357,6 +357,20 @@ def test_runs_of_workers_are_not_recovered_by_a_session(
     assert done(queue, claim)
 
 
+def test_who_takes_over_a_store_lets_lost_runs_wait_again(
+    store: SqliteStore, clock: HandClock, queue: RunQueue
+) -> None:
+    session = with_runs(store, clock, 3)
+    claim = taken(queue)
+    store.append("hills", store.length("hills"), [RunStarted(clock.now_s(), 2)])  # our own, killed
+    assert queue.recover() == 1
+    assert queue.recover() == 0
+    session.catch_up()
+    states = [run.state for run in session.experiment.runs]
+    assert states == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
+    assert done(queue, claim)
+
+
 def test_an_older_store_is_brought_up_with_a_backup(tmp_path: Path, clock: HandClock) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path)

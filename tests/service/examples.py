@@ -27,7 +27,7 @@ from assistant.service.walls import BodyRule
 
 TOKENS = Tokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
 PATIENCE_S = 10.0
-LIMITS = Limits(body_s=0.3, working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),))
+LIMITS = Limits(body_s=0.5, working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),))
 
 
 class Point(Strict):
@@ -65,6 +65,7 @@ def echo_app(metrics: Metrics, drain: Drain, waiting: Waiting) -> FastAPI:
     @app.post("/v1/echo")
     def echo(body: Body, caller: Steerer, request: Request) -> dict[str, Any]:
         tell(request.scope, experiment=body.name or None)
+        assert "authorization" not in request.headers  # the token stays at the gate
         return {"role": caller.role, "body": body.model_dump()}
 
     @app.post("/v1/import")
@@ -180,6 +181,15 @@ class Wire:
             return True
         except TimeoutError:
             return False
+
+    def is_quiet_for(self, seconds: float) -> bool:
+        """Return whether neither an answer nor the end of the connection comes."""
+        self.socket.settimeout(seconds)
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            return True
+        return False
 
     def has_answer_within(self, seconds: float) -> bool:
         self.socket.settimeout(seconds)

@@ -24,7 +24,7 @@ ECHO = "/v1/echo"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Running]:
-    with running(patience=Patience(head_s=0.3)) as found:
+    with running(patience=Patience(head_s=0.5)) as found:
         yield found
 
 

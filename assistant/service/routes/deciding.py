@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from pydantic import TypeAdapter, ValidationError
@@ -13,7 +13,15 @@ from assistant.codec import decode_event
 from assistant.errors import CodecError, ExperimentError
 from assistant.events import ExperimentOpened
 from assistant.service import schemas
-from assistant.service.context import OWNER, STEERER, AskedOf, Experiment, HouseOf, RunNumber
+from assistant.service.context import (
+    OWNER,
+    STEERER,
+    AskedOf,
+    Experiment,
+    HouseOf,
+    KeyedOf,
+    RunNumber,
+)
 from assistant.service.house import Decided
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import DecidedOut
@@ -41,7 +49,7 @@ def _answer(decided: Decided) -> Response:
 
 
 @router.post("/experiments", response_model=DecidedOut)
-def open_experiment(body: schemas.OpenIn, asked: AskedOf, house: HouseOf) -> Response:
+def open_experiment(body: schemas.OpenIn, asked: KeyedOf, house: HouseOf) -> Response:
     """Open an experiment: by the tables of a sweep file, or described, if it runs elsewhere."""
     if (body.settings is None) == (body.described is None):
         raise refusal(422, "an experiment is opened by settings or as described: send one of them")
@@ -308,17 +316,12 @@ def reopen(experiment: Experiment, asked: AskedOf, house: HouseOf) -> Response:
 
 
 @router.post("/experiments/{experiment}/start", status_code=204)
-def start(experiment: Experiment, house: HouseOf) -> None:
+def start(experiment: Experiment, asked: AskedOf, house: HouseOf) -> None:
     """Let workers have the runs of an experiment."""
-    house.session(experiment)
-    house.queue.set_active(experiment, True)
+    house.activate(experiment, True, asked)
 
 
 @router.post("/experiments/{experiment}/pause", status_code=204)
-def pause(experiment: Experiment, house: HouseOf) -> None:
+def pause(experiment: Experiment, asked: AskedOf, house: HouseOf) -> None:
     """Let workers have no more runs of an experiment; what goes on may end."""
-    house.session(experiment)
-    house.queue.set_active(experiment, False)
-
-
-Json = dict[str, Any]
+    house.activate(experiment, False, asked)

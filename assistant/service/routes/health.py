@@ -9,7 +9,7 @@ router = APIRouter(tags=["operations"])
 
 
 @router.get("/health")
-def health(context: ContextOf) -> HealthOut:
+async def health(context: ContextOf) -> HealthOut:
     """Say that the service answers. The only path that asks for no token."""
     return HealthOut(
         status="draining" if context.drain.has_begun else "ok", version=context.version

@@ -1,92 +1,159 @@
-"""What workers do: claim, renew, report, end. For the role worker."""
+"""What workers do: claim, renew, report, end. For the role worker.
+
+They have threads of their own, so that no decision that takes long delays them.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
+from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 
 from assistant.codec import encode_event
 from assistant.errors import ClaimLostError
 from assistant.service import schemas
-from assistant.service.context import WORKER, ContextOf, HouseOf
+from assistant.service.context import WORKER, Context, ContextOf, KeyedOf
 from assistant.service.logs import tell
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import ClaimOut, LeaseOut, RecipeOut, RecordedOut
-from assistant.store import Claim, RunQueue
+from assistant.store import Claim
 
 router = APIRouter(
-    prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(404, 409, 422)
+    prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(409, 422)
 )
 
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+T = TypeVar("T")
 
 
-@router.post("/claims", response_model=ClaimOut, responses={204: {"description": "Nothing waits"}})
-def claim(body: schemas.ClaimIn, request: Request, context: ContextOf) -> ClaimOut | Response:
-    """Take the next run, by priority, then by age; 204 if nothing may start."""
+@router.post(
+    "/claims",
+    response_model=ClaimOut,
+    responses={204: {"description": "Nothing may start now"}},
+)
+async def claim(
+    body: schemas.ClaimIn, asked: KeyedOf, request: Request, context: ContextOf
+) -> ClaimOut | Response:
+    """Take the next run, by priority, then by age; 204 if nothing may start.
+
+    Sent again under the same Idempotency-Key, it gives the same run for as long as it is held.
+    """
     if context.drain.has_begun:
         raise refusal(503, "the service is ending; claim again when it is back")
-    got = context.house.queue.claim(body.worker, body.lease_s, body.experiment)
     tell(request.scope, worker=body.worker)
+    house = context.house
+    got = await _at_work(
+        context,
+        lambda: house.queue.claim(body.worker, body.lease_s, body.experiment, asked.key),
+    )
     if got is None:
+        house.counts.claimed("none")
         return Response(status_code=204)
+    house.counts.claimed("again" if got.again else "given")
     tell(request.scope, experiment=got.experiment_id, run=got.run_id)
     return _claim(got)
 
 
-@router.post("/claims/{token}/heartbeat")
-def heartbeat(token: Token, request: Request, house: HouseOf) -> LeaseOut:
+@router.post("/claims/{token}/heartbeat", responses=responses(404))
+async def heartbeat(token: Token, request: Request, context: ContextOf) -> LeaseOut:
     """Renew a lease. 409 tells the worker to stop: the run is not its own any more."""
-    _tell(request, house.queue, token)
-    return LeaseOut(lease_s=house.queue.heartbeat(token))
+
+    def beat() -> float:
+        _tell(request, context, token)
+        return context.house.queue.heartbeat(token)
+
+    return LeaseOut(lease_s=await _at_work(context, beat))
 
 
-@router.post("/claims/{token}/report", status_code=204)
-def report(token: Token, body: schemas.ReportIn, request: Request, house: HouseOf) -> None:
+@router.post(
+    "/claims/{token}/report",
+    status_code=204,
+    responses=responses(404),
+)
+async def report(
+    token: Token, body: schemas.ReportIn, request: Request, context: ContextOf
+) -> None:
     """Tell what a run that goes on has measured so far."""
-    _tell(request, house.queue, token)
-    house.queue.report(token, schemas.measures_of(body.measures) or {})
+
+    def told() -> None:
+        _tell(request, context, token)
+        context.house.queue.report(token, schemas.measures_of(body.measures) or {})
+
+    await _at_work(context, told)
 
 
-@router.post("/claims/{token}/result")
-def result(
-    token: Token, body: schemas.ResultOfRunIn, request: Request, house: HouseOf
+@router.post("/claims/{token}/result", responses=responses(404))
+async def result(
+    token: Token, body: schemas.ResultOfRunIn, request: Request, context: ContextOf
 ) -> RecordedOut:
     """Tell how a run ended. Told again it is the same answer; another result is refused (409)."""
     if (body.measures is None) == (body.failure is None):
         raise refusal(422, "a result has measures, or a failure that says why there are none")
-    _tell(request, house.queue, token)
-    first = house.queue.complete(
-        token, schemas.measures_of(body.measures), body.failure, body.duration_s
-    )
-    return RecordedOut(recorded=True, first_time=first)
+    queue, counts = context.house.queue, context.house.counts
+
+    def told() -> bool:
+        _tell(request, context, token)
+        measures = schemas.measures_of(body.measures)
+        try:
+            first = queue.complete(token, measures, body.failure, body.duration_s)
+        except ClaimLostError:
+            counts.resulted("refused")
+            raise
+        state = queue.attempt(token).state
+        counts.resulted(state if first else "again")
+        tell(request.scope, state=state)
+        return first
+
+    return RecordedOut(recorded=True, first_time=await _at_work(context, told))
 
 
-@router.post("/claims/{token}/return", status_code=204)
-def give_back(token: Token, body: schemas.ReasonIn, request: Request, house: HouseOf) -> None:
+@router.post(
+    "/claims/{token}/return",
+    status_code=204,
+    responses=responses(404),
+)
+async def give_back(
+    token: Token, body: schemas.ReasonIn, request: Request, context: ContextOf
+) -> None:
     """Let a run wait again that this worker cannot end."""
-    _tell(request, house.queue, token)
-    house.queue.give_back(token, body.reason or "its worker gave it back")
+
+    def given_back() -> None:
+        _tell(request, context, token)
+        context.house.queue.give_back(token, body.reason or "its worker gave it back")
+
+    await _at_work(context, given_back)
 
 
-@router.get("/claims/{token}/application")
-def application(token: Token, house: HouseOf) -> RecipeOut:
+@router.get(
+    "/claims/{token}/application",
+    responses=responses(404),
+)
+async def application(token: Token, context: ContextOf) -> RecipeOut:
     """Return what is needed to build the application of a run that this worker holds."""
-    attempt = house.queue.attempt(token)
-    if not attempt.is_current:
-        raise ClaimLostError(f"run {attempt.run_id} is not held under this token any more")
-    opened = house.store.opened(attempt.experiment_id)
-    return RecipeOut(
-        experiment=attempt.experiment_id,
-        recipe=opened.recipe,
-        opened=json.loads(encode_event(opened)),
-    )
+
+    def needed() -> RecipeOut:
+        attempt = context.house.queue.attempt(token)
+        if not attempt.is_current:
+            raise ClaimLostError(f"run {attempt.run_id} is not held under this token any more")
+        opened = context.house.store.opened(attempt.experiment_id)
+        return RecipeOut(
+            experiment=attempt.experiment_id,
+            recipe=opened.recipe,
+            opened=json.loads(encode_event(opened)),
+        )
+
+    return await _at_work(context, needed)
 
 
-def _tell(request: Request, queue: RunQueue, token: str) -> None:
-    attempt = queue.attempt(token)
+async def _at_work(context: Context, work: Callable[[], T]) -> T:
+    return await to_thread.run_sync(work, limiter=context.work)
+
+
+def _tell(request: Request, context: Context, token: str) -> None:
+    attempt = context.house.queue.attempt(token)
     tell(request.scope, experiment=attempt.experiment_id, run=attempt.run_id, worker=attempt.worker)
 
 
