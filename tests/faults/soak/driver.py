@@ -83,11 +83,12 @@ class Driver:
         self._store = self._disk / "store.db"
         self._port, self._listening = _free_port(), _listening()
         self._url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._service = self._proxy = self._human = 0
+        self._service = self._proxy = 0
+        self._humans: set[int] = set()
         self._by_pid: dict[int, tuple[int, str]] = {}
         self._stopped: set[int] = set()
         self._killed: set[int] = set()
-        self._service_busy = False
+        self._service_busy = self._ending = False
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count(1)
         self._names: dict[str, str] = {}
@@ -110,7 +111,10 @@ class Driver:
         }
         link.close()
         names = {kind: session.id for kind, session in sessions.items()}
-        self._human = processes.forked(lambda: self._live(names), self._folder / "human.out")
+        self._humans = {
+            processes.forked(lambda k=k: self._live(k, names[k]), self._folder / "human.out")  # type: ignore[misc]
+            for k in names
+        }
         for slot in range(self._n):
             self._work(slot)
         self._board.faulty = True
@@ -124,7 +128,7 @@ class Driver:
                 self._fault()
         self.round.notes["seconds of faults"] = round(time.monotonic() - began_s, 1)
         self._peace()
-        self._drain(names)
+        self._drain()
         self.round.notes["memory of the service"] = [
             first_kib,
             processes.memory_kib(self._service),
@@ -135,15 +139,14 @@ class Driver:
         verdict(self.round, self._folder, self._store, self._names)
         return self.round
 
-    def _live(self, names: dict[str, str]) -> None:
+    def _live(self, kind: str, name: str) -> None:
         link = Link(self._url, self._tokens["steerer"])
-        sessions: dict[str, RemoteSession] = {}
-        while len(sessions) < len(names):
+        session: RemoteSession | None = None
+        while session is None:
             with contextlib.suppress(AssistantError):
-                for kind, name in names.items():
-                    sessions[kind] = RemoteSession(link, name)
-        notes = Notes(self._folder / "human.told")
-        Human(sessions, notes, self._board, self.round.seed).live()
+                session = RemoteSession(link, name)
+        notes = Notes(self._folder / f"{kind}.told")
+        Human(kind, session, notes, self._board, self.round.seed).live()
 
     def _serve(self) -> None:
         self._service = processes.forked(
@@ -185,14 +188,16 @@ class Driver:
             slot, name = self._by_pid.pop(pid)
             self._stopped.discard(pid)
             self._names[name] = "killed" if pid in self._killed else f"ended with {code}"
-            if pid not in self._killed and code != -signal.SIGKILL and not self._board.ended:
+            if pid not in self._killed and code != -signal.SIGKILL and not self._ending:
                 self.round.wrong.append(f"I9 {name} ended by itself with {code}")
-            if not self._board.ended:
+            if not self._ending:
                 self._work(slot)
+        elif pid in self._humans and code == 0:
+            self._humans.discard(pid)
         elif pid == self._service and pid not in self._killed:
             self.round.wrong.append(f"I9 the service ended by itself with {code}")
             self._serve()
-        elif pid in (self._proxy, self._human) and code != 0 and pid not in self._killed:
+        elif pid in (self._proxy, *self._humans) and code != 0 and pid not in self._killed:
             self.round.wrong.append(f"the soak itself is broken: process {pid} ended with {code}")
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
@@ -307,7 +312,7 @@ class Driver:
 
     def abandon(self) -> None:
         """End whatever is still there, by number, if a round broke off."""
-        for pid in (*self._by_pid, self._service, self._proxy, self._human):
+        for pid in (*self._by_pid, self._service, self._proxy, *self._humans):
             if pid:
                 with contextlib.suppress(ChildProcessError):
                     if os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -330,21 +335,18 @@ class Driver:
             time.sleep(0.05)
         raise TimeoutError("the service does not start; its words are in service.out")
 
-    def _drain(self, names: dict[str, str]) -> None:
-        """Wait until the human has ended and every run is over."""
+    def _drain(self) -> None:
+        """Wait until the humans have ended and every run is over."""
         began_s = time.monotonic()
-        os.waitpid(self._signal_human(), 0)
+        self._board.ended = True
+        while self._humans and time.monotonic() < began_s + DRAINED_S:
+            self._turn()
         while _n_open(self._store) and time.monotonic() < began_s + DRAINED_S:
             self._turn()
         left = _n_open(self._store)
         self.round.notes["seconds to drain"] = round(time.monotonic() - began_s, 1)
         if left:
             self.round.wrong.append(f"I9 {left} runs are not over after {DRAINED_S:g} s of peace")
-
-    def _signal_human(self) -> int:
-        self._board.ended = True
-        self._killed.add(self._human)
-        return self._human
 
     def _forecast_again(self, names: dict[str, str]) -> None:
         """Ask for a forecast, kill the service, ask again: nothing of it may be lost."""
@@ -359,17 +361,21 @@ class Driver:
         self.round.notes["seconds to restart"] = round(time.monotonic() - began_s, 2)
         after = self._forecast(names["function"])
         if after != before:
-            self.round.wrong.append(f"I12 the forecast after a restart is {after}, was {before}")
+            self.round.wrong.append(f"I12 the forecast after a restart is {after}, and was {before}")
 
     def _forecast(self, name: str) -> Any:
         link = Link(f"http://127.0.0.1:{self._port}", self._tokens["viewer"])
         try:
-            return link.get(f"/v1/experiments/{name}/forecast")
+            told = link.get(f"/v1/experiments/{name}/forecast")
         finally:
             link.close()
+        for part in (told, told["paper"]):  # times of day go on
+            part.pop("at_s"), part.pop("predicted_end_s", None)
+        return told
 
     def _end(self) -> None:
         """End everybody as an operator would, and see that nobody and nothing is left."""
+        self._ending = True
         for pid in list(self._by_pid):
             processes.told_to(pid, signal.SIGTERM)
         until_s = time.monotonic() + 30

@@ -7,7 +7,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +89,8 @@ class Human:
     """Submits runs and changes its mind about them, and notes what was acknowledged.
 
     Args:
-        sessions: by kind of application.
+        kind: of the application.
+        session: on its experiment.
         notes: where that is noted.
         board: says when to end.
         seed: of what it does.
@@ -100,32 +100,31 @@ class Human:
 
     def __init__(
         self,
-        sessions: Mapping[str, RemoteSession],
+        kind: str,
+        session: RemoteSession,
         notes: Notes,
         board: Board,
         seed: int,
         bad: float = 0.06,
         waiting: int = 25,
     ) -> None:
-        self._sessions, self._notes, self._board = sessions, notes, board
+        self._kind, self._session, self._notes, self._board = kind, session, notes, board
         self._rng, self._bad, self._waiting = random.Random(seed), bad, waiting
-        self._used: dict[str, set[tuple[int, ...]]] = {kind: set() for kind in sessions}
+        self._used: set[tuple[int, ...]] = set()
 
     def live(self) -> None:
         """Act until told to end, then release what is held."""
         while not self._board.ended:
-            kind = self._rng.choices(list(self._sessions), [3, 1])[0]
             with contextlib.suppress(AssistantError, StrategyError):
-                self._act(kind, self._sessions[kind])
-            time.sleep(self._rng.uniform(0, 0.06))
-        for session in self._sessions.values():
-            self._let_go(session)
+                self._act(self._session)
+            time.sleep(self._rng.uniform(0, 0.05 if self._kind == "function" else 0.2))
+        self._let_go(self._session)
 
-    def _act(self, kind: str, session: RemoteSession) -> None:
+    def _act(self, session: RemoteSession) -> None:
         experiment = session.experiment
         waiting = [run.id for run in experiment.waiting]
         if len(waiting) < self._waiting:
-            self._include(kind, session)
+            self._include(session)
             return
         queued = [run.id for run in experiment.runs_in(RunState.QUEUED)]
         held = [run_id for run_id in queued if experiment.run(run_id).held]
@@ -160,14 +159,14 @@ class Human:
             case _:
                 session.catch_up()
 
-    def _include(self, kind: str, session: RemoteSession) -> None:
+    def _include(self, session: RemoteSession) -> None:
         values: dict[str, Any] = {n: self._rng.randrange(k) for n, k in LEVELS.items()}
         key = tuple(values.values())
-        if key in self._used[kind]:
+        if key in self._used:
             return
-        self._used[kind].add(key)
-        bad = self._rng.random() < self._bad * (1 if kind == "function" else 3)
-        values["behaviour"] = self._rng.choice(BAD[kind]) if bad else "good"
+        self._used.add(key)
+        bad = self._rng.random() < self._bad * (1 if self._kind == "function" else 3)
+        values["behaviour"] = self._rng.choice(BAD[self._kind]) if bad else "good"
         run = session.include(values)
         self._notes.write("submitted", session.id, run.id, seed=run.seed)
 
