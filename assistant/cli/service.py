@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -89,27 +90,35 @@ def serve(
         server = Server(service.asgi, listening, log, drain=service.context.drain)
         key.publish(server.url, tokens.by_role[Role.OWNER])
         say(f"Serving '{path}' at {server.url}; tokens are in '{tokens_path(path)}'.")
-        with _workers(workers, server.url, tokens.by_role[Role.OWNER]):
+        with _workers(workers, server.url, tokens.by_role[Role.WORKER]) as names:
             server.run()
+        for one in names:  # they were ended by us, and have not failed
+            house.queue.give_back_of(one, "the service was ended")
         opened.close()
     return 0
 
 
 @contextlib.contextmanager
-def _workers(n: int, url: str, token: str) -> Iterator[None]:
-    """Keep ``n`` workers in processes of their own; one that dies is replaced."""
+def _workers(n: int, url: str, token: str) -> Iterator[list[str]]:
+    """Keep ``n`` workers in processes of their own; one that dies is replaced.
+
+    If this process dies, they end after the run that they execute. Yields their names.
+    """
     ended = threading.Event()
+    parent, names = os.getpid(), list[str]()
     command = [sys.executable, "-m", "assistant.cli", "work", "--url", url]
+    command += ["--parent", str(parent), "--name"]
     environment = {**os.environ, TOKEN: token}
+
+    def started() -> subprocess.Popen[bytes]:
+        names.append(f"{socket.gethostname()}-{parent}-{len(names) + 1}")
+        return subprocess.Popen([*command, names[-1]], env=environment)  # noqa: S603 - our own
 
     def keep() -> None:
         running: list[subprocess.Popen[bytes]] = []
         while not ended.wait(0.5):
             running = [one for one in running if one.poll() is None]
-            running += [
-                subprocess.Popen(command, env=environment)  # noqa: S603 - our own command
-                for _ in range(n - len(running))
-            ]
+            running += [started() for _ in range(n - len(running))]
         for one in running:
             one.terminate()
         for one in running:
@@ -118,12 +127,12 @@ def _workers(n: int, url: str, token: str) -> Iterator[None]:
             one.kill()
 
     if n == 0:
-        yield
+        yield names
         return
     keeper = threading.Thread(target=keep, name="copperline-workers", daemon=True)
     keeper.start()
     try:
-        yield
+        yield names
     finally:
         ended.set()
         keeper.join()
@@ -146,12 +155,16 @@ def work(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End once nothing waits.")
     ] = False,
+    parent: Annotated[
+        int | None, typer.Option(help="Process that it ends with, after its run.", hidden=True)
+    ] = None,
     store: StoreOption = None,
 ) -> int:
     """Execute runs for a service, one at a time, until it is ended; start more for more.
 
     With --url the token of a worker comes from $COPPERLINE_TOKEN. Killed, its run goes to another
-    worker; ended by Ctrl-C or SIGTERM, it gives its run back first.
+    worker; Ctrl-C or SIGTERM lets the run end, and the second one gives it back at once. A run
+    that is cancelled is stopped. Without an answer of the service for ten minutes, it ends.
     """
     link = needs_service(store_path(store)) if url is None else Link(url, _token())
     claims = HttpClaims(link, only=experiment, worker=name, lease_s=lease)
@@ -170,9 +183,15 @@ def work(
     def executor_of(claim: Claim) -> Executor:
         return _executor(link, claim)
 
+    def stop() -> bool:
+        return ended.is_set() or (parent is not None and os.getppid() != parent)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    told = Worker(claims, executor_of).work(ended.is_set, idle)
+    main = threading.get_ident()
+    worker = Worker(claims, executor_of, lost=lambda: signal.pthread_kill(main, signal.SIGUSR1))
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
+    told = worker.work(stop, idle)
     OUT.print(f"{told} results told.")
     return 0
 

@@ -87,6 +87,7 @@ class Link:
         body: Json = None,
         version: int | None = None,
         key: str | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> Json:
         """Send a change, once however often it has to be repeated; raises as `get` does.
 
@@ -96,11 +97,12 @@ class Link:
             body: as JSON; None sends none.
             version: that was looked at; the change is refused on another. None does not matter.
             key: of an earlier call that was not answered, to repeat it; None makes a new one.
+            timeout_s: how long an answer may take before it is asked for again.
         """
         headers = {"Idempotency-Key": key or new_key()}
         if version is not None:
             headers["If-Match"] = f'"{version}"'
-        return self._json(self._send(method, path, json=body, headers=headers))
+        return self._json(self._send(method, path, json=body, headers=headers, timeout=timeout_s))
 
     def stream(
         self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
@@ -168,8 +170,7 @@ class Link:
         there = None if self._find is None else self._find()
         if there is None or (there[0].rstrip("/"), there[1]) == (self.url, self._token):
             return False
-        self._http.close()
-        self._connect(*there)
+        self._connect(*there)  # the old one closes with us: another thread may still wait in it
         return True
 
     def close(self) -> None:
@@ -201,7 +202,13 @@ class Link:
 
     def _json(self, answer: httpx.Response) -> Json:
         if answer.is_success:
-            return None if answer.status_code == 204 else answer.json()
+            try:
+                return None if answer.status_code == 204 else answer.json()
+            except ValueError as error:
+                raise ServiceError(
+                    f"what answers at {self.url} is not what a service answers: "
+                    f"'{answer.text[:60]}'; is another program there?"
+                ) from error
         try:
             told = answer.json()
             detail, name = str(told["detail"]), str(told.get("error", ""))

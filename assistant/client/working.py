@@ -6,11 +6,12 @@ stopped for too long, its results are refused.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from assistant.errors import (
     StoreError,
     UnknownClaimError,
 )
+from assistant.objective import Measure, finite
 from assistant.ports import Completion, Executor, Work
 from assistant.store import Claim
 
@@ -30,6 +32,12 @@ NOT_NOW = (ServiceError, StoreError)
 """What a worker waits out: a service that restarts, a disk that is full."""
 IDLE_S = 0.5
 """How long a worker waits before it asks again, while nothing waits for it."""
+GONE_S = 600.0
+"""A worker that has had no answer for so long ends: the service has gone for good."""
+ENDING_S = 5.0
+"""How long a heartbeat under way may hold up the end of a worker."""
+MOST_WORDS = 4000
+"""Characters of a failure that are told."""
 
 
 class Claims(Protocol):
@@ -97,13 +105,14 @@ class HttpClaims:
 
     def heartbeat(self, token: str) -> float:
         """See `Claims.heartbeat`."""
-        return float(self.link.change("POST", f"/v1/claims/{token}/heartbeat")["lease_s"])
+        path, timeout_s = f"/v1/claims/{token}/heartbeat", max(1.0, self._lease_s / 3)
+        return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
 
     def complete(self, token: str, completion: Completion) -> None:
         """See `Claims.complete`."""
         body = {
             "measures": None if completion.measures is None else _plain(completion.measures),
-            "failure": completion.failure,
+            "failure": None if completion.failure is None else completion.failure[:MOST_WORDS],
             "duration_s": completion.duration_s,
         }
         if body["measures"] is None and body["failure"] is None:
@@ -115,25 +124,20 @@ class HttpClaims:
         self.link.change("POST", f"/v1/claims/{token}/return", {"reason": reason})
 
 
-def _plain(measures: Any) -> dict[str, Any]:
-    """Return measures as JSON has them: a number that is none is unknown."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, tuple | list):
-            return [one(x) for x in value]
-        return None if isinstance(value, float) and value - value != 0 else value
-
-    return {name: one(value) for name, value in measures.items()}
+def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
+    """Return measures as JSON has them: what holds a number that is none is unknown."""
+    return {name: finite(value) for name, value in measures.items()}
 
 
 @dataclass
 class _Beats:
     """Renews leases in a thread of its own, each after a third of its length.
 
-    ``lost`` has the tokens of runs that are not ours any more.
+    ``lost`` has the tokens of runs that are not ours any more; `on_lost` is told in that thread.
     """
 
     claims: Claims
+    on_lost: Callable[[], object] = lambda: None
 
     def __post_init__(self) -> None:
         self.lost: set[str] = set()
@@ -156,7 +160,7 @@ class _Beats:
         with self._changed:
             self._ended = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(ENDING_S)
 
     def _loop(self) -> None:
         while True:
@@ -178,6 +182,7 @@ class _Beats:
         except (ClaimLostError, UnknownClaimError):
             self.lost.add(token)
             self.drop(token)
+            self.on_lost()
             return
         except AssistantError:
             lease_s = self._due_s.get(token, (0.0, LEASE_S))[1]  # not reached: at the next turn
@@ -244,17 +249,37 @@ def _tell(claims: Claims, beats: _Beats, token: str, completion: Completion) -> 
     return True
 
 
+class _AbandonedError(BaseException):
+    """The run that is executed is not ours any more; no failure of the run."""
+
+
 class Worker:
     """Executes runs of any experiment that a service has, for as long as it is let.
+
+    A service that is away or has no room is waited for, with the result in hand. A run that is
+    lost meanwhile (cancelled, or given to another after a silence) is stopped where the process
+    allows it; its result would be refused anyway.
 
     Args:
         claims: of the service.
         make: builds the executor of an experiment, by the claim of its first run.
+        lost: told, in another thread, that a run is not ours any more; it shall make the thread
+            that works call `abandon`, as a handler of signals can.
+        steady_s: passes; by it the service is given up (`GONE_S`).
     """
 
-    def __init__(self, claims: HttpClaims, make: Callable[[Claim], Executor]) -> None:
-        self._claims, self._make = claims, make
+    def __init__(
+        self,
+        claims: HttpClaims,
+        make: Callable[[Claim], Executor],
+        lost: Callable[[], object] = lambda: None,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._claims, self._make, self._lost, self._steady_s = claims, make, lost, steady_s
         self._executors: dict[str, Executor] = {}
+        self._heard_s: float | None = None
+        self._executed: str | None = None
+        self._beats: _Beats | None = None
 
     def work(self, stop: Callable[[], bool], idle: Callable[[float], object]) -> int:
         """Claim and execute until told to stop; return how many results were told.
@@ -264,25 +289,45 @@ class Worker:
         Args:
             stop: asked before each claim.
             idle: waits so many seconds while there is nothing to do.
+
+        Raises:
+            ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
         """
-        told, beats = 0, _Beats(self._claims)
+        told, beats = 0, _Beats(self._claims, self._lost)
+        self._beats = beats
         try:
             while not stop():
                 try:
                     claim = self._claims.claim()
-                except NOT_NOW:
-                    idle(IDLE_S)  # it may be restarting; nothing is held meanwhile
+                except NOT_NOW as error:
+                    self._wait_out(error, idle)  # nothing is held meanwhile
                     continue
+                self._heard_s = self._steady_s()
                 if claim is None:
                     idle(IDLE_S)
                     continue
-                completion = self._execute(claim, beats)
-                told += self._told(claim, completion, beats, stop, idle)
+                completion = self._execute(claim, beats, idle)
+                if completion is not None:
+                    told += self._told(claim, completion, beats, stop, idle)
+                beats.lost.clear()
         finally:
             beats.end()
             for executor in self._executors.values():
                 executor.__exit__(None, None, None)
         return told
+
+    def abandon(self) -> None:
+        """Stop the run that is executed, if it was lost; for the thread that works."""
+        beats = self._beats
+        if beats is not None and self._executed is not None and self._executed in beats.lost:
+            self._executed = None
+            raise _AbandonedError
+
+    def _wait_out(self, error: AssistantError, idle: Callable[[float], object]) -> None:
+        """Wait a little for a service that cannot be used now, unless it has gone for good."""
+        if self._heard_s is None or self._steady_s() - self._heard_s > GONE_S:
+            raise error
+        idle(IDLE_S)
 
     def _told(
         self,
@@ -297,26 +342,52 @@ class Worker:
             beats.hold(claim.token, claim.lease_s)
             try:
                 return _tell(self._claims, beats, claim.token, completion)
-            except NOT_NOW:
+            except NOT_NOW as error:
                 if stop():
                     raise
-                idle(IDLE_S)
+                self._wait_out(error, idle)
+            except AssistantError as error:
+                if completion.measures is None:
+                    raise
+                reason = f"the service could not take its result: {error}"
+                completion = Completion(claim.run_id, None, reason, completion.duration_s)
 
-    def _execute(self, claim: Claim, beats: _Beats) -> Completion:
+    def _execute(
+        self, claim: Claim, beats: _Beats, idle: Callable[[float], object]
+    ) -> Completion | None:
+        """Execute a run; return None if it was given back or is not ours any more."""
         beats.hold(claim.token, claim.lease_s)
         try:
             executor = self._executor(claim)
+        except (ClaimLostError, UnknownClaimError):
+            beats.drop(claim.token)
+            return None
+        except NOT_NOW as error:  # that says nothing of the run
+            beats.drop(claim.token)
+            self._give_back(claim, f"its worker could not begin: {error}")
+            self._wait_out(error, idle)
+            return None
         except AssistantError as error:
             return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
         try:
             executor.submit(Work(claim.run_id, claim.values, claim.seed, claim.limit_s))
+            self._executed = claim.token
             (completion,) = executor.collect()
+            self._executed = None
+        except _AbandonedError:
+            executor.cancel()
+            return None
         except BaseException:
+            self._executed = None
             executor.cancel()
             beats.drop(claim.token)
-            self._claims.give_back(claim.token, "interrupted")
+            self._give_back(claim, "interrupted")
             raise
         return completion
+
+    def _give_back(self, claim: Claim, reason: str) -> None:
+        with contextlib.suppress(AssistantError):  # else its lease will run out
+            self._claims.give_back(claim.token, reason[:MOST_WORDS])
 
     def _executor(self, claim: Claim) -> Executor:
         if claim.experiment_id not in self._executors:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from assistant.service.auth import Tokens
 from assistant.service.context import Context
 from assistant.service.guard import Limits, guarded
-from assistant.service.house import House
+from assistant.service.house import LOOK_AFTER_S, House
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
 from assistant.service.routes import ROUTERS
@@ -23,7 +23,6 @@ from assistant.service.walls import BodyRule
 from assistant.starting import version
 
 PUBLIC = ("/health",)
-LOOK_AFTER_S = 0.5
 MOST_BYTES = 64 * 1024 * 1024
 """Of the bodies that carry many results or events."""
 LIMITS = Limits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
@@ -72,8 +71,7 @@ def make_service(
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        if alone:
-            await run_in_threadpool(house.take_over)
+        await run_in_threadpool(house.take_over, alone=alone)
         keeper = asyncio.create_task(_keep(house, log, look_after_s))
         try:
             yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from assistant.events import Event, ExperimentOpened
 from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
+from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
@@ -36,6 +38,8 @@ from assistant.store import RunQueue, SqliteStore, check_position
 from assistant.store.sqlite import Asking, Reply
 from assistant.view import View
 
+LOOK_AFTER_S = 0.5
+"""How often a house is looked after."""
 REPLIES_KEPT_S = 7 * 86_400.0
 PROGRAMS = ("command", "function")
 """Applications that start what their settings name."""
@@ -106,6 +110,8 @@ class House:
         programs: whether settings that come in a request may name programs to start: commands,
             functions, hooks. Only where whoever may send requests may start programs anyway.
         files: folder in which job logs and tables of requests must lie; None is anywhere.
+        steady_s: passes; leases are counted by it, without the time in which this process was
+            stopped. It must be looked after, every `LOOK_AFTER_S`.
     """
 
     def __init__(
@@ -116,10 +122,11 @@ class House:
         clock: Clock | None = None,
         programs: bool = False,
         files: Path | None = None,
+        steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
         self.clock = clock or SystemClock()
-        self.queue = RunQueue(store, self.clock)
+        self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
         self._programs, self._files = programs, files
         self._sessions: dict[str, Session] = {}
@@ -314,12 +321,13 @@ class House:
 
     # -- looking after it ----------------------------------------------------------------------
 
-    def take_over(self) -> None:
-        """Go on where a process that is gone has ended: nothing else executes or serves by now.
+    def take_over(self, *, alone: bool) -> None:
+        """Go on where a process that is gone has ended: nothing else serves by now.
 
-        Every lease has its full length again; runs without a lease wait again.
+        Every lease has its full length again, by the time of this process; runs without a lease
+        wait again if nothing else executes (``alone``).
         """
-        leases, runs = self.queue.rearm(), self.queue.recover()
+        leases, runs = self.queue.rearm(), self.queue.recover() if alone else 0
         if leases or runs:
             self.log.info("taken over", leases=leases, runs_wait_again=runs)
 

@@ -206,6 +206,18 @@ class RunQueue:
                 event = RunReturned(self._clock.now_s(), attempt.run_id, reason)
                 self._record(attempt.experiment_id, event)
 
+    def give_back_of(self, worker: str, reason: str) -> int:
+        """Let all runs wait again that a worker holds, which was ended; return how many."""
+        with self._store.transaction("normal") as connection:
+            rows = connection.execute(
+                "SELECT token FROM lease JOIN attempt USING (token) WHERE worker = ?", (worker,)
+            ).fetchall()
+            for (token,) in rows:
+                attempt = self._attempt(token)
+                event = RunReturned(self._clock.now_s(), attempt.run_id, reason)
+                self._record(attempt.experiment_id, event)
+        return len(rows)
+
     # -- looking after it ----------------------------------------------------------------------
 
     def expire(self) -> int:

@@ -1,4 +1,7 @@
-"""``python -m tests.faults.soak --faults N --seed S --json FILE``: rounds until N faults are made."""
+"""Rounds of the soak until so many faults are made.
+
+``python -m tests.faults.soak --faults N --seed S --json FILE``
+"""
 
 import argparse
 import json
@@ -6,6 +9,7 @@ import os
 import secrets
 import sys
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -59,10 +63,7 @@ def _apart(seed: int, wanted: int, asked: argparse.Namespace) -> Round:
             with os.fdopen(writing, "w") as file:
                 json.dump(told, file)
             code = 0
-        except BaseException as error:
-            sys.stderr.write(f"round with seed {seed}: {error!r}\n")
-            import traceback
-
+        except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -31,10 +32,10 @@ from tests.faults.soak.verdict import verdict
 
 WEIGHTS = {
     "F1 worker killed": 60,
-    "F2 service killed": 4,
+    "F2 service killed": 8,
     "F3 worker stopped": 12,
     "F4 service stopped": 2,
-    "F7 no room": 4,
+    "F7 no room": 6,
     "F8 time of day": 3,
 }
 LEASE_S = 1.5
@@ -91,7 +92,7 @@ class Driver:
         self._service_busy = self._ending = False
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count(1)
-        self._names: dict[str, str] = {}
+        self._touched: set[str] = set()
 
     # -- the course of a round -----------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Driver:
         self._forecast_again(names)
         self._end()
         self._n_faults()
-        verdict(self.round, self._folder, self._store, self._names)
+        verdict(self.round, self._folder, self._store, self._touched)
         return self.round
 
     def _live(self, kind: str, name: str) -> None:
@@ -187,7 +188,6 @@ class Driver:
         if pid in self._by_pid:
             slot, name = self._by_pid.pop(pid)
             self._stopped.discard(pid)
-            self._names[name] = "killed" if pid in self._killed else f"ended with {code}"
             if pid not in self._killed and code != -signal.SIGKILL and not self._ending:
                 self.round.wrong.append(f"I9 {name} ended by itself with {code}")
             if not self._ending:
@@ -242,6 +242,7 @@ class Driver:
         pid = self._rng.choice(found or alive)
         phase = self._board.phase(self._by_pid[pid][0])
         self._killed.add(pid)
+        self._touched.add(self._by_pid[pid][1])
         processes.told_to(pid, signal.SIGKILL)
         return f", {phase}"
 
@@ -253,7 +254,7 @@ class Driver:
         os.waitpid(self._service, 0)
         self._service_busy = True
         self._after(self._rng.choice([0.0, 0.5, 2.0]), self._serve)
-        self._after(8.0, self._unbusy)
+        self._after(5.0, self._unbusy)
         return ""
 
     def _stop_worker(self) -> str | None:
@@ -262,6 +263,7 @@ class Driver:
             return None
         pid = self._rng.choice(alive)
         self._stopped.add(pid)
+        self._touched.add(self._by_pid[pid][1])
         processes.told_to(pid, signal.SIGSTOP)
 
         def go_on() -> None:
@@ -361,7 +363,9 @@ class Driver:
         self.round.notes["seconds to restart"] = round(time.monotonic() - began_s, 2)
         after = self._forecast(names["function"])
         if after != before:
-            self.round.wrong.append(f"I12 the forecast after a restart is {after}, and was {before}")
+            self.round.wrong.append(
+                f"I12 the forecast after a restart is {after}, and was {before}"
+            )
 
     def _forecast(self, name: str) -> Any:
         link = Link(f"http://127.0.0.1:{self._port}", self._tokens["viewer"])
@@ -385,7 +389,9 @@ class Driver:
         os.kill(self._service, signal.SIGTERM)
         _, status = os.waitpid(self._service, 0)
         if os.waitstatus_to_exitcode(status) != 0:
-            self.round.wrong.append(f"I11 the service ended with {os.waitstatus_to_exitcode(status)}")
+            self.round.wrong.append(
+                f"I11 the service ended with {os.waitstatus_to_exitcode(status)}"
+            )
         self._killed.add(self._proxy)
         os.kill(self._proxy, signal.SIGKILL)
         os.waitpid(self._proxy, 0)
@@ -469,6 +475,9 @@ def play(seed: int, faults: int, seconds: float, workers: int, every_s: float) -
     finally:
         tempfile.tempdir = before
         driver.abandon()
+        if sys.exc_info()[0] is not None or driver.round.wrong:
+            shutil.copytree(folder / "disk", folder / "kept")
+        processes.give_back_disk(folder / "disk")
     if played.wrong:
         played.notes["kept"] = str(folder)
     else:

@@ -36,7 +36,9 @@ class Notes:
 class NotedClaims(HttpClaims):
     """Claims whose answers are noted."""
 
-    def __init__(self, link: Link, name: str, lease_s: float, notes: Notes, board: Board, slot: int):
+    def __init__(
+        self, link: Link, name: str, lease_s: float, notes: Notes, board: Board, slot: int
+    ):
         super().__init__(link, worker=name, lease_s=lease_s)
         self._name, self._notes, self._board, self._slot = name, notes, board, slot
         self._claim: Claim | None = None
@@ -74,7 +76,14 @@ def worker(
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     link = Link(url, token)
     claims = NotedClaims(link, name, lease_s, Notes(notes), board, slot)
-    Worker(claims, lambda claim: _executor(link, claim)).work(ended.is_set, ended.wait)
+    main = threading.get_ident()
+    one = Worker(
+        claims,
+        lambda claim: _executor(link, claim),
+        lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
+    )
+    signal.signal(signal.SIGUSR1, lambda *_: one.abandon())
+    one.work(ended.is_set, ended.wait)
 
 
 def command_line_worker(url: str, token: str, name: str, lease_s: float) -> None:
@@ -106,7 +115,7 @@ class Human:
         board: Board,
         seed: int,
         bad: float = 0.06,
-        waiting: int = 25,
+        waiting: int = 8,
     ) -> None:
         self._kind, self._session, self._notes, self._board = kind, session, notes, board
         self._rng, self._bad, self._waiting = random.Random(seed), bad, waiting

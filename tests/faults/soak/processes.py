@@ -105,7 +105,13 @@ def small_disk(folder: Path, mebibytes: int) -> bool:
         return False
     kind = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=700", "soak", str(folder)]
     steps = (["mount", "--make-rprivate", "/"], kind)
-    return all(subprocess.run(step, capture_output=True, check=False).returncode == 0 for step in steps)
+    ran = [subprocess.run(step, capture_output=True, check=False) for step in steps]
+    return all(one.returncode == 0 for one in ran)
+
+
+def give_back_disk(folder: Path) -> None:
+    """Take the file system of `small_disk` off its folder; what was on it is gone."""
+    subprocess.run(["umount", str(folder)], capture_output=True, check=False)
 
 
 def fill(folder: Path) -> Path:

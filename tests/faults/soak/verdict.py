@@ -1,4 +1,4 @@
-"""Whether a round kept its promises: the checker's word on the file, and what everybody was told."""
+"""Whether a round kept its promises: the checker's word on it, and what everybody was told."""
 
 import json
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 import sqlite3
 
 
-def verdict(played: "Round", folder: Path, store: Path, names: dict[str, str]) -> None:
+def verdict(played: "Round", folder: Path, store: Path, touched: set[str]) -> None:
     """Add to a round what is wrong with its store, and what happened in numbers."""
     told = _told(folder)
     known = {"function": height, "command": height}
@@ -29,7 +29,7 @@ def verdict(played: "Round", folder: Path, store: Path, names: dict[str, str]) -
     connection.close()
     counts: Counter[str] = Counter()
     for events in journals.values():
-        _look(played, events, counts, names)
+        _look(played, events, counts, touched)
     counts["answers checked"] = len(told)
     counts["changes of the human"] = replies
     played.notes.update(counts)
@@ -50,7 +50,7 @@ def _told(folder: Path) -> list[dict[str, Any]]:
 
 
 def _look(
-    played: "Round", events: list[dict[str, Any]], counts: Counter[str], names: dict[str, str]
+    played: "Round", events: list[dict[str, Any]], counts: Counter[str], touched: set[str]
 ) -> None:
     kind = events[0]["application"]
     behaviours = ("good", *BAD[kind])
@@ -67,8 +67,8 @@ def _look(
                 counts["claims"] += 1
             case "RunReturned" if event.get("lost"):
                 counts["claims taken back"] += 1
-                if good[run_id] != "poison" and starts[run_id] not in names:
-                    counts["of them from workers that lived on"] += 1
+                if good[run_id] != "poison" and starts[run_id] not in touched:
+                    counts["of them from workers that lived on, unheard"] += 1
             case "ResultRefused":
                 counts["late results refused"] += 1
             case "RunCompleted":

@@ -1,0 +1,265 @@
+"""A worker beside a service that is away, refuses, forgets or was stopped: nothing is made up."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from assistant.client import HttpClaims, Link, Worker
+from assistant.client.working import GONE_S
+from assistant.errors import (
+    AssistantError,
+    ClaimLostError,
+    ServiceError,
+    StoreFullError,
+)
+from assistant.executors import SerialExecutor
+from assistant.ports import Completion
+from assistant.service.awake import AwakeTime
+from assistant.service.house import House
+from assistant.service.logs import Log
+from assistant.store import Claim, RunQueue, SqliteStore
+from strategies import Level
+from tests.assistant.examples import Bowl
+from tests.queue.examples import HandClock, queue_of, with_runs
+
+VALUES: Mapping[str, Level] = {"x": 2, "y": 0, "mode": "plain"}
+
+
+class Told:
+    """Claims that answer as a test says: one answer a call, the last one for ever."""
+
+    def __init__(self, n: int = 1, **answers: list[Any]) -> None:
+        self.left, self.answers = n, answers
+        self.told: list[Completion] = []
+        self.returned: list[str] = []
+        self.asked: list[str] = []
+
+    def _next(self, call: str) -> Any:
+        self.asked.append(call)
+        ready = self.answers.get(call, [None])
+        answer = ready.pop(0) if len(ready) > 1 else ready[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def claim(self) -> Claim | None:
+        self._next("claim")
+        if self.left == 0:
+            return None
+        self.left -= 1
+        return Claim("e", self.left + 1, f"token-{self.left}", 1, VALUES, 0, None, 30.0)
+
+    def heartbeat(self, token: str) -> float:
+        self._next("heartbeat")
+        return 30.0
+
+    def complete(self, token: str, completion: Completion) -> None:
+        self._next("complete")
+        self.told.append(completion)
+
+    def give_back(self, token: str, reason: str) -> None:
+        self._next("give_back")
+        self.returned.append(token)
+
+
+def worked(
+    claims: Told, make: Callable[[Claim], Any] = lambda _: SerialExecutor(Bowl()), **more: Any
+) -> Told:
+    """Let a worker work until nothing waits; its waits are counted, not slept."""
+    clock, done = HandClock(), threading.Event()
+
+    def idle(seconds: float) -> None:
+        clock.wait(seconds)
+        if claims.asked[-1] == "claim" and claims.left == 0:
+            done.set()
+
+    worker = Worker(claims, make, steady_s=clock.steady_s, **more)  # type: ignore[arg-type]
+    worker.work(done.is_set, idle)
+    return claims
+
+
+def test_a_service_that_is_away_does_not_make_a_run_fail() -> None:
+    answers: list[Any] = [ServiceError("away"), ServiceError("away"), None]
+
+    def make(_claim: Claim) -> SerialExecutor:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return SerialExecutor(Bowl())
+
+    claims = worked(Told(3), make)
+    assert [one.failure for one in claims.told] == [None]
+    assert len(claims.returned) == 2
+
+
+def test_a_run_that_is_lost_before_it_began_is_left_alone() -> None:
+    def make(_claim: Claim) -> SerialExecutor:
+        raise ClaimLostError("run 1 is cancelled; stop it")
+
+    claims = worked(Told(1), make)
+    assert claims.told == []
+    assert claims.returned == []
+
+
+@pytest.mark.parametrize("error", [ServiceError("away"), StoreFullError("full")])
+def test_a_result_is_told_until_it_is_taken(error: Exception) -> None:
+    claims = worked(Told(complete=[error] * 20 + [None]))
+    assert [one.measures is not None for one in claims.told] == [True]
+
+
+def test_a_result_that_the_service_cannot_read_is_a_failed_run_not_a_lost_worker() -> None:
+    claims = worked(Told(complete=[AssistantError("measures: too many of them"), None]))
+    (told,) = claims.told
+    assert told.measures is None
+    assert told.failure is not None
+    assert "too many of them" in told.failure
+
+
+def test_a_long_failure_is_told_short() -> None:
+    claims = HttpClaims(Link("http://service", "t", transport=_answering({"recorded": True})))
+    claims.complete("t", Completion(1, None, "x" * 100_000, 1.0))
+    claims.complete("t", Completion(1, {"series": (1.0, float("nan"))}, None, 1.0))
+    first, second = _SENT
+    assert len(first["failure"]) <= 4000
+    assert second["measures"] == {"series": None}
+
+
+_SENT: list[Any] = []
+
+
+def _answering(body: Any) -> httpx.MockTransport:
+    import json
+
+    _SENT.clear()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        _SENT.append(json.loads(request.content))
+        return httpx.Response(200, json=body)
+
+    return httpx.MockTransport(answer)
+
+
+def test_a_worker_ends_when_the_service_has_gone_for_good() -> None:
+    claims = Told(0, claim=[None, ServiceError("away")])
+    clock = HandClock()
+    worker = Worker(claims, lambda _: None, steady_s=clock.steady_s)  # type: ignore[arg-type]
+    with pytest.raises(ServiceError, match="away"):
+        worker.work(lambda: False, clock.wait)
+    assert GONE_S <= clock.steady - 500.0 <= GONE_S + 2
+
+
+def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
+    claims = Told(0, claim=[ServiceError("refuses")])
+    with pytest.raises(ServiceError, match="refuses"):
+        worked(claims)
+    assert claims.asked == ["claim"]
+
+
+def test_an_interrupted_worker_ends_as_interrupted_though_nobody_answers() -> None:
+    class Interrupted(SerialExecutor):
+        def collect(self) -> tuple[Completion, ...]:
+            raise KeyboardInterrupt
+
+    claims = Told(give_back=[ServiceError("away")])
+    with pytest.raises(KeyboardInterrupt):
+        worked(claims, lambda _: Interrupted(Bowl()))
+
+
+def test_a_run_that_was_lost_is_stopped() -> None:
+    """Its heartbeat is refused while it executes: the run is ended, and nothing of it is told."""
+    started = threading.Event()
+
+    class Long(SerialExecutor):
+        def collect(self) -> tuple[Completion, ...]:
+            started.set()
+            signal.sigtimedwait([], 20.0)  # until a signal comes
+            return super().collect()
+
+    class Quick(Told):
+        def claim(self) -> Claim | None:
+            claim = super().claim()
+            return claim and Claim("e", claim.run_id, claim.token, 1, VALUES, 0, None, 0.06)
+
+        def heartbeat(self, token: str) -> float:
+            assert started.wait(10)
+            raise ClaimLostError("run 1 is cancelled; stop it")
+
+    claims = Quick()
+    main = threading.get_ident()
+    workers: list[Worker] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: workers[0].abandon())
+    try:
+        done = threading.Event()
+        worker = Worker(
+            claims,  # type: ignore[arg-type]
+            lambda _: Long(Bowl()),
+            lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
+        )
+        workers.append(worker)
+        began_s = time.monotonic()
+        assert worker.work(done.is_set, lambda _: done.set()) == 0
+        assert time.monotonic() - began_s < 15
+        worker.abandon()  # nothing is executed now: nothing happens
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert claims.told == []
+
+
+def test_an_answer_that_is_no_json_is_an_unreachable_service() -> None:
+    """A proxy that says '200 <html>...' is no service; a thread must not die of it."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
+    with pytest.raises(ServiceError, match="not what a service answers"):
+        Link("http://service", "t", transport=transport).get("/v1/experiments")
+
+
+# -- the service was stopped ------------------------------------------------------------------
+
+
+def test_time_in_which_a_process_is_stopped_does_not_count() -> None:
+    clock = HandClock()
+    awake = AwakeTime(0.5, clock.steady_s)
+    began_s = awake()
+    clock.steady += 0.3
+    assert awake() == pytest.approx(began_s + 0.3)
+    clock.steady += 3600
+    assert awake() == pytest.approx(began_s + 0.8)
+    clock.steady += 0.1
+    assert awake() == pytest.approx(began_s + 0.9)
+
+
+def test_a_service_that_was_stopped_takes_no_run_from_a_worker_that_lives(tmp_path: Path) -> None:
+    clock = HandClock()
+    store = SqliteStore(tmp_path / "store.db")
+    with_runs(store, clock, 1)
+    house = House(store, Log(level="error"), clock=clock, steady_s=clock.steady_s)
+    claim = house.queue.claim("worker", 2.0)
+    assert claim is not None
+    clock.wait(0.4)
+    house.look_after()
+    clock.wait(600)  # SIGSTOP, SIGCONT
+    house.look_after()
+    assert house.queue.heartbeat(claim.token) == 2.0
+    for _ in range(5):  # and one that is silent while the service listens
+        clock.wait(0.5)
+        house.look_after()
+    with pytest.raises(ClaimLostError):
+        house.queue.heartbeat(claim.token)
+
+
+def test_a_service_that_ends_gives_back_what_its_workers_hold(tmp_path: Path) -> None:
+    clock = HandClock()
+    store = SqliteStore(tmp_path / "store.db")
+    session = with_runs(store, clock, 3)
+    queue: RunQueue = queue_of(store, clock)
+    claims = [queue.claim(name, 30.0) for name in ("ours", "ours", "theirs")]
+    assert queue.give_back_of("ours", "the service ended") == 2
+    session.catch_up()
+    assert [str(run.state) for run in session.experiment.runs] == ["queued", "queued", "running"]
+    assert [run.lost for run in session.experiment.runs] == [0, 0, 0]
+    assert all(claims)
