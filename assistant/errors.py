@@ -17,6 +17,7 @@
     ├── KeyReusedError      the key of a request was used for another one before
     ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
     ├── ServiceError        a service that cannot be started, found or trusted
+    │   └── NotLetInError           the service takes no such token
     ├── CodecError          a stored value cannot be read back
     └── SettingsError       a sweep file or an option is wrong
 """
@@ -67,6 +68,10 @@ class GoneOnError(StoreError):
 
 class ServiceError(AssistantError):
     """A service cannot be started, found or trusted."""
+
+
+class NotLetInError(ServiceError):
+    """The service does not take the token, or not for this."""
 
 
 class StoreFullError(StoreError):

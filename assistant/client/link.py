@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from assistant import errors as assistant_errors
-from assistant.errors import AssistantError, ServiceError, StoreFullError
+from assistant.errors import AssistantError, NotLetInError, ServiceError, StoreFullError
 from sim import errors as sim_errors
 from strategies import errors as strategy_errors
 
@@ -221,7 +221,9 @@ class Link:
             raise kind(detail)
         if answer.status_code == FULL:
             raise StoreFullError(detail)
-        if answer.status_code in (401, 403, *NOT_ANSWERED):
+        if answer.status_code in (401, 403):
+            raise NotLetInError(f"the service at {self.url} does not let us in: {detail}")
+        if answer.status_code in NOT_ANSWERED:
             raise ServiceError(f"the service at {self.url} refuses: {detail}")
         raise AssistantError(detail)
 

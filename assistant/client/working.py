@@ -19,6 +19,7 @@ from assistant.client.link import Link, new_key
 from assistant.errors import (
     AssistantError,
     ClaimLostError,
+    NotLetInError,
     ServiceError,
     StoreError,
     UnknownClaimError,
@@ -34,6 +35,8 @@ IDLE_S = 0.5
 """How long a worker waits before it asks again, while nothing waits for it."""
 GONE_S = 600.0
 """A worker that has had no answer for so long ends: the service has gone for good."""
+NOT_YET_S = 30.0
+"""So long it waits for the first answer: the service may be starting."""
 ENDING_S = 5.0
 """How long a heartbeat under way may hold up the end of a worker."""
 MOST_WORDS = 4000
@@ -277,6 +280,7 @@ class Worker:
     ) -> None:
         self._claims, self._make, self._lost, self._steady_s = claims, make, lost, steady_s
         self._executors: dict[str, Executor] = {}
+        self._began_s = steady_s()
         self._heard_s: float | None = None
         self._executed: str | None = None
         self._beats: _Beats | None = None
@@ -325,7 +329,10 @@ class Worker:
 
     def _wait_out(self, error: AssistantError, idle: Callable[[float], object]) -> None:
         """Wait a little for a service that cannot be used now, unless it has gone for good."""
-        if self._heard_s is None or self._steady_s() - self._heard_s > GONE_S:
+        heard_s, patience_s = self._heard_s, GONE_S
+        if heard_s is None:
+            heard_s, patience_s = self._began_s, NOT_YET_S
+        if isinstance(error, NotLetInError) or self._steady_s() - heard_s > patience_s:
             raise error
         idle(IDLE_S)
 

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from assistant.client import HttpClaims, Link, Worker
-from assistant.client.working import GONE_S
+from assistant.client.working import GONE_S, NOT_YET_S
 from assistant.errors import (
     AssistantError,
     ClaimLostError,
+    NotLetInError,
     ServiceError,
     StoreFullError,
 )
@@ -155,10 +156,20 @@ def test_a_worker_ends_when_the_service_has_gone_for_good() -> None:
 
 
 def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
-    claims = Told(0, claim=[ServiceError("refuses")])
-    with pytest.raises(ServiceError, match="refuses"):
+    claims = Told(0, claim=[NotLetInError("no valid token")])
+    with pytest.raises(NotLetInError):
         worked(claims)
     assert claims.asked == ["claim"]
+
+
+def test_a_worker_may_start_before_its_service() -> None:
+    claims = Told(1, claim=[ServiceError("away")] * 20 + [None])
+    assert len(worked(claims).told) == 1
+    clock = HandClock()
+    worker = Worker(Told(0, claim=[ServiceError("away")]), None, steady_s=clock.steady_s)  # type: ignore[arg-type]
+    with pytest.raises(ServiceError, match="away"):
+        worker.work(lambda: False, clock.wait)
+    assert clock.steady - 500.0 < NOT_YET_S + 2
 
 
 def test_an_interrupted_worker_ends_as_interrupted_though_nobody_answers() -> None:

@@ -18,11 +18,11 @@ BAD: Mapping[str, tuple[str, ...]] = {
 """Behaviours other than ``good``, by application: each ends as a failed run."""
 
 LEVELS = {"a": 10, "b": 10, "c": 5, "d": 5}
-HANG_LIMIT_S = 1.0
+HANG_LIMIT_S = 4.0
 
 SCRIPT = """\
 case $5 in
-good) sleep 0.0$((($1 + $2) % 10)); echo "{\\"height\\": $((
+good) sleep $(test $((($1 + $2) % 10)) = 9 && echo 2.5 || echo 0.05); echo "{\\"height\\": $((
     5 + ($1 - 3) * ($1 - 3) + 2 * $2 + (7 * $1 + 5 * $2 + 3 * $3 + $4) % 11))}" ;;
 exit) echo 'it does not converge' >&2; exit 1 ;;
 crash) kill -SEGV $$ ;;
@@ -41,7 +41,7 @@ def height(values: Mapping[str, Any]) -> Mapping[str, float]:
 
 def measure(a: int, b: int, c: int, d: int, behaviour: str) -> float:
     """Execute a run in the worker's own process."""
-    time.sleep(0.01 * ((a + b) % 10))  # so that there is something to interrupt
+    time.sleep(2.5 if (a + b) % 10 == 9 else 0.01 * ((a + b) % 10))  # so that much is interrupted
     if behaviour == "raise":
         raise ArithmeticError("it does not converge")
     if behaviour == "poison":

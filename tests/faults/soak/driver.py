@@ -261,7 +261,8 @@ class Driver:
         alive = [pid for pid in self._by_pid if pid not in self._stopped | self._killed]
         if len(alive) <= self._n // 2:
             return None
-        pid = self._rng.choice(alive)
+        at_work = [pid for pid in alive if self._board.phase(self._by_pid[pid][0]) == "running"]
+        pid = self._rng.choice(at_work or alive)
         self._stopped.add(pid)
         self._touched.add(self._by_pid[pid][1])
         processes.told_to(pid, signal.SIGSTOP)
