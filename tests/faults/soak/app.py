@@ -61,6 +61,7 @@ def tables(kind: str, folder: Path, runs: int) -> dict[str, Any]:
         script.write_text(SCRIPT)
         words = ["sh", str(script), *(f"{{{name}}}" for name in (*LEVELS, "behaviour"))]
         application = {"kind": "command", "command": words, "limit": HANG_LIMIT_S}
+    application["noisy"] = True  # so that runs may be repeated
     return {
         "runs": runs,
         "application": application,

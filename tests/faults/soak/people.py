@@ -1,6 +1,7 @@
 """Who speaks to the service in the soak: workers and a human, each noting what it was told."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -20,6 +21,9 @@ from assistant.store import Claim
 from strategies import StrategyError
 from tests.faults.soak.app import BAD, LEVELS
 from tests.faults.soak.board import Board
+
+AGAIN = "once more, number"
+"""How the reasons of repeated runs begin; each number is asked for once."""
 
 
 class Notes:
@@ -119,6 +123,7 @@ class Human:
     ) -> None:
         self._kind, self._session, self._notes, self._board = kind, session, notes, board
         self._rng, self._bad, self._waiting = random.Random(seed), bad, waiting
+        self._numbers = itertools.count(1)
         self._used: set[tuple[int, ...]] = set()
 
     def live(self) -> None:
@@ -140,7 +145,7 @@ class Human:
         running = [run.id for run in experiment.runs_in(RunState.RUNNING)]
         over = [run.id for run in experiment.runs_in(RunState.COMPLETED)]
         name, one = session.id, self._rng.choice(waiting)
-        match self._rng.randrange(8):
+        match self._rng.randrange(9):
             case 0 | 1:
                 priority = float(self._rng.randint(-3, 3))
                 session.reprioritise(one, priority)
@@ -165,6 +170,10 @@ class Human:
                 one, good = self._rng.choice(over), self._rng.random() < 0.5
                 session.rate(one, good)
                 self._notes.write("rated", name, one, good=good)
+            case 7 if over and self._rng.random() < 0.5:
+                reason = f"{AGAIN} {next(self._numbers)}"
+                (run,) = session.replicate(self._rng.choice(over), 1, reason)
+                self._notes.write("submitted", name, run.id, seed=run.seed)
             case _:
                 session.catch_up()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.faults.checker import check
 from tests.faults.soak.app import BAD, height
+from tests.faults.soak.people import AGAIN
 
 if TYPE_CHECKING:
     from tests.faults.soak.driver import Round
@@ -31,7 +32,7 @@ def verdict(played: "Round", folder: Path, store: Path, touched: set[str]) -> No
     for events in journals.values():
         _look(played, events, counts, touched)
     counts["answers checked"] = len(told)
-    counts["changes of the human"] = replies
+    counts["requests kept with their answer"] = replies
     played.notes.update(counts)
 
 
@@ -54,6 +55,7 @@ def _look(
 ) -> None:
     kind = events[0]["application"]
     behaviours = ("good", *BAD[kind])
+    asked: set[str] = set()
     good: dict[int, str] = {}
     starts: dict[int, str] = {}
     for event in events:
@@ -62,6 +64,9 @@ def _look(
             case "RunSubmitted":
                 good[run_id] = behaviours[event["configuration"]["level_ids"][4]]
                 counts["runs"] += 1
+                if event["reason"].startswith(AGAIN) and event["reason"] in asked:
+                    played.wrong.append(f"I3 duplicated: run {run_id} of {kind}, {event['reason']}")
+                asked.add(event["reason"])
             case "RunStarted":
                 starts[run_id] = event["worker"]
                 counts["claims"] += 1
