@@ -6,12 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from assistant import Experiment, RunState
+from assistant.client import Link, open_settings
 from assistant.service.endpoint import find
+from assistant.store import SqliteStore
 from tests.faults.soak.processes import MARK, marked
 
 REPOSITORY = Path(__file__).parents[2]
@@ -55,35 +60,85 @@ def until(holds: object, seconds: float = 30.0) -> bool:
     return True
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
-def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals) -> None:
-    mark = f"{MARK}={tmp_path}"
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Start a service with two workers in a folder; yield it and the mark of all its processes."""
     command = [sys.executable, "-m", "assistant.cli", "serve", "--port", "0", "--workers", "2"]
-    with (tmp_path / "words").open("wb") as words:
+    with (folder / "words").open("wb") as words:
         service = subprocess.Popen(
-            [*command, "--store", str(tmp_path / "store.db")],
-            cwd=tmp_path,
-            env=environment(**{MARK: str(tmp_path)}),
+            [*command, *options, "--store", str(folder / "store.db")],
+            cwd=folder,
+            env=environment(**{MARK: str(folder)}),
             stdout=words,
             stderr=words,
         )
+    mark = f"{MARK}={folder}"
+    try:
+        assert until(lambda: find(folder / "store.db") is not None), (folder / "words").read_text()
+        yield service, mark
+    finally:
+        for pid, _ in marked(mark):
+            os.kill(pid, signal.SIGKILL)
+        service.wait()
 
+
+def link(folder: Path) -> Link:
+    endpoint = find(folder / "store.db")
+    assert endpoint is not None
+    return Link(endpoint.url, endpoint.token)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals) -> None:
     def claims() -> float:
         """Return how often a worker has asked in vain."""
         endpoint = find(tmp_path / "store.db")
         assert endpoint is not None
         headers = {"Authorization": f"Bearer {endpoint.token}"}
-        told = httpx.get(f"{endpoint.url}/metrics", headers=headers, trust_env=False).text
+        try:
+            told = httpx.get(f"{endpoint.url}/metrics", headers=headers, trust_env=False).text
+        except httpx.TransportError:  # it does not listen yet
+            return 0
         lines = [x for x in told.splitlines() if x.startswith("copperline_claims") and "none" in x]
         return sum(float(line.split()[-1]) for line in lines)
 
-    try:
-        assert until(lambda: len(list(marked(mark))) >= 3), (tmp_path / "words").read_text()
+    with served(tmp_path) as (service, mark):
         assert until(lambda: claims() >= 4), (tmp_path / "words").read_text()
         service.send_signal(number)
         assert service.wait(30) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
         assert until(lambda: not list(marked(mark))), list(marked(mark))
-    finally:
-        for pid, _ in marked(mark):
-            os.kill(pid, signal.SIGKILL)
-        service.wait()
+
+
+def test_a_run_is_stopped_when_it_is_cancelled_and_given_back_when_the_service_ends(
+    tmp_path: Path,
+) -> None:
+    tables = {
+        "runs": 9,
+        "application": {"kind": "command", "command": ["sleep", "{a}"]},
+        "objective": {"minimise": "wall_s"},
+        "parameters": [{"name": "a", "levels": [600, 601, 602]}],
+    }
+    with served(tmp_path, "--allow-programs") as (service, mark):
+        session = open_settings(link(tmp_path), tables)
+        for seconds in (600, 601, 602):
+            session.include({"a": seconds})
+
+        def running(*wanted: int) -> bool:
+            session.catch_up()
+            known = session.experiment.runs_in(RunState.RUNNING)
+            sleeping = {x.split()[1] for _, x in marked(mark) if x.startswith("sleep")}
+            return [run.id for run in known] == list(wanted) and sleeping == {
+                str(599 + one) for one in wanted
+            }
+
+        assert until(lambda: running(1, 2)), session.experiment.runs
+        session.cancel(1)
+        assert until(lambda: running(2, 3)), session.experiment.runs
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(30) == 0, (tmp_path / "words").read_text()
+        assert until(lambda: not list(marked(mark))), list(marked(mark))
+    store = SqliteStore(tmp_path / "store.db")
+    ended = Experiment.replay(store.load(session.id))
+    store.close()
+    assert [str(run.state) for run in ended.runs] == ["cancelled", "queued", "queued"]
+    assert [run.lost for run in ended.runs] == [0, 0, 0]
