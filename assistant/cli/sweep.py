@@ -67,6 +67,7 @@ from assistant.report.agreement import agreed_words
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep, recipe, stored_hooks
 from assistant.store import MemoryStore
+from assistant.store.executing import Executing
 from strategies import DEFAULT_STRATEGY, Level
 
 DEMO: dict[str, Any] = {
@@ -221,8 +222,10 @@ def _steer(
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
     with serving(path) as kept:
         session = open_sweep(built, kept, name, made_from)
-        _import(session, before, replicates=True, quiet=as_json)  # runs of their own, own seeds
-        return _follow(session, built, own, path, report, as_json, built.settings.hooks.build())
+        with Executing(path, session.id):
+            _import(session, before, replicates=True, quiet=as_json)  # their own runs and seeds
+            hooks = built.settings.hooks.build()
+            return _follow(session, built, own, path, report, as_json, hooks)
 
 
 def resume(
@@ -254,7 +257,8 @@ def resume(
         terms = Terms(
             None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
         )
-        return _resume(session, runs, terms, include or [], no_hooks, store, report, as_json)
+        with Executing(store_path(store), session.id):
+            return _resume(session, runs, terms, include or [], no_hooks, store, report, as_json)
 
 
 def _resume(

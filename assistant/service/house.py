@@ -314,12 +314,14 @@ class House:
 
     # -- looking after it ----------------------------------------------------------------------
 
-    def take_over(self) -> None:
-        """Go on where a process that is gone has ended: nothing else executes or serves by now.
+    def take_over(self, *, alone: bool = True) -> None:
+        """Go on where a process that is gone has ended: every lease has its full length again.
 
-        Every lease has its full length again; runs without a lease wait again.
+        Args:
+            alone: whether nothing else executes runs of the store by now, so that those which go
+                on without a lease wait again.
         """
-        leases, runs = self.queue.rearm(), self.queue.recover()
+        leases, runs = self.queue.rearm(), self.queue.recover() if alone else 0
         if leases or runs:
             self.log.info("taken over", leases=leases, runs_wait_again=runs)
 
