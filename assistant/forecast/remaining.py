@@ -154,11 +154,12 @@ def remaining(experiment: Experiment, sla: Sla, known: Course, now_s: float) -> 
         terms.append(TermForecast("max_cost", sla.max_cost, spent, interval(afford)))
     if not terms:
         unknown = "neither a number of runs, nor a deadline, nor a cost is agreed"
+    if any((left <= 0).all() for left in draws.values()):
+        unknown = ""  # one that is used up is enough, whatever is unknown of the others
     if experiment.finished is not None:
-        draws = {name: np.zeros(DRAWS) for name in draws} or {"max_runs": np.zeros(DRAWS)}
-    if unknown or not draws:
-        over = all((one <= 0).all() for one in draws.values()) and bool(draws)
-        return Remaining(tuple(terms), np.zeros(DRAWS) if over else None, None, unknown)
+        return Remaining(tuple(terms), np.zeros(DRAWS), None, "")
+    if unknown:
+        return Remaining(tuple(terms), None, None, unknown)
     least = np.minimum.reduce(list(draws.values()))
     binding = max(draws, key=lambda name: float((draws[name] <= least).sum()))
     free = _free(experiment)

@@ -97,6 +97,23 @@ def test_a_deadline_that_has_passed_leaves_nothing() -> None:
     assert seen.binding == "deadline"
 
 
+def test_one_exhausted_term_is_enough_whatever_is_unknown_of_another() -> None:
+    """A cost that no run has told does not keep a deadline that has passed open."""
+    priced = Tariff("J", measure="energy_j")  # which the runs do not give
+    experiment = told(FALLING, Sla(60, 1_000_500.0, 9.0, priced, goal=5.0))
+    seen = forecast(experiment, ended_s(experiment))
+    assert goal_of(seen).chance == 0.0
+    assert seen.silence == ""
+    assert seen.binding == "deadline"
+    assert seen.remaining is not None
+    assert seen.remaining.high == 0.0
+    open_still = forecast(
+        experiment, ended_s(experiment), sla=replace(experiment.sla, deadline_s=2e6)
+    )
+    assert goal_of(open_still).chance is None
+    assert "known cost" in open_still.silence
+
+
 def test_a_finished_experiment_has_no_chance_left() -> None:
     experiment = told(FALLING, SLA)
     at_s = ended_s(experiment)
