@@ -155,6 +155,8 @@ class Forecast:
         silence: one sentence on why no chance is told; empty if one is.
         cautions: sentences on what lies outside of what the forecast was tested on.
         calibration: version of the coefficients.
+        is_over: whether nothing is left that could end within the terms, in any of the futures.
+        under_way: runs that go on at that moment; the budget of runs counts them as left.
     """
 
     at_s: float
@@ -170,6 +172,8 @@ class Forecast:
     silence: str
     cautions: tuple[str, ...]
     calibration: str
+    is_over: bool = False
+    under_way: int = 0
 
     @property
     def miss(self) -> float | None:

@@ -18,7 +18,6 @@ from assistant.report.outlook import (
     clock,
     figures,
     headline,
-    is_over,
     paper_words,
     sentences,
     term_used,
@@ -61,7 +60,7 @@ def forecast(
         OUT.print(f"  {sentence}", soft_wrap=True)
     if seen.terms:
         OUT.print(_terms(subject, seen))
-    if len(seen.fan) > 1 and not is_over(seen):
+    if len(seen.fan) > 1 and not seen.is_over:
         OUT.print(_fan(subject, seen))
     OUT.print(paper_words(seen.paper), style="dim", soft_wrap=True)
     return 0

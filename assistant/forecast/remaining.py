@@ -63,6 +63,11 @@ class Remaining:
     binding: Term | None
     unknown: str
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no run is left in any of the futures; not while that is unknown."""
+        return self.runs is not None and not (self.runs > 0).any()
+
 
 def course(experiment: Experiment, now_s: float) -> Course:
     """Draw what comes, from the durations and costs so far. Pure: the experiment's seed decides."""

@@ -139,6 +139,8 @@ def foresee(
         silence=silence,
         cautions=coefficients.cautions(evidence, steering.strategy, median_left) if speaks else (),
         calibration=coefficients.version,
+        is_over=left.is_over,
+        under_way=len(experiment.runs_in(RunState.RUNNING)),
     )
 
 

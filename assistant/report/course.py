@@ -15,7 +15,6 @@ from assistant.report.outlook import (
     Subject,
     Verdict,
     headline,
-    is_over,
     paper_words,
     percent,
     sentences,
@@ -101,7 +100,7 @@ def forecast_section(
         now_s: seconds since 1970-01-01 UTC.
     """
     seen = forecast(experiment, now_s)
-    has_fan = len(seen.fan) > 1 and not is_over(seen)
+    has_fan = len(seen.fan) > 1 and not seen.is_over
     if seen.goal is None and not has_fan:
         return None
     subject, verdict = Subject.of(experiment), verdict_of(seen)
@@ -155,7 +154,7 @@ def chance_course(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Cha
             continue
         seen = forecast(experiment, events[position].at_s)
         goal = seen.goal
-        if goal is None or goal.chance is None or goal.band is None or is_over(seen):
+        if goal is None or goal.chance is None or goal.band is None or seen.is_over:
             continue
         points.append(
             ChancePoint(

@@ -84,7 +84,7 @@ def verdict_of(seen: Forecast) -> Verdict:
         return "no_goal"
     if goal.reached_by is not None:
         return "reached"
-    if is_over(seen):
+    if seen.is_over:
         return "missed"
     return "silent" if goal.chance is None else _verdict_by(goal.chance, _is_nearly_used(seen))
 
@@ -96,12 +96,6 @@ def _verdict_by(chance: float, is_late: bool) -> Verdict:
     if miss >= LIKELY:
         return "very_likely_miss" if miss >= VERY_LIKELY else "likely_miss"
     return "on_track" if miss <= ON_TRACK else "open"
-
-
-def is_over(seen: Forecast) -> bool:
-    """Return whether nothing is left to run."""
-    left = seen.remaining
-    return left is not None and left.high is not None and left.high <= 0
 
 
 def _is_nearly_used(seen: Forecast) -> bool:
@@ -120,13 +114,20 @@ def headline(subject: Subject, seen: Forecast) -> str:
     if verdict == "reached":
         return f"The goal of {wanted} is reached, by run {goal.reached_by}."
     if verdict == "missed":
-        finished = f"The goal of {wanted} was not reached."
-        over = f"Nothing is left to run, and the goal of {wanted} is not reached."
-        return finished if subject.is_finished else over
+        return _missed(subject, seen, wanted)
     if goal.chance is None:
         return f"No chance to reach {wanted} is told yet: {seen.silence or 'too little is known'}."
     chance = f"Chance to reach {wanted} with the {left_words(seen.remaining)}: {_banded(seen)}."
     return f"{_judged(verdict, goal.chance)} {chance}".strip()
+
+
+def _missed(subject: Subject, seen: Forecast, wanted: str) -> str:
+    if subject.is_finished:
+        return f"The goal of {wanted} was not reached."
+    if not seen.under_way:
+        return f"Nothing is left to run, and the goal of {wanted} is not reached."
+    late = "nothing can end within the agreement any more"
+    return f"{_going(seen.under_way)}, and {late}; the goal of {wanted} is not reached."
 
 
 def _judged(verdict: Verdict, chance: float) -> str:
@@ -141,9 +142,9 @@ def _judged(verdict: Verdict, chance: float) -> str:
 
 
 def _without_goal(subject: Subject, seen: Forecast) -> str:
-    if seen.best is not None and not is_over(seen):
+    if seen.best is not None and not seen.is_over:
         return f"No goal is agreed, so no chance is told. {best_words(subject, seen)}"
-    if is_over(seen) or not seen.silence:
+    if seen.is_over or not seen.silence:
         return "No goal is agreed, so no chance is told."
     return f"No goal is agreed, and nothing can be foreseen yet: {seen.silence}."
 
@@ -173,9 +174,11 @@ def sentences(subject: Subject, seen: Forecast) -> tuple[str, ...]:
     verdict, goal = verdict_of(seen), seen.goal
     if goal is not None and goal.chance is not None and verdict not in ("reached", "missed"):
         told += _far(seen)
-    if not is_over(seen):
+    if not seen.is_over:
         best = best_words(subject, seen)
         told += [best] if best and goal is not None else []
+        if seen.under_way:
+            told.append(f"{_going(seen.under_way)}, and counted as left until over.")
         told += [end_words(seen)] if seen.remaining is not None else []
         if seen.binding is not None and len(seen.terms) > 1:
             told.append(f"The tightest term: {TERMS[seen.binding]}.")
@@ -214,7 +217,7 @@ def _far(seen: Forecast) -> list[str]:
 
 def best_words(subject: Subject, seen: Forecast) -> str:
     """Say what the best may come to with the runs left; empty while that is unknown."""
-    if seen.best is None or is_over(seen):
+    if seen.best is None or seen.is_over:
         return ""
     return (
         f"Best {subject.measure} expected after the {left_words(seen.remaining)}: "
@@ -308,6 +311,8 @@ def left_words(left: Interval | None) -> str:
         return "runs left, whose number is unknown"
     if left.high is None or left.median is None:
         return f"{count(left.low)} or more runs left"
+    if left.high <= 0:
+        return "runs left (most likely none)"  # what is over is not told by these words
     if count(left.low) == count(left.high):
         return "1 run left" if left.low == 1 else f"{count(left.low)} runs left"
     return f"{count(left.low)} to {count(left.high)} runs left ({count(left.median)} most likely)"
@@ -388,6 +393,10 @@ def paper_words(seen: PaperForecast) -> str:
     if seen.shortfall > 0:
         return f"{rule}: a miss. {pending}: {seen.shortfall:,} too few."
     return f"{rule}: no miss. {pending}."
+
+
+def _going(n: int) -> str:
+    return "1 run is under way" if n == 1 else f"{n:,} runs are under way"
 
 
 def _runs(n: int) -> str:

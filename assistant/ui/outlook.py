@@ -21,7 +21,6 @@ from assistant.report.outlook import (
     end_words,
     figures,
     headline,
-    is_over,
     paper_words,
     percent,
     sentences,
@@ -76,7 +75,7 @@ def banner(experiment: Experiment) -> None:
 def tiles(experiment: Experiment) -> None:
     """Draw runs left, chance, what the best may come to, and when that is over."""
     seen, subject = seen_now(experiment), Subject.of(experiment)
-    if is_over(seen) or (not seen.terms and seen.goal is None):
+    if seen.is_over or (not seen.terms and seen.goal is None):
         return
     with st.container(horizontal=True):
         terms = "  \n".join(term_words(subject, term, seen.at_s) for term in seen.terms)

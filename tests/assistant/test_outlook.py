@@ -100,7 +100,8 @@ def test_what_is_decided_has_no_chance() -> None:
     reached = replace(SEEN, goal=replace(GOAL, reached_by=17, chance=1.0, band=(1.0, 1.0)))
     assert headline(WAIT, reached) == "The goal of 12,000 s is reached, by run 17."
     assert chance_words(reached) == "goal reached by run 17"
-    over = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), goal=replace(GOAL, chance=1e-304))
+    nothing = Interval(0.0, 0.0, 0.0)
+    over = replace(SEEN, remaining=nothing, goal=replace(GOAL, chance=1e-304), is_over=True)
     assert (
         headline(WAIT, over) == "Nothing is left to run, and the goal of 12,000 s is not reached."
     )
@@ -208,3 +209,16 @@ def test_a_chance_is_told_only_where_there_is_one(subject: Subject, seen: Foreca
     known = seen.goal is not None and seen.goal.chance is not None
     decided = verdict_of(seen) in ("reached", "missed", "no_goal")
     assert ("Chance to reach" in headline(subject, seen)) == (known and not decided)
+
+
+def test_nothing_is_over_while_a_run_may_still_end() -> None:
+    """The upper end of an 80 % interval is no end: a tenth of the futures lie beyond it."""
+    rare = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), under_way=1)
+    assert verdict_of(rare) == "nearly_used"
+    assert "runs left (most likely none): 25 %" in headline(WAIT, rare)
+    assert "1 run is under way, and counted as left until over." in sentences(WAIT, rare)
+    late = replace(rare, is_over=True, goal=replace(GOAL, chance=0.0), under_way=2)
+    assert headline(WAIT, late) == (
+        "2 runs are under way, and nothing can end within the agreement any more; the goal of "
+        "12,000 s is not reached."
+    )

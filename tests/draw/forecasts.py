@@ -114,6 +114,8 @@ forecasts = st.builds(
     silence=st.sampled_from(["", "7 runs are over, and a forecast needs 12"]),
     cautions=st.sampled_from([(), ("tested after at most 90 runs",)]),
     calibration=st.just("drawn"),
+    is_over=st.booleans(),
+    under_way=st.integers(0, 9),
 )
 
 subjects = st.builds(

@@ -221,6 +221,23 @@ def test_runs_that_go_on_are_left_to_end() -> None:
     assert seen.terms[0].used == 23  # three of them are under way
 
 
+def test_it_is_over_only_where_no_future_has_a_run_left() -> None:
+    short = [20.0 if i == 9 else 60.0 for i in range(20)]
+    still = told(FALLING, Sla(21, goal=5.0), going=1, durations_s=short)
+    now_s = ended_s(still)
+    near = replace(still.sla, deadline_s=now_s + 30.0)  # one run in twenty is as short
+    seen = forecast(still, now_s, sla=near)
+    assert seen.remaining is not None
+    assert seen.remaining.median == 0.0
+    assert (seen.is_over, seen.under_way) == (False, 1)
+    assert "1 run is under way" in words(seen)
+    assert "Nothing is left" not in words(seen)
+    passed = forecast(still, now_s, sla=replace(near, deadline_s=now_s))
+    assert passed.is_over
+    assert "Nothing is left to run" not in words(passed)
+    assert forecast(told(FALLING, Sla(20, goal=5.0)), now_s).is_over
+
+
 def test_a_deadline_counts_workers_and_their_batches() -> None:
     def left(workers: int) -> float:
         experiment = told(FALLING, SLA, workers=workers, strategy="random")
