@@ -7,6 +7,10 @@ journal and the time.
 from dataclasses import dataclass
 from typing import Literal
 
+MOST_LEFT = 100
+"""Runs beyond which nothing is told: no episode that the forecast was tested on had more left than
+85. With more left, chances and values are those of the next so many runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -101,13 +105,15 @@ class GoalForecast:
     Args:
         goal: the agreed value of the first measure.
         reached_by: number of the first run that reached it, None if none has.
-        chance: probability that it is reached; None while there is too little to speak.
+        chance: probability that it is reached with what is left, or within the next `MOST_LEFT`
+            runs of it; None while there is too little to speak.
         band: from and to, since spaces differ: the chance with one logit less and more.
         runs_needed: further runs until it is reached, None while there is too little to speak.
         seconds_needed: time until then.
         steps_away: the goal's distance from the best, in steps between the top results; None while
             unknown.
-        if_doubled: the chance with twice the remaining runs.
+        if_doubled: the chance with twice the remaining runs; None where these are more than
+            `MOST_LEFT`.
     """
 
     goal: float
@@ -149,8 +155,8 @@ class Forecast:
         goal: None if no goal is agreed.
         duration_s: of one run to come; None before the first has ended.
         seconds_left: until the remaining runs are over.
-        best: value of the best run when the remaining runs are over (``low`` is the better end);
-            None while there is too little to speak.
+        best: value of the best run when the remaining runs are over, or the next `MOST_LEFT` of
+            them (``low`` is the better end); None while there is too little to speak.
         fan: the best value over further runs, at most as far as was tested.
         silence: one sentence on why no chance is told; empty if one is.
         cautions: sentences on what lies outside of what the forecast was tested on.
@@ -177,6 +183,17 @@ class Forecast:
 
     @property
     def miss(self) -> float | None:
-        """Probability that the goal is missed; None if unknown or no goal is agreed."""
-        chance = None if self.goal is None else self.goal.chance
-        return None if chance is None else 1.0 - chance
+        """Probability that the goal is missed; None if unknown or no goal is agreed.
+
+        Unknown, too, where more is left than a chance is told of.
+        """
+        goal = self.goal
+        if goal is None or goal.chance is None or (self.is_beyond and goal.reached_by is None):
+            return None
+        return 1.0 - goal.chance
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether more runs are left than a chance is told of; see `MOST_LEFT`."""
+        left = None if self.remaining is None else self.remaining.median
+        return left is not None and left > MOST_LEFT

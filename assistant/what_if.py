@@ -13,7 +13,7 @@ from assistant.errors import ExperimentError
 from assistant.events import Event, ExperimentReopened
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.forecasts import Forecast
+from assistant.forecasts import MOST_LEFT, Forecast
 from assistant.sla import Sla
 from assistant.warning_words import percent
 from strategies import Level, Suggestion, factors_of, find_regions, split
@@ -173,7 +173,8 @@ def _chances(before: Forecast, after: Forecast) -> str:
     band = after.goal.band
     spread = ""
     if band is not None:
-        spread = f" ({100 * band[0]:.0f} to {100 * band[1]:.0f} % depending on the space)"
+        within = f"within {MOST_LEFT} runs, " if after.is_beyond else ""
+        spread = f" ({within}{100 * band[0]:.0f} to {100 * band[1]:.0f} % depending on the space)"
     if was is None:
         return f"The chance to reach the goal would be {now}{spread}."
     if percent(was) == now:

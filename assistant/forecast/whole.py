@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assistant.experiment import Experiment
-from assistant.forecast.calibration import MOST_LEFT, SPREAD, Calibration, shipped
+from assistant.forecast.calibration import SPREAD, Calibration, shipped
 from assistant.forecast.durations import DRAWS, Floats
 from assistant.forecast.evidence import LEAST_RESULTS, LEAST_RUNS, Evidence, stale_share
 from assistant.forecast.paper import paper_forecast
@@ -24,7 +24,7 @@ from assistant.forecast.remaining import (
     interval,
     remaining,
 )
-from assistant.forecasts import FanPoint, Forecast, GoalForecast, Interval
+from assistant.forecasts import MOST_LEFT, FanPoint, Forecast, GoalForecast, Interval
 from assistant.goal import first_to_reach
 from assistant.recommendation import search_room
 from assistant.run import RunState
@@ -187,6 +187,7 @@ def _goal(
             return None
         return float(coefficients.chance(hardness + more, runs).mean())
 
+    twice = None if left is None else 2.0 * left
     low, high = chance_of(left, SPREAD), chance_of(left, -SPREAD)
     needed = np.ceil(coefficients.runs_by(hardness, np.asarray(OUTER)))
     runs_needed = Interval(*(float(n) if n <= MOST_LEFT else None for n in needed))
@@ -198,7 +199,7 @@ def _goal(
         runs_needed=runs_needed,
         seconds_needed=_seconds_needed(known.course, hardness, coefficients),
         steps_away=evidence.steps_to(loss),
-        if_doubled=None if left is None else chance_of(2.0 * left),
+        if_doubled=None if twice is None or np.median(twice) > MOST_LEFT else chance_of(twice),
     )
 
 

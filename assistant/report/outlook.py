@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assistant.experiment import Experiment
-from assistant.forecast.calibration import MOST_LEFT
-from assistant.forecasts import Forecast, Interval, PaperForecast, TermForecast
+from assistant.forecasts import MOST_LEFT, Forecast, Interval, PaperForecast, TermForecast
 from assistant.report.words import duration, number, quantity
 
 LIKELY, VERY_LIKELY, ON_TRACK = 0.7, 0.9, 0.3
@@ -86,7 +85,10 @@ def verdict_of(seen: Forecast) -> Verdict:
         return "reached"
     if seen.is_over:
         return "missed"
-    return "silent" if goal.chance is None else _verdict_by(goal.chance, _is_nearly_used(seen))
+    if goal.chance is None:
+        return "silent"
+    verdict = _verdict_by(goal.chance, _is_nearly_used(seen))
+    return "open" if seen.is_beyond and verdict != "on_track" else verdict
 
 
 def _verdict_by(chance: float, is_late: bool) -> Verdict:
@@ -117,7 +119,7 @@ def headline(subject: Subject, seen: Forecast) -> str:
         return _missed(subject, seen, wanted)
     if goal.chance is None:
         return f"No chance to reach {wanted} is told yet: {seen.silence or 'too little is known'}."
-    chance = f"Chance to reach {wanted} with the {left_words(seen.remaining)}: {_banded(seen)}."
+    chance = f"Chance to reach {wanted} {_horizon(seen)}: {_banded(seen)}."
     return f"{_judged(verdict, goal.chance)} {chance}".strip()
 
 
@@ -149,6 +151,13 @@ def _without_goal(subject: Subject, seen: Forecast) -> str:
     return f"No goal is agreed, and nothing can be foreseen yet: {seen.silence}."
 
 
+def _horizon(seen: Forecast) -> str:
+    """Return the runs that a chance is told of."""
+    if not seen.is_beyond:
+        return f"with the {left_words(seen.remaining)}"
+    return f"within the next {MOST_LEFT} of the {left_words(seen.remaining)}"
+
+
 def _banded(seen: Forecast) -> str:
     goal = seen.goal
     if goal is None or goal.chance is None:
@@ -165,7 +174,8 @@ def chance_words(seen: Forecast) -> str:
         return ""
     if verdict == "reached":
         return f"goal reached by run {goal.reached_by}"
-    return f"chance of the goal {percent(goal.chance)}"
+    within = f" within {MOST_LEFT} runs" if seen.is_beyond else ""
+    return f"chance of the goal {percent(goal.chance)}{within}"
 
 
 def sentences(subject: Subject, seen: Forecast) -> tuple[str, ...]:
@@ -219,10 +229,8 @@ def best_words(subject: Subject, seen: Forecast) -> str:
     """Say what the best may come to with the runs left; empty while that is unknown."""
     if seen.best is None or seen.is_over:
         return ""
-    return (
-        f"Best {subject.measure} expected after the {left_words(seen.remaining)}: "
-        f"{subject.values(seen.best)}."
-    )
+    after = f"next {MOST_LEFT} runs" if seen.is_beyond else left_words(seen.remaining)
+    return f"Best {subject.measure} expected after the {after}: {subject.values(seen.best)}."
 
 
 def end_words(seen: Forecast) -> str:

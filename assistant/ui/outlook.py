@@ -10,7 +10,7 @@ import streamlit as st
 
 from assistant import Experiment
 from assistant.forecast import forecast
-from assistant.forecasts import FanPoint, Forecast
+from assistant.forecasts import MOST_LEFT, FanPoint, Forecast
 from assistant.report import ReportData, drawings
 from assistant.report.course import ForecastSection
 from assistant.report.outlook import (
@@ -84,12 +84,15 @@ def tiles(experiment: Experiment) -> None:
             help=terms or "No term of the agreement limits the runs.",
         )  # fmt: skip
         _chance(subject, seen)
+        best = (
+            f"Best expected in {MOST_LEFT} runs" if seen.is_beyond else "Best expected at the end"
+        )
         if seen.best is None:
-            st.metric("Best expected at the end", "unknown", border=True, height="stretch")
+            st.metric(best, "unknown", border=True, height="stretch")
         else:
             told, _, band = subject.values(seen.best).partition(" (")
             st.metric(
-                "Best expected at the end", told, band.partition(" in 8")[0] or None,
+                best, told, band.partition(" in 8")[0] or None,
                 delta_color="off", delta_arrow="off", border=True, height="stretch",
                 help="The middle of the futures, and what 8 of 10 of them lie in.",
             )  # fmt: skip
@@ -107,12 +110,12 @@ def _chance(subject: Subject, seen: Forecast) -> None:
     if goal is None or verdict_of(seen) == "reached":
         return
     chance = "unknown" if goal.chance is None else percent(goal.chance)
+    horizon = f"within the next {MOST_LEFT} runs" if seen.is_beyond else "with the runs left"
     band = None if goal.band is None or goal.chance is None else band_words(goal.band)
     st.metric(
         "Chance of the goal", chance, band, delta_color="off", delta_arrow="off", border=True,
         height="stretch",
-        help=f"To reach {subject.value(goal.goal)} with the runs left; below it the band by the "
-        "space.",
+        help=f"To reach {subject.value(goal.goal)} {horizon}; below it the band by the space.",
     )  # fmt: skip
 
 

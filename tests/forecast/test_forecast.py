@@ -238,6 +238,22 @@ def test_it_is_over_only_where_no_future_has_a_run_left() -> None:
     assert forecast(told(FALLING, Sla(20, goal=5.0)), now_s).is_over
 
 
+def test_with_thousands_of_runs_left_only_the_next_hundred_are_told() -> None:
+    experiment = told(FALLING, SLA)
+    now_s = ended_s(experiment)
+    hundred, far = (forecast(experiment, now_s, sla=Sla(n, goal=5.0)) for n in (120, 7_680))
+    assert goal_of(far).chance == goal_of(hundred).chance
+    assert (far.best, far.fan) == (hundred.best, hundred.fan)
+    assert (goal_of(far).if_doubled, goal_of(hundred).if_doubled) == (None, None)
+    assert (far.miss, hundred.miss) == (None, pytest.approx(1.0 - (goal_of(far).chance or 0.0)))
+    assert "within the next 100 of the" in words(far)
+    assert "expected after the next 100 runs" in words(far)
+    assert "within the next" not in words(hundred)
+    slow = told(FALLING, SLA, strategy="grasp")
+    assert "ikely to miss" not in words(forecast(slow, now_s, sla=Sla(7_680, goal=-1e6)))
+    assert "ikely to miss" in words(forecast(slow, now_s, sla=Sla(120, goal=-1e6)))
+
+
 def test_a_deadline_counts_workers_and_their_batches() -> None:
     def left(workers: int) -> float:
         experiment = told(FALLING, SLA, workers=workers, strategy="random")
