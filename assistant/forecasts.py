@@ -87,14 +87,15 @@ class TermForecast:
     Args:
         term: which.
         limit: runs, seconds since 1970-01-01 UTC, or units of the cost.
-        used: runs submitted, seconds since 1970 (now), or cost so far.
+        used: runs that are over, seconds since 1970 (now), or cost so far; None while that is
+            unknown.
         remaining: further runs that can end within the term; None while a duration or a cost is
             unknown.
     """
 
     term: Term
     limit: float
-    used: float
+    used: float | None
     remaining: Interval | None
 
 

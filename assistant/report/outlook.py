@@ -261,7 +261,7 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
 
     >>> runs = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
     >>> term_words(Subject("wait"), runs, 0.0)
-    'runs: 22 of 60 used, 38 left'
+    'runs: 22 of 60 ended, 38 left'
     >>> deadline = TermForecast("deadline", 52_200.0, 50_000.0, Interval(25.0, 28.0, 31.0))
     >>> term_words(Subject("wait"), deadline, 50_000.0)
     'deadline: 25 to 31 more runs by 14:30 UTC, 28 most likely'
@@ -273,8 +273,7 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
     if left is None or left.low is None:
         return f"{name}: {used}, how many more runs that leaves is unknown"
     if term.term == "max_runs":
-        over = term.limit - (left.median or 0.0)  # others are submitted and wait
-        return f"{name}: {used}, {figures(left)} {'left' if over == term.used else 'not over'}"
+        return f"{name}: {used}, {figures(left)} left"
     number_of, _, likely = figures(left).partition(" (")
     likely = f", {likely.removesuffix(')')}" if likely else ""
     more = f"{number_of} more run{'' if number_of == '1' else 's'}"
@@ -286,10 +285,11 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
 def term_used(subject: Subject, term: TermForecast, now_s: float) -> str:
     """Say what is agreed and what is used of it, as a cell of a table."""
     if term.term == "max_runs":
-        return f"{count(term.used)} of {count(term.limit)} used"
+        return f"{count(term.used or 0)} of {count(term.limit)} ended"
     if term.term == "deadline":
         return f"until {clock(term.limit, now_s)}"
-    return f"{number(term.used)} of {quantity(term.limit, subject.cost_unit)} spent"
+    spent = "an unknown part" if term.used is None else number(term.used)
+    return f"{spent} of {quantity(term.limit, subject.cost_unit)} spent"
 
 
 def figures(left: Interval | None) -> str:

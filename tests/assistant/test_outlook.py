@@ -72,7 +72,7 @@ def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> No
         ),
         "The runs left are over between 14:26 and 14:36 UTC, most likely about 14:31 UTC.",
     )
-    assert term_words(WAIT, SEEN.terms[0], SEEN.at_s) == "runs: 22 of 60 used, 38 left"
+    assert term_words(WAIT, SEEN.terms[0], SEEN.at_s) == "runs: 22 of 60 ended, 38 left"
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,14 @@ def test_no_single_number_of_runs_beyond_what_was_tested() -> None:
 
 
 def test_terms_and_the_tightest_of_them() -> None:
-    waiting = TermForecast("max_runs", 60, 24, Interval(38.0, 38.0, 38.0))
-    assert term_words(WAIT, waiting, AT_13_46_S) == "runs: 24 of 60 used, 38 not over"
+    waiting = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
     cost = TermForecast("max_cost", 20.0, 4.5, Interval(12.0, 15.0, 18.0))
     assert term_words(WAIT, cost, AT_13_46_S) == (
         "cost: 4.5 of 20 EUR spent, 12 to 18 more runs, 15 most likely"
+    )
+    unknown = replace(cost, used=None, remaining=None)
+    assert term_words(WAIT, unknown, AT_13_46_S) == (
+        "cost: an unknown part of 20 EUR spent, how many more runs that leaves is unknown"
     )
     deadline = TermForecast("deadline", AT_13_46_S + 90_000.0, AT_13_46_S, None)
     assert term_words(WAIT, deadline, AT_13_46_S) == (

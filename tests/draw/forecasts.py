@@ -48,7 +48,7 @@ terms = st.lists(
             TermForecast,
             st.just("max_cost"),
             st.floats(1e-9, 1e12),
-            st.floats(0.0, 1e12),
+            st.none() | st.floats(0.0, 1e12),
             st.none() | ordered(counts),
         ),
     ),

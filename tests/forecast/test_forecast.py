@@ -218,7 +218,7 @@ def test_runs_that_go_on_are_left_to_end() -> None:
     seen = forecast(still, ended_s(still))
     assert seen.remaining is not None
     assert seen.remaining.median == 40.0  # 60 less the 20 that are over
-    assert seen.terms[0].used == 23  # three of them are under way
+    assert (seen.terms[0].used, seen.under_way) == (20, 3)  # both columns count what is over
 
 
 def test_it_is_over_only_where_no_future_has_a_run_left() -> None:
@@ -311,6 +311,23 @@ def test_two_terms_leave_the_lesser() -> None:
     assert forecast(experiment, now_s, sla=replace(SLA, deadline_s=now_s + 1e6)).binding == (
         "max_runs"
     )
+
+
+def test_a_finished_experiment_names_the_term_that_was_the_tightest() -> None:
+    experiment = told(FALLING, replace(SLA, deadline_s=1_001_810.0))
+    at_s = ended_s(experiment)
+    assert forecast(experiment, at_s).binding == "deadline"
+    experiment.apply(ExperimentFinished(at_s, "the analyst stopped"))
+    seen = forecast(experiment, at_s)
+    assert (seen.binding, seen.is_over) == ("deadline", True)
+
+
+def test_an_unknown_cost_is_not_0() -> None:
+    priced = Tariff("J", measure="energy_j")
+    experiment = told(FALLING, Sla(60, None, 9.0, priced, goal=5.0))
+    term = forecast(experiment, ended_s(experiment)).terms[1]
+    assert (term.used, term.remaining) == (None, None)
+    assert forecast(told([], experiment.sla), 1_000_000.0).terms[1].used == 0.0
 
 
 def test_without_a_limit_no_chance_is_told_and_that_is_said() -> None:

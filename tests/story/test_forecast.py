@@ -59,7 +59,7 @@ def test_it_says_the_headline_the_terms_the_fan_and_the_papers_rule(
     assert (code, err) == (0, "")
     seen = session.forecast()
     assert headline(Subject.of(session.experiment), seen) in out
-    assert re.search(r"runs +20 of 60 used +40", out)
+    assert re.search(r"runs +20 of 60 ended +40", out)
     assert "after 40 more" in out
     assert "1 in 10 better than" in out
     assert "By the paper's rule (uncalibrated)" in out
