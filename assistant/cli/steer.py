@@ -24,6 +24,7 @@ from assistant.cli.terms import (
     Terms,
     agree,
 )
+from assistant.cli.warned import print_warning, warning_object
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
 from assistant.events import (
@@ -118,7 +119,8 @@ def steer(
 
     Options may be repeated, and take effect in the order of this list; the answer to a warning
     comes first, and what accepting suggests is run next. The word none takes a term of the
-    agreement away. Nothing is run, only queued: go on with copperline resume.
+    agreement away. Nothing is run, only queued: go on with copperline resume. Without options the
+    open warning is shown, with the numbers of its alternatives.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -167,6 +169,9 @@ def steer(
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
     if not terms.is_given and not is_asked and not is_answered:
+        if stored.experiment.open_advice is not None and finished is None:
+            _show_warning(stored, store, as_json)
+            return 0
         raise SettingsError(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"
@@ -174,6 +179,14 @@ def steer(
     SqliteStore(store_path(store)).append(stored.id, len(before), events)
     _tell(session, events, store, as_json)
     return 0
+
+
+def _show_warning(session: Session, store: Path | None, as_json: bool) -> None:
+    if as_json:
+        warning = warning_object(session.experiment)
+        print_json({"experiment": session.id, "changes": [], "warning": warning})
+    else:
+        print_warning(session.experiment, OUT, store)
 
 
 def _each(
@@ -238,7 +251,8 @@ def share_of(text: str) -> float | None:
 def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_json: bool) -> None:
     said = [told for event in events if (told := _sentence(session, event)) is not None]
     if as_json:
-        print_json({"experiment": session.id, "changes": said})
+        warning = warning_object(session.experiment)
+        print_json({"experiment": session.id, "changes": said, "warning": warning})
         return
     for sentence in said:
         OUT.print(sentence, soft_wrap=True)

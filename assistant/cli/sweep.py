@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from assistant import Session, load_session
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
+    OUT,
     Json,
     StoreOption,
     print_json,
@@ -54,6 +56,7 @@ from assistant.cli.terms import (
     Terms,
     agree,
 )
+from assistant.cli.warned import print_warning
 from assistant.decisions import refuse_if_finished
 from assistant.errors import SettingsError
 from assistant.executors import make_executor
@@ -73,6 +76,9 @@ DEMO: dict[str, Any] = {
     "application": {"kind": "scheduling", "levels": {"order": ["fcfs", "sjf"]}},
 }
 
+OnAdvice = Annotated[
+    str | None, typer.Option(help="Warnings: accept, ignore or wait.  [default: ignore]")
+]
 Report = Annotated[
     Path | None,
     typer.Option("--report", help="Where the HTML report goes.", show_default=False),
@@ -148,9 +154,7 @@ def sweep(
         float | None,
         typer.Option(help="Share of suggestions inside regions of good results, 0 to 1."),
     ] = None,
-    advice: Annotated[
-        str | None, typer.Option(help="Warnings: accept or ignore.  [default: ignore]")
-    ] = None,
+    advice: OnAdvice = None,
     results: Annotated[
         list[Path] | None,
         typer.Option(help="Results from before (CSV: parameters, measures); they cost no run."),
@@ -234,6 +238,7 @@ def resume(
     run_limit: RunLimit = None,
     cost_limit: CostLimit = None,
     include: Include = None,
+    advice: OnAdvice = None,
     no_hooks: Annotated[
         bool, typer.Option("--no-hooks", help="Start none of the hooks of its sweep file.")
     ] = False,
@@ -258,6 +263,10 @@ def resume(
             f"the log, table or program of experiment '{session.id}' is not what it was; its "
             "parameters have changed, so start a new sweep"
         )
+    if advice is not None:
+        own_advice = check_settings({"advice": advice}, "the options").advice
+        settings = built.settings.model_copy(update={"advice": own_advice})
+        built = replace(built, settings=settings)
     hooks = Hooks() if no_hooks else _own_hooks(session)
     mine = further_runs(session.experiment, include or [])
     _check_room(session, runs, len(mine))
@@ -322,6 +331,9 @@ def _follow(
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
+        if session.experiment.open_advice is not None and session.experiment.finished is None:
+            print_warning(session.experiment, OUT, path)
+            OUT.print(f"Then go on with: copperline resume {session.id} --store {path}")
     found = data.answer.verdict not in ("no_runs", "nothing_feasible")
     return 0 if found else EXIT_NOTHING_FEASIBLE
 
@@ -362,7 +374,11 @@ def _run(
                 known = {run.configuration for run in session.experiment.runs}
                 if session.experiment.space.from_values(values) not in known:
                     session.include(values)
-            session.finish(agent.steer(session, executor, view.on_change, view.on_advice))
+            ended = agent.steer(session, executor, view.on_change, view.on_advice)
+            if settings.advice == "wait" and session.experiment.open_advice is not None:
+                notifier.steering_ended(ended)  # not finished: it goes on once that is answered
+            else:
+                session.finish(ended)
     except KeyboardInterrupt:
         n = len(session.experiment.runs)
         say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")

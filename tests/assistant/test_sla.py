@@ -145,6 +145,19 @@ def test_the_follower_tells_and_answers_warnings(answer: str) -> None:
     assert {one.answer for one in given if one is not None} == {expected}
 
 
+def test_the_follower_waits_for_an_answer_and_goes_on_once_it_is_there() -> None:
+    session, _ = session_with(runs=9)
+    agent = Follower(initial=0, batch=2, advice="wait")
+    assert agent.steer(session, SerialExecutor(Bowl())) == "warning 1 waits for an answer"
+    n = len(session.experiment.runs)
+    assert n < 9
+    assert agent.steer(session, SerialExecutor(Bowl())) == "warning 1 waits for an answer"
+    assert len(session.experiment.runs) == n
+    session.answer_advice("ignored")
+    agent.steer(session, SerialExecutor(Bowl()))
+    assert len(session.experiment.runs) > n
+
+
 def test_a_deadline_ends_a_sweep() -> None:
     clock = TickingClock()
     session = open_session(
