@@ -103,9 +103,16 @@ def _candidates(prospects: Prospects) -> Iterator[Alternative]:
 
 
 def _exploitation(prospects: Prospects) -> Iterator[Alternative]:
-    """Propose the level that warnings propose, and everything inside, where there are regions."""
+    """Propose the level that warnings propose and everything inside, where there are regions.
+
+    Where a share is kept inside them already, to end that: some strategies weigh both themselves.
+    """
     experiment = prospects.experiment
     present = experiment.steering.exploitation
+    if present is not None:
+        steering = replace(experiment.steering, exploitation=None)
+        text = f"keep no share of the runs inside the regions any more ({100 * present:.0f} % now)"
+        yield Alternative("exploitation", text, steering=steering)
     if not prospects.seen.paper.regions:
         return
     for level in sorted({experiment.watch.advised, 1.0}):

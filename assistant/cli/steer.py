@@ -37,6 +37,7 @@ from assistant.events import (
 )
 from assistant.report.agreement import agreed_words
 from assistant.store import MemoryStore, SqliteStore
+from assistant.warning_words import percent
 from strategies import Level, ParameterSpace, strategy_entry
 from strategies.parameter import parse_number
 
@@ -177,8 +178,18 @@ def steer(
             "(copperline steer --help has all)"
         )
     SqliteStore(store_path(store)).append(stored.id, len(before), events)
-    _tell(session, events, store, as_json)
+    moved = _moved(stored, session) if is_answered else None
+    _tell(session, events, moved, store, as_json)
     return 0
+
+
+def _moved(before: Session, after: Session) -> str | None:
+    """Say what the chance was and is; None where no chance is told of both."""
+    goals = [session.forecast().goal for session in (before, after)]
+    was, now = (None if goal is None else goal.chance for goal in goals)
+    if was is None or now is None:
+        return None
+    return f"The chance to reach the goal: {percent(was)} before, {percent(now)} now."
 
 
 def _show_warning(session: Session, store: Path | None, as_json: bool) -> None:
@@ -248,8 +259,15 @@ def share_of(text: str) -> float | None:
     return share
 
 
-def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_json: bool) -> None:
+def _tell(
+    session: Session,
+    events: tuple[Event, ...],
+    moved: str | None,
+    store: Path | None,
+    as_json: bool,
+) -> None:
     said = [told for event in events if (told := _sentence(session, event)) is not None]
+    said += [] if moved is None else [moved]
     if as_json:
         warning = warning_object(session.experiment)
         print_json({"experiment": session.id, "changes": said, "warning": warning})
@@ -265,6 +283,8 @@ def _sentence(session: Session, event: Event) -> str | None:
         case AdviceAnswered(number=number, answer=given, alternative=which):
             advice = session.experiment.advice[number - 1]
             what = "" if which is None else f": {advice.alternatives[which].text}"
+            if given == "changed" and event.exploitation is not None:
+                what = f" to a share of {event.exploitation:.0%} inside the regions"
             return f"Warning {number} is {given}{what}."
         case RunSubmitted(run_id=run_id, configuration=configuration):
             first = next(r for r in session.experiment.runs if r.configuration == configuration)

@@ -10,6 +10,7 @@ from assistant.cli.main import run
 from assistant.events import Event
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore, SqliteStore
+from assistant.warning_words import percent
 from tests.assistant.examples import Hills, TickingClock
 
 
@@ -120,8 +121,17 @@ def test_a_warning_is_accepted_on_the_command_line(
 def test_a_warning_is_ignored_or_changed(
     store: SqliteStore, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
+    was = load_session(store, "hills").experiment.open_advice
+    assert was is not None
+    assert was.outlook is not None
+    assert was.outlook.goal is not None
     assert run(["steer", *words]) == 0
-    assert capsys.readouterr().out.splitlines()[0].startswith(f"Warning 1 is {said}")
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(f"Warning 1 is {said}")
+    now = load_session(store, "hills").forecast().goal
+    assert now is not None
+    chances = [percent(chance or 0.0) for chance in (was.outlook.goal.chance, now.chance)]
+    assert told[-2] == f"The chance to reach the goal: {chances[0]} before, {chances[1]} now."
 
 
 def test_suggest_lists_what_could_be_done(
