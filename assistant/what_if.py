@@ -70,8 +70,9 @@ class WhatIf:
 def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
     """Return what a change would come to; the experiment stays as it is.
 
-    A finished experiment is thought of as reopened. The suggestions are those that would come next,
-    beside any that are open: the same as the session would make after the change.
+    A finished experiment is thought of as reopened, before the change and after it. The suggestions
+    are those that would come next, beside any that are open: as many as suit the strategy
+    (`batch_size`), the same as the session would make after the change.
 
     Args:
         experiment: as far as it has come.
@@ -82,7 +83,7 @@ def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
         AssistantError, StrategyError: what the change itself would be refused for.
     """
     after = supposed(experiment, now_s, change)
-    before = forecast(experiment, now_s)
+    before = forecast(_going_on(experiment, now_s), now_s)
     later = forecast(after, now_s)
     left = None if later.remaining is None else later.remaining.median
     inside, outside = _division(after, None if left is None else round(left))
@@ -94,9 +95,7 @@ def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
 
 def supposed(experiment: Experiment, now_s: float, change: Change) -> Experiment:
     """Return another experiment, after the change. Raises what the change would be refused for."""
-    after = experiment
-    if experiment.finished is not None:
-        after = after.supposing([ExperimentReopened(now_s)])
+    after = _going_on(experiment, now_s)
     sla = _agreed(after, change)
     if sla != after.sla:
         after = after.supposing([regulation.agreement(after, sla, now_s)])
@@ -109,6 +108,12 @@ def supposed(experiment: Experiment, now_s: float, change: Change) -> Experiment
     for region, weight in change.weights:
         after = after.supposing([regulation.weighing(after, region, weight, now_s)])
     return after.supposing(regulation.closing_all(after, change.close, now_s))
+
+
+def _going_on(experiment: Experiment, now_s: float) -> Experiment:
+    if experiment.finished is None:
+        return experiment
+    return experiment.supposing([ExperimentReopened(now_s)])
 
 
 def _agreed(experiment: Experiment, change: Change) -> Sla:
@@ -158,6 +163,11 @@ def sentence(
     before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
 ) -> str:
     """Return what becomes of the chance and of the runs that are left."""
+    reached = after.goal is not None and after.goal.reached_by is not None
+    if after.is_over:
+        without = "" if after.goal is None else ", and the goal would not be reached"
+        told = _chances(before, after) if reached else f"No run would be left{without}."
+        return f"{told} More runs, time or money would leave some; closing fewer levels may, too."
     return f"{_chances(before, after)} {_runs(inside, outside)}"
 
 

@@ -139,8 +139,21 @@ def test_a_finished_experiment_is_thought_of_as_reopened(session: Session) -> No
     n = len(session.events())
     thought = session.what_if(max_runs=80)
     assert thought.outside == 60
+    assert thought.before.goal is not None
+    assert thought.before.goal.chance is not None
+    assert thought.before.goal.chance > 0  # with the 30 that were left when it was finished
+    assert thought.before.remaining is not None
+    assert thought.before.remaining.median == 30
     assert len(session.events()) == n
     assert session.experiment.finished is not None
+
+
+def test_no_run_left_is_said_and_no_chance(session: Session) -> None:
+    said = session.what_if(max_runs=20).sentence
+    assert said.startswith("No run would be left, and the goal would not be reached. More runs,")
+    assert "chance" not in said
+    reached = session.what_if(max_runs=20, goal=1e6).sentence
+    assert reached.startswith("Run 1 reached this goal already. ")
 
 
 @pytest.mark.parametrize(
