@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from assistant import decisions, regulation
-from assistant.choosing import current_strategy
+from assistant.choosing import batch_size, current_strategy
 from assistant.decisions import Keep, stream
 from assistant.errors import ExperimentError
 from assistant.events import Event, ExperimentReopened
@@ -17,8 +17,6 @@ from assistant.forecasts import MOST_LEFT, Forecast
 from assistant.sla import Sla
 from assistant.warning_words import percent
 from strategies import Level, Suggestion, factors_of, find_regions, split
-
-MOST_SUGGESTIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class WhatIf:
         inside: where the remaining runs would go inside regions, the best region first; empty
             where no share is spent inside.
         outside: how many would go by the strategy outside them; None without a known number left.
-        suggestions: the next ones, at most 10 and no more than may be run.
+        suggestions: the next batch, as large as suits the strategy, and no more than may be run.
         sentence: all that, for people.
     """
 
@@ -152,7 +150,8 @@ def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ..
 
 def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
     left = after.remaining_runs
-    n = MOST_SUGGESTIONS if left is None else min(left, MOST_SUGGESTIONS)
+    n = batch_size(after)
+    n = n if left is None else min(left, n)
     if n == 0:
         return ()
     rng = np.random.default_rng(stream(after.opened.seed, "suggest", len(after.batches) + 1))

@@ -11,6 +11,7 @@ from assistant.events import Event
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore, SqliteStore
 from assistant.warning_words import percent
+from strategies import strategy_entry
 from tests.assistant.examples import Hills, TickingClock
 
 
@@ -58,7 +59,7 @@ def test_what_if_tells_and_records_nothing(
     assert found["sentence"] == thought.sentence == told.splitlines()[0]
     assert thought.after.goal is not None
     assert found["after"]["goal"]["chance"] == thought.after.goal.chance
-    assert len(found["suggestions"]) == 10
+    assert len(found["suggestions"]) == strategy_entry("anova").batch
     assert all(one["values"]["mode"] == "good" for one in found["suggestions"])
     assert sum(one["runs"] for one in found["inside"]) + found["outside"] == 80 - len(
         load_session(store, "hills").experiment.runs
