@@ -48,7 +48,7 @@ class PaperForecast:
         at_s: when it was made.
         basis: what was counted as pending.
         executed: runs that were started, not counting imported results.
-        remaining: runs that can still be executed, the tighter of runs and deadline.
+        remaining: runs that can still be executed, the tightest of runs, deadline and cost.
         remaining_by_runs: by the maximum number of runs.
         remaining_by_deadline: by the deadline, at the mean duration so far.
         pending: runs that the ongoing strategy would need.
@@ -56,6 +56,8 @@ class PaperForecast:
         regions: the regions of interest, best mean quality first.
         mean_duration_s: of the runs that are over.
         predicted_end_s: when the pending runs would be over, one after another on all workers.
+        remaining_by_cost: by the limit of cost, at the mean cost so far. The paper knows runs and a
+            deadline only: this term is our extension of its rule.
     """
 
     at_s: float
@@ -69,6 +71,7 @@ class PaperForecast:
     regions: tuple[RegionCount, ...]
     mean_duration_s: float | None
     predicted_end_s: float | None
+    remaining_by_cost: int | None = None
 
     @property
     def is_miss(self) -> bool | None:

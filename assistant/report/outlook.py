@@ -388,7 +388,8 @@ def paper_words(seen: PaperForecast) -> str:
     """Say how the budget stands by the paper's rule, which nothing has calibrated."""
     rule = "By the paper's rule (uncalibrated)"
     if seen.remaining is None and seen.remaining_by_runs is None:
-        return f"{rule}: unknown, since neither a number of runs nor a deadline is agreed."
+        terms = "neither a number of runs nor a deadline nor a cost"
+        return f"{rule}: unknown, since {terms} tells how many are left."
     if seen.basis != "plan" and not seen.regions:
         return f"{rule}: unknown. There is no region of good results yet."
     if seen.pending is None:

@@ -187,7 +187,7 @@ def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
         "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 left."
     )
     nothing = replace(PAPER, remaining=None, remaining_by_runs=None)
-    assert "neither a number of runs nor a deadline is agreed" in paper_words(nothing)
+    assert "neither a number of runs nor a deadline nor a cost tells" in paper_words(nothing)
 
 
 @given(subjects, forecasts)

@@ -84,6 +84,7 @@ papers = st.builds(
     ).map(tuple),
     mean_duration_s=st.none() | st.floats(0.0, 1e9),
     predicted_end_s=st.none(),
+    remaining_by_cost=st.none() | st.integers(0, 500),
 )
 
 fans = st.lists(
