@@ -10,6 +10,7 @@ from typing import Literal
 
 from assistant import Advice, AssistantError, Executor, Run, Session
 from assistant.ending import goal_to_confirm, reached_goal
+from assistant.errors import JournalMovedError
 from assistant.recommendation import (
     confirmed_last,
     is_confirmation_due,
@@ -100,7 +101,10 @@ class Follower:
             if over is not None:
                 return over
             n = self._room(session, self.batch or session.batch_size)
-            found = session.suggest(n).suggestions if n else ()
+            try:
+                found = session.suggest(n).suggestions if n else ()
+            except JournalMovedError:  # somebody steered while it was thought about: think again
+                continue
             if found:
                 continue
             if is_confirmation_due(session.experiment, self._limit(session), self._left(session)):

@@ -35,6 +35,8 @@ from assistant.events import (
     SpaceChanged,
     SteeringChanged,
 )
+from assistant.journal import Journal
+from assistant.ports import SystemClock
 from assistant.report.agreement import agreed_words
 from assistant.store import MemoryStore, SqliteStore
 from assistant.warning_words import percent
@@ -177,8 +179,9 @@ def steer(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"
         )
-    SqliteStore(store_path(store)).append(stored.id, len(before), events)
     moved = _moved(stored, session) if is_answered else None
+    journal = Journal(stored.experiment, SqliteStore(store_path(store)), SystemClock())
+    journal.record(*events)  # behind the runs that ended meanwhile, where a sweep goes on
     _tell(session, events, moved, store, as_json)
     return 0
 
