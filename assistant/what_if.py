@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from assistant import decisions, regulation
+from assistant.chances import band_words, percent
 from assistant.choosing import batch_size, current_strategy
 from assistant.decisions import Keep, stream
 from assistant.errors import ExperimentError
@@ -15,7 +16,6 @@ from assistant.experiment import Experiment
 from assistant.forecast import forecast
 from assistant.forecasts import MOST_LEFT, Forecast
 from assistant.sla import Sla
-from assistant.warning_words import percent
 from strategies import Level, Suggestion, factors_of, find_regions, split
 
 
@@ -183,7 +183,7 @@ def _chances(before: Forecast, after: Forecast) -> str:
     spread = ""
     if band is not None:
         within = f"within {MOST_LEFT} runs, " if after.is_beyond else ""
-        spread = f" ({within}{100 * band[0]:.0f} to {100 * band[1]:.0f} % depending on the space)"
+        spread = f" ({within}{band_words(band)} depending on the space)"
     if was is None:
         return f"The chance to reach the goal would be {now}{spread}."
     if percent(was) == now:

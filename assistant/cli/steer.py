@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from assistant import Session, Sla, load_session
+from assistant.chances import percent
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path
 from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair, strategy_options
@@ -39,7 +40,6 @@ from assistant.journal import Journal
 from assistant.ports import SystemClock
 from assistant.report.agreement import agreed_words
 from assistant.store import MemoryStore, SqliteStore
-from assistant.warning_words import percent
 from strategies import Level, ParameterSpace, strategy_entry
 from strategies.parameter import parse_number
 

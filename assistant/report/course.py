@@ -6,6 +6,7 @@ Nothing is stored for it: every forecast is a pure function of the journal until
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from assistant.chances import percent
 from assistant.events import BatchSuggested, Event
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
@@ -16,7 +17,6 @@ from assistant.report.outlook import (
     Verdict,
     headline,
     paper_words,
-    percent,
     sentences,
     term_words,
     verdict_of,

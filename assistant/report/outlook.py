@@ -9,16 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from assistant.alarm import is_late
+from assistant.chances import LIKELY, ON_TRACK, VERY_LIKELY, about, band_words, percent
 from assistant.experiment import Experiment
 from assistant.forecasts import MOST_LEFT, Forecast, Interval, PaperForecast, TermForecast
 from assistant.report.words import duration, number, quantity
-
-LIKELY, VERY_LIKELY, ON_TRACK = 0.7, 0.9, 0.3
-"""Probabilities of a miss from which on, or up to which, a verdict is given."""
-
-FEW_LEFT, SHARE_LEFT = 4, 0.2
-"""With fewer runs left, or a smaller share of the budget, it is told that the budget is nearly
-used instead of a verdict."""
 
 Verdict = Literal[
     "no_goal",
@@ -34,7 +29,6 @@ Verdict = Literal[
 """How the goal stands. ``silent`` is too little to speak, ``open`` a chance without a verdict."""
 
 _TEN_YEARS_S = 10 * 365.25 * 86_400.0
-_SHARES = ((7, 10), (3, 4), (4, 5), (5, 6), (9, 10), (19, 20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +98,7 @@ def _is_nearly_used(seen: Forecast) -> bool:
     left = None if seen.remaining is None else seen.remaining.median
     if left is None:
         return False
-    return left < FEW_LEFT or left < SHARE_LEFT * (left + seen.paper.executed)
+    return is_late(max(seen.paper.executed - seen.under_way, 0), left)
 
 
 def headline(subject: Subject, seen: Forecast) -> str:
@@ -333,41 +327,6 @@ def count(n: float) -> str:
     ('38', 'over a million')
     """
     return "over a million" if n > 1e6 else f"{n:,.0f}"
-
-
-def percent(chance: float) -> str:
-    """Return a chance in whole percent; neither 0 nor 100 is told of what may still go either way.
-
-    >>> percent(0.254), percent(0.0), percent(0.004), percent(0.999)
-    ('25 %', 'below 1 %', 'below 1 %', 'above 99 %')
-    """
-    if chance < 0.01:
-        return "below 1 %"
-    return "above 99 %" if chance > 0.99 else f"{chance:.0%}".replace("%", " %")
-
-
-def band_words(band: tuple[float, float]) -> str:
-    """Return a band of chances.
-
-    >>> band_words((0.11, 0.48)), band_words((0.004, 0.02)), band_words((0.999, 1.0))
-    ('11 to 48 %', 'below 1 to 2 %', 'above 99 %')
-    """
-    low, high = sorted(band)
-    if percent(low) == percent(high):
-        return percent(low)
-    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
-
-
-def about(share: float) -> str:
-    """Return a share of at least 0.7 as people say it.
-
-    >>> about(0.75), about(0.9), about(0.985)
-    ('about 3 in 4', 'about 9 in 10', 'nearly all')
-    """
-    if share > 0.975:
-        return "nearly all"
-    of, n = min(_SHARES, key=lambda pair: abs(pair[0] / pair[1] - share))
-    return f"about {of} in {n}"
 
 
 def clock(at_s: float, now_s: float) -> str:

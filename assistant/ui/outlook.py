@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment
+from assistant.chances import band_words, percent
 from assistant.forecast import forecast
 from assistant.forecasts import MOST_LEFT, FanPoint, Forecast
 from assistant.report import ReportData, drawings
@@ -16,13 +17,11 @@ from assistant.report.course import ForecastSection
 from assistant.report.outlook import (
     Subject,
     Verdict,
-    band_words,
     clock,
     end_words,
     figures,
     headline,
     paper_words,
-    percent,
     sentences,
     term_words,
     verdict_of,

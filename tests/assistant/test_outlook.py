@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from assistant.alarm import Check
+from assistant.chances import about, band_words, percent
 from assistant.forecasts import Forecast, GoalForecast, Interval, PaperForecast, TermForecast
 from assistant.report.outlook import (
     Subject,
@@ -18,6 +20,7 @@ from assistant.report.outlook import (
     term_words,
     verdict_of,
 )
+from assistant.warning_words import warning
 from tests.draw.forecasts import NOW_S, forecasts, subjects
 
 AT_13_46_S = 1_000_000.0
@@ -225,3 +228,29 @@ def test_nothing_is_over_while_a_run_may_still_end() -> None:
         "2 runs are under way, and nothing can end within the agreement any more; the goal of "
         "12,000 s is not reached."
     )
+
+
+@pytest.mark.parametrize("miss", [0.001, 0.05, 0.2, 0.3, 0.5, 0.7, 0.74, 0.83, 0.9, 0.97, 0.999])
+def test_warnings_and_the_forecast_use_the_same_words(miss: float) -> None:
+    """The same chance has one verdict, one share and one figure, wherever it is told."""
+    seen = with_chance(1.0 - miss)
+    assert seen.goal is not None
+    assert seen.goal.band is not None
+    warned = warning(seen)
+    told = headline(WAIT, seen)
+    missed = tuple(1.0 - x for x in reversed(seen.goal.band))
+    assert f"({band_words(missed)} depending on the space)" in warned  # type: ignore[arg-type]
+    for verdict in ("On track", "Very likely to miss", "Likely to miss"):
+        assert warned.startswith(verdict) == told.startswith(verdict)
+    if miss >= 0.7:
+        assert about(miss) in warned
+        assert about(miss) in told
+    if seen.goal.if_doubled is not None:
+        assert f"from {percent(seen.goal.chance or 0.0)} to " in warned
+
+
+@pytest.mark.parametrize("left", [3.0, 4.0, 5.0, 5.5, 6.0, 30.0])
+def test_a_budget_is_nearly_used_where_no_warning_is_given_any_more(left: float) -> None:
+    seen = replace(SEEN, remaining=Interval(left, left, left))
+    check = Check(22, left, 0.75)
+    assert (verdict_of(seen) == "nearly_used") == (not check.may_warn)

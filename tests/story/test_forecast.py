@@ -13,10 +13,11 @@ from rich.console import Console
 
 from agents import Follower
 from assistant import Session, Sla
+from assistant.chances import percent
 from assistant.cli.live import SweepView
 from assistant.cli.main import run
 from assistant.executors import SerialExecutor
-from assistant.report.outlook import Subject, headline, percent
+from assistant.report.outlook import Subject, headline
 from assistant.store import SqliteStore
 from assistant.ui.opening import Form, open_from
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from assistant import Sla, load_session, open_session
+from assistant.chances import percent
 from assistant.cli.main import run
 from assistant.events import Event
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore, SqliteStore
-from assistant.warning_words import percent
 from strategies import strategy_entry
 from tests.assistant.examples import Hills, TickingClock
 
