@@ -87,12 +87,15 @@ def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
 
 
 def _pending(experiment: Experiment, found: Sequence[PendingRuns]) -> int | None:
-    """Return the pending runs of all regions, or of the plan; None if they cannot be counted.
+    """Return the pending runs of all regions, or of the plan; None if they cannot be counted."""
+    return planned(experiment) if experiment.watch.pending == "plan" else counted(found)
+
+
+def counted(found: Sequence[PendingRuns]) -> int | None:
+    """Return the pending runs of all regions together; None without a region, or if uncountable.
 
     Regions may overlap: each configuration counts once, as long as all of them are listed.
     """
-    if experiment.watch.pending == "plan":
-        return planned(experiment)
     counts = [pending_runs.count for pending_runs in found]
     if not counts or any(count is None for count in counts):
         return None
