@@ -40,6 +40,9 @@ NEAR = 0.03
 """Added to steps, so that no improvement has a logarithm."""
 
 TESTED_LEFT = 85
+TESTED_GOAL = 10
+"""Runs that were over, at most, when a goal was named."""
+
 TESTED_USED = (12, 90)
 TESTED_SIZE = (100, 57_000)
 TESTED_TAIL = (-2.0, 10.0)

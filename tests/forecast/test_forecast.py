@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from assistant import Experiment, Sla, Tariff
 from assistant.codec import decode_event, encode_event
-from assistant.events import ExperimentFinished, RunReturned, RunStarted
+from assistant.events import (
+    BudgetChanged,
+    ExperimentFinished,
+    RunCompleted,
+    RunReturned,
+    RunStarted,
+    SpaceChanged,
+)
 from assistant.forecast import forecast
 from assistant.forecasts import Forecast, GoalForecast
 from assistant.report.outlook import Subject, headline, sentences
@@ -328,6 +335,37 @@ def test_an_unknown_cost_is_not_0() -> None:
     term = forecast(experiment, ended_s(experiment)).terms[1]
     assert (term.used, term.remaining) == (None, None)
     assert forecast(told([], experiment.sla), 1_000_000.0).terms[1].used == 0.0
+
+
+def test_what_is_unlike_the_tests_is_said_once_and_only_where_it_is_true() -> None:
+    experiment = told(FALLING, SLA)
+    at_s = ended_s(experiment)
+    assert forecast(experiment, at_s).cautions == ()
+    cut = experiment.space.closing("mode", "bad")
+    closed = experiment.supposing([SpaceChanged(at_s, cut, "mode=bad closed")])
+    assert forecast(closed, at_s).cautions == (
+        "closed levels cut the space, and it was tested on whole ones",
+    )
+    late = experiment.supposing([BudgetChanged(at_s, replace(SLA, goal=4.0))])
+    assert forecast(late, at_s).cautions == (
+        "the goal was set after 20 runs, and it was tested with goals set after at most 10",
+    )
+    same = experiment.supposing([BudgetChanged(at_s, replace(SLA, max_runs=70))])
+    assert forecast(same, at_s).cautions == ()
+    opened = replace(experiment.opened, deterministic=False)
+    noisy = Experiment.replay([opened, *told_events(FALLING, SLA)[1:]])
+    assert forecast(noisy, at_s).cautions == (
+        "results vary from run to run, and it was tested on results that do not",
+    )
+    events = [
+        replace(event, outcome=replace(event.outcome, feasible=False, violation=1.0))
+        if isinstance(event, RunCompleted) and event.run_id == 3
+        else event
+        for event in told_events(FALLING, SLA)
+    ]
+    assert forecast(Experiment.replay(events), at_s).cautions == (
+        "constraints cut the space, and it was tested on whole ones",
+    )
 
 
 def test_without_a_limit_no_chance_is_told_and_that_is_said() -> None:
