@@ -36,6 +36,12 @@ def strategy_at(experiment: Experiment, exploitation: float | None) -> Strategy:
     return strategy
 
 
+def batch_size(experiment: Experiment) -> int:
+    """Return how many suggestions at a time suit the strategy and the runs that execute at once."""
+    entry = strategy_entry(experiment.steering.strategy)
+    return max(entry.batch, experiment.opened.workers)
+
+
 def initial_strategy(experiment: Experiment) -> Strategy:
     """Return what chooses the first runs: the strategy in force, or random search before it."""
     if strategy_entry(experiment.steering.strategy).starts:

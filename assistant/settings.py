@@ -125,7 +125,7 @@ class SweepSettings(Strict):
     run_limit: DurationS | None = None
     cost: CostSettings | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)
-    advice: Literal["accept", "ignore"] = "ignore"
+    advice: Literal["accept", "ignore", "wait"] = "ignore"
     results: list[str] = Field(default_factory=list)
     replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)

@@ -9,6 +9,7 @@ from rich.table import Table
 from assistant import charts_forecast
 from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
 from assistant.cli.experiments import stored_session
+from assistant.cli.warned import print_warning, warning_object
 from assistant.forecasts import FanPoint, Forecast
 from assistant.report import collect
 from assistant.report.outlook import (
@@ -18,7 +19,6 @@ from assistant.report.outlook import (
     clock,
     figures,
     headline,
-    is_over,
     paper_words,
     sentences,
     term_used,
@@ -61,9 +61,10 @@ def forecast(
         OUT.print(f"  {sentence}", soft_wrap=True)
     if seen.terms:
         OUT.print(_terms(subject, seen))
-    if len(seen.fan) > 1 and not is_over(seen):
+    if len(seen.fan) > 1 and not seen.is_over:
         OUT.print(_fan(subject, seen))
     OUT.print(paper_words(seen.paper), style="dim", soft_wrap=True)
+    print_warning(session.experiment, OUT, store)
     return 0
 
 
@@ -110,6 +111,7 @@ def _as_object(session: Session, subject: Subject, seen: Forecast) -> dict[str, 
         "terms_in_words": [term_words(subject, term, seen.at_s) for term in seen.terms],
         "paper_in_words": paper_words(seen.paper),
         "miss": seen.miss,
+        "warning": warning_object(session.experiment),
         **asdict(seen),
         "charts": {
             "fan": charts_forecast.best_with_fan(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from assistant import Session
+from assistant.chances import percent
 from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
 from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair, strategy_options
@@ -16,7 +17,6 @@ from assistant.errors import SettingsError
 from assistant.forecasts import Forecast
 from assistant.report.words import level
 from assistant.settings import check_settings
-from assistant.warning_words import percent
 from assistant.what_if import WhatIf
 from strategies import Level, OptionValue, ParameterSpace, strategy_entry
 
