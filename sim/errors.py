@@ -85,8 +85,9 @@ class TraceError(WorkloadError):
         super().__init__(self.path, line, field, value, expected)
 
     def __str__(self) -> str:
-        place = self.path if self.line is None else f"{self.path}, line {self.line}"
-        given = "" if self.value is None else f" is {_shown(self.value)}"
+        path = shown_path(self.path)
+        place = path if self.line is None else f"{path}, line {self.line}"
+        given = "" if self.value is None else f" is {shown_text(self.value)}"
         subject = f"{self.field}{given}; " if self.field else ""
         return f"{place}: {subject}{self.expected}"
 
@@ -108,5 +109,12 @@ def _trace_error(
     return TraceError(path, line=line, field=field, value=value, expected=expected)
 
 
-def _shown(value: str, longest: int = 60) -> str:
+def shown_path(path: str, longest: int = 200) -> str:
+    """Return a path for a message: of one line, and its end if it is long."""
+    line = "".join(c if c.isprintable() else "?" for c in path)
+    return line if len(line) <= longest else f"...{line[-longest:]}"
+
+
+def shown_text(value: str, longest: int = 60) -> str:
+    """Return foreign text for a message: quoted, without control characters, and never long."""
     return repr(value if len(value) <= longest else value[:longest] + "...")
