@@ -25,7 +25,7 @@ Family: TypeAlias = Literal["number", "text", "truth"]
 
 KINDS: tuple[Kind, ...] = ("ordinal", "nominal")
 MAX_LEVELS = 1_000_000
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _SHOWN_LEVELS = 8
 
 
