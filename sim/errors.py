@@ -21,8 +21,26 @@ from collections.abc import Iterable
 from os import PathLike
 
 
+LONGEST_SENTENCE = 500
+
+
+def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
+    """Return a sentence fit for a terminal, a table and a log, whatever was put into it.
+
+    What people gave may hold line ends, control characters and a million of anything: line ends
+    become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
+    """
+    if len(text) > longest:
+        text = f"{text[: longest * 2 // 3]} ... {text[-longest // 3 :]}"
+    words = text if text.isprintable() else " ".join(text.splitlines())
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)[: longest + 100]
+
+
 class SimError(Exception):
     """Base of every error that the simulator raises on purpose."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class UnknownNameError(SimError):
@@ -41,7 +59,7 @@ class UnknownNameError(SimError):
     def __str__(self) -> str:
         near = difflib.get_close_matches(str(self.name), self.known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
-        return f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}."
+        return one_line(f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}.")
 
 
 class EngineError(SimError):
@@ -89,7 +107,7 @@ class TraceError(WorkloadError):
         place = path if self.line is None else f"{path}, line {self.line}"
         given = "" if self.value is None else f" is {shown_text(self.value)}"
         subject = f"{self.field}{given}; " if self.field else ""
-        return f"{place}: {subject}{self.expected}"
+        return one_line(f"{place}: {subject}{self.expected}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _trace_error, (self.path, self.line, self.field, self.value, self.expected)

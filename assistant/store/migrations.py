@@ -16,18 +16,26 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a database to the latest schema, each step in its own transaction.
+def check(connection: sqlite3.Connection) -> None:
+    """Look, before anything is written, whether this is a store that we can write.
 
     Raises:
-        StoreError: the database was written by a newer Copperline.
+        StoreError: the database was written by a newer Copperline, or by another program.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if version > len(MIGRATIONS):
         raise StoreError(
             f"the store has schema {version}, this Copperline knows {len(MIGRATIONS)}; "
             "use the newer Copperline that wrote it"
         )
+    if version < 0 or (version == 0 and n_tables):
+        raise StoreError("the store is a database of another program; name a file of its own")
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database that `check` let pass to the latest schema, a transaction for each step."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     for number, step in enumerate(MIGRATIONS[version:], version + 1):
         connection.execute("BEGIN IMMEDIATE")
         (now,) = connection.execute("PRAGMA user_version").fetchone()

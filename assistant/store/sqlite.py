@@ -11,7 +11,7 @@ from assistant.errors import StoreError
 from assistant.events import Event, ExperimentOpened
 from assistant.ports import StoredExperiment
 from assistant.store.memory import check_position, unknown_experiment
-from assistant.store.migrations import migrate
+from assistant.store.migrations import check, migrate
 
 
 class SqliteStore:
@@ -21,7 +21,8 @@ class SqliteStore:
         path: of the file; made, with its folders, if it is missing.
 
     Raises:
-        StoreError: the path is a folder, not writable, not a database, or from a newer version.
+        StoreError: the path is a folder, a link or a device, not writable, no database, one of
+            another program, or from a newer version. What is there stays as it is.
     """
 
     def __init__(self, path: Path | str = ":memory:") -> None:
@@ -33,16 +34,30 @@ class SqliteStore:
             self._connection = sqlite3.connect(
                 self._path, timeout=30.0, isolation_level=None, check_same_thread=False
             )
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            migrate(self._connection)
+        try:
+            with self._errors():
+                check(self._connection)
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("PRAGMA synchronous = FULL")
+                migrate(self._connection)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def _make_folder(self, path: Path) -> None:
-        if path.is_dir():
-            raise StoreError(
-                f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
-            )
         try:
+            if path.is_dir():
+                raise StoreError(
+                    f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
+                )
+            if path.is_symlink():  # the files beside a database must lie where all look for them
+                raise StoreError(
+                    f"the store '{path}' is a symbolic link to '{path.readlink()}'; name the file"
+                )
+            if path.exists() and not path.is_file():
+                raise StoreError(f"the store '{path}' is no ordinary file; name another")
+            if "\0" in str(path):
+                raise StoreError(f"no file can be called {str(path)!r}; name the store otherwise")
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
@@ -106,3 +121,7 @@ class SqliteStore:
                 yield
             except sqlite3.Error as error:
                 raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
+            except UnicodeError as error:  # even SQLite's own words about it are damaged
+                raise StoreError(
+                    f"the store '{self._path}' cannot be used: it is damaged"
+                ) from error

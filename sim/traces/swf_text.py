@@ -181,7 +181,7 @@ def _number(path: Path, line: int, column: int, text: str, rules: ReadingRules) 
     if not np.isfinite(value):
         expected = "allowed are finite numbers, and -1 for unknown."
     elif abs(value) > MOST:
-        expected = "allowed are numbers up to 2**53, which is all that a float64 can count."
+        expected = "allowed are numbers up to 2**53; larger ones are not told apart."
     elif -1 < value < 0 or (value < 0 and value != -1 and rules.negative == "refuse"):
         expected = (
             "allowed are numbers from 0, and -1 for unknown; other negative numbers are read as "
