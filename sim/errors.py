@@ -20,7 +20,6 @@ import difflib
 from collections.abc import Iterable
 from os import PathLike
 
-
 LONGEST_SENTENCE = 500
 
 

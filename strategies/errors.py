@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-
 LONGEST_SENTENCE = 500
 
 

@@ -22,8 +22,9 @@ def check(connection: sqlite3.Connection) -> None:
     Raises:
         StoreError: the database was written by a newer Copperline, or by another program.
     """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    version, n_tables = connection.execute(  # at one moment: another may be making the store
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    ).fetchone()
     if version > len(MIGRATIONS):
         raise StoreError(
             f"the store has schema {version}, this Copperline knows {len(MIGRATIONS)}; "

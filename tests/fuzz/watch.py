@@ -1,4 +1,4 @@
-"""What every reader owes us for any input: an answer or one sentence, soon, and in little memory."""
+"""What every reader owes us for any input: an answer or one sentence, soon, in little memory."""
 
 import re
 import signal
