@@ -343,7 +343,8 @@ def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> Non
                 writer.writerow(
                     [
                         workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
-                        cell(names[result.partition[i]]), JobState(int(result.state[i])).name.lower(),
+                        cell(names[result.partition[i]]),
+                        JobState(int(result.state[i])).name.lower(),
                         *([] if placement is None else [cell(" ".join(machines[placement.of(i)]))]),
                     ]
                 )  # fmt: skip

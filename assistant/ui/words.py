@@ -43,10 +43,10 @@ def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
 
 
 def plain(text: str) -> str:
-    """Return foreign text for where Markdown is drawn: no link, no picture, no colour, no tag.
+    r"""Return foreign text for where Markdown is drawn: no link, no picture, no colour, no tag.
 
     >>> plain("![a](http://b/c) <b>")
-    '!\\\\[a](http://b/c) \\\\<b>'
+    '!\\[a](http://b/c) \\<b>'
     """
     return text.replace("[", "\\[").replace("<", "\\<")
 
