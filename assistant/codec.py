@@ -81,6 +81,8 @@ def _value(text: str) -> Any:
     value = json.loads(
         text, parse_constant=_finite, parse_float=_finite if _HUGE.search(text) else None
     )
+    if not text.isascii():
+        text.encode()
     if _HALF.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value

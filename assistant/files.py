@@ -39,6 +39,30 @@ def read_text(path: Path, what: str) -> str:
         raise SettingsError(f"cannot read {what} '{shown(path)}': no file has that name") from error
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is such a folder; a name that no folder can have is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def is_there(path: Path) -> bool:
+    """Return whether anything has that name; what no file can be called is not there."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def shown(path: Path | str, longest: int = 200) -> str:
     """Return a path for a message: of one line, and its end if it is long."""
     line = "".join(c if c.isprintable() else "?" for c in str(path))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from assistant.cli.console import OUT, Json, StoreOption, print_json, say, store_path
+from assistant.files import is_file
 from assistant.starting import version
 from sim.api import (
     Compilation,
@@ -107,7 +108,7 @@ def _installed(name: str) -> str | None:
 
 
 def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
+    return path.stat().st_size if is_file(path) else None
 
 
 def _sentence(told: Compilation) -> str:

@@ -26,6 +26,7 @@ from assistant.codec import encode_event
 from assistant.errors import SettingsError, StoreError
 from assistant.events import ExperimentFinished
 from assistant.expectation import expectation
+from assistant.files import is_there
 from assistant.report import collect, write_report
 from assistant.report.why import why
 from assistant.report.words import level, moment
@@ -137,7 +138,7 @@ def fresh_session(path: Path) -> Session:
 def stored_session(experiment: str, store: Path | None) -> Session:
     """Return a stored session; ``latest`` is the one opened last. Never makes a new store."""
     path = store_path(store)
-    if not path.exists():
+    if not is_there(path):
         raise StoreError(
             f"there is no store '{path}' yet; run a sweep first, or name another with --store"
         )
@@ -203,7 +204,7 @@ def journal(
 def experiments(store: StoreOption = None, as_json: Json = False) -> int:
     """List what is stored, latest first."""
     path = store_path(store)
-    stored = SqliteStore(path).experiments() if path.exists() else ()
+    stored = SqliteStore(path).experiments() if is_there(path) else ()
     if as_json:
         print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
         return 0

@@ -20,7 +20,7 @@ MOST_BYTES = 300 * 2**20
 LONGEST_SENTENCE = 600
 
 _INTERNALS = re.compile(
-    r"<class |<function | object at 0x|Traceback|ValidationError|pydantic|dtype|array\(|Decimal\(|"
+    r"<class |<function | object at 0x|Traceback|ValidationError|pydantic|\bdtype\b|array\(|Decimal\(|"
     r"NoneType|unhashable|not subscriptable|has no attribute|unexpected keyword|float64|int64\b"
 )
 
