@@ -154,11 +154,6 @@ class Command:
         """Raise ApplicationError for a level that no program can be given."""
         for parameter in self.space.parameters:
             for value in map(written, parameter.levels):
-                if "\0" in value:
-                    raise ApplicationError(
-                        f"the parameter '{parameter.name}' has a level with a NUL character, which "
-                        "no program can be given"
-                    )
                 if len(value.encode("utf-8", "surrogatepass")) > MOST_VALUE_BYTES:
                     raise ApplicationError(
                         f"the parameter '{parameter.name}' has a level of {len(value):,} "
