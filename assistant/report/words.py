@@ -29,7 +29,8 @@ def cell(text: str) -> str:
     ("'=HYPERLINK(1)", "'-cmd", '-1.5', 'fcfs')
     """
     live = text.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{text}" if live and not _NEGATIVE.fullmatch(text) else text
+    line = "".join(c if c.isprintable() else " " for c in text)  # a cell stays one cell
+    return f"'{line}" if live and not _NEGATIVE.fullmatch(text) else line
 
 
 def quantity(value: float | None, unit: str) -> str:

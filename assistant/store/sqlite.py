@@ -110,7 +110,8 @@ class SqliteStore:
         try:
             yield
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # a full disk has rolled back already
+                self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
 

@@ -20,8 +20,9 @@ MOST_BYTES = 300 * 2**20
 LONGEST_SENTENCE = 600
 
 _INTERNALS = re.compile(
-    r"<class |<function | object at 0x|Traceback|ValidationError|pydantic|\bdtype\b|array\(|Decimal\(|"
-    r"NoneType|unhashable|not subscriptable|has no attribute|unexpected keyword|float64|int64\b"
+    r"<class |<function | object at 0x|Traceback|ValidationError|pydantic|\bdtype\b|array\(|"
+    r"Decimal\(|NoneType|unhashable|not subscriptable|has no attribute|unexpected keyword|"
+    r"float64|int64\b"
 )
 
 
