@@ -41,7 +41,10 @@ def changed(statement: str, mode: str = "WAL") -> Callable[[Path], None]:
 
 
 def content(data: bytes) -> Callable[[Path], None]:
-    return lambda path: None if path.write_bytes(data) else None
+    def make(path: Path) -> None:
+        path.write_bytes(data)
+
+    return make
 
 
 def stranger(path: Path) -> None:

@@ -66,7 +66,7 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
     "journal: a space that cannot be": (
         "journal", lambda: corpus.journals()[0].replace(b"[0, 1, 2, 3]", b"[0, 0]", 1)),
     "store: a schema that is no text": (
-        "store", lambda: corpus.databases()[1].replace(b"CREATE TABLE event", b"\xd9REATE \xffABLE")),
+        "store", lambda: corpus.databases()[1].replace(b"CREATE TABLE", b"\xd9REATE \xffABLE")),
 }  # fmt: skip
 
 
