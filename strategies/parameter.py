@@ -26,7 +26,7 @@ Family: TypeAlias = Literal["number", "text", "truth"]
 
 KINDS: tuple[Kind, ...] = ("ordinal", "nominal")
 MAX_LEVELS = 1_000_000
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _SHOWN_LEVELS = 8
 
 
@@ -49,7 +49,7 @@ def show_values(values: Mapping[str, Level]) -> str:
 
 def parse_number(text: str) -> int | float | None:
     """Return the finite number written in ``text`` (int where it has no point), else None."""
-    if NUMBER.fullmatch(text) is None or len(text) > 400:
+    if len(text) > 400 or NUMBER.fullmatch(text) is None:
         return None
     number = float(text)
     if not math.isfinite(number):

@@ -44,7 +44,7 @@ BYTES_PER_KB = 1024
 
 MOST = float(2**53)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """Python's own reading of a number takes ``1_000`` and the digits of every script besides."""
 
 

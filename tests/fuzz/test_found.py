@@ -32,6 +32,13 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
     "table: an objective of 400 digits": ("table", lambda: b"x,objective\n1," + HUGE + b"\n"),
     "table: a duration of 400 digits": (
         "table", lambda: b"x,objective,duration_s\n1,2," + HUGE + b"\n"),
+    "table: 900,000 digits that are no number": (
+        "table", lambda: b"x,objective\n" + b"9" * 900_000 + b"x,1\n"),
+    "swf: 900,000 digits that are no number": (
+        "swf", lambda: corpus.SWF[1].replace(b"100", b"9" * 900_000 + b"x")),
+    "swf: a header of 900,000 digits that are no number": (
+        "swf", lambda: b"; MaxProcs: " + b"9" * 900_000 + b"x\n" + corpus.SWF[1]),
+    "swf: 900,000 digits": ("swf", lambda: corpus.SWF[1].replace(b"100", b"9" * 900_000)),
     "results: a measure of 400 digits": (
         "results", lambda: b"x,y,mode,height\n0,0,plain," + HUGE + b"\n"),
     "results: 1_000": ("results", lambda: b"x,y,mode,height\n0,0,plain,1_000\n"),
