@@ -28,6 +28,7 @@ from assistant.door import open_store, serving
 from assistant.errors import SettingsError, StoreError
 from assistant.events import ExperimentFinished
 from assistant.expectation import expectation
+from assistant.files import is_there
 from assistant.report import collect, write_report
 from assistant.report.why import why
 from assistant.report.words import level, moment
@@ -144,7 +145,7 @@ def stored_session(experiment: str, store: Path | None) -> Session:
 def existing(store: Path | None) -> Path:
     """Return where experiments are kept. Raises StoreError if nothing is there yet."""
     path = store_path(store)
-    if not path.exists():
+    if not is_there(path):
         raise StoreError(
             f"there is no store '{path}' yet; run a sweep first, or name another with --store"
         )
@@ -214,7 +215,7 @@ def journal(
 def experiments(store: StoreOption = None, as_json: Json = False) -> int:
     """List what is stored, latest first."""
     path = store_path(store)
-    stored = open_store(path).experiments() if path.exists() else ()
+    stored = open_store(path).experiments() if is_there(path) else ()
     if as_json:
         print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
         return 0

@@ -30,7 +30,9 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from assistant.errors import CodecError
 from assistant.forecast.evidence import Evidence
 from assistant.forecasts import MOST_LEFT
 
@@ -218,20 +220,27 @@ def shipped() -> Calibration:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """Read coefficients; see `write_calibration`."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    return Calibration(
-        version=told["version"],
-        fitted=told["fitted"],
-        missed=Terms(**told["missed"]),
-        best={float(share): Terms(**terms) for share, terms in told["best"].items()},
-        offsets=told["offsets"],
-        exploitation={
-            name: {float(level): x for level, x in table.items()}
-            for name, table in told["exploitation"].items()
-        },
-        warn=told["warn"],
-    )
+    """Read coefficients; see `write_calibration`.
+
+    Raises:
+        CodecError: the file is missing, or damaged.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        told = json.loads(text, parse_constant=_refused)
+        found: Calibration = TypeAdapter(Calibration).validate_python(told)
+        for terms in (found.missed, *found.best.values()):
+            if not set(TERMS) <= set(terms.of):
+                raise ValueError("a coefficient is missing")
+    except (OSError, ValueError, RecursionError) as error:
+        raise CodecError(
+            f"'{path}' is no calibration of the forecast; install Copperline again"
+        ) from error
+    return found
+
+
+def _refused(number: str) -> float:
+    raise ValueError(f"{number} is not finite")
 
 
 def write_calibration(calibration: Calibration, path: Path) -> None:
