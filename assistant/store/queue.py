@@ -34,7 +34,7 @@ from assistant.events import (
 from assistant.objective import Measure, finite
 from assistant.ports import Clock, Completion, SystemClock
 from assistant.run import measured_s
-from assistant.store.sqlite import SqliteStore
+from assistant.store.sqlite import Durability, SqliteStore
 from strategies import Configuration, Level
 
 MAX_ATTEMPTS = 3
@@ -106,6 +106,8 @@ class RunQueue:
         steady_s: counts leases, in seconds; never goes back.
         max_attempts: see `MAX_ATTEMPTS`.
         token: makes tokens.
+        results: what recording a result waits for; "normal" may lose the last ones if the power
+            fails, never if a process is killed.
     """
 
     def __init__(
@@ -115,12 +117,14 @@ class RunQueue:
         steady_s: Callable[[], float] = time.monotonic,
         max_attempts: int = MAX_ATTEMPTS,
         token: Callable[[], str] = lambda: secrets.token_hex(16),
+        results: Durability = "full",
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
         self._steady_s = steady_s
         self._max_attempts = max_attempts
         self._token = token
+        self._results: Durability = results
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -207,7 +211,7 @@ class RunQueue:
         """
         measures = None if measures is None else _known(measures)
         digest = _digest(measures, failure)
-        with self._store.transaction("full") as connection:
+        with self._store.transaction(self._results) as connection:
             attempt = self._attempt(token)
             if attempt.result == digest:
                 return False
