@@ -5,6 +5,7 @@
     AssistantError
     ├── ObjectiveError      a measure is missing, of the wrong shape, or unknown
     ├── ExperimentError     an event or a request that the experiment cannot take
+    │   └── ImpossibleValueError    a value that it could take in no state at all
     ├── ApplicationError    an application cannot be built from what was given
     ├── RunError            one run failed; recorded as a failure, never as an observation
     ├── StoreError          the store cannot be read or written
@@ -39,6 +40,10 @@ class ObjectiveError(AssistantError):
 
 class ExperimentError(AssistantError):
     """An event or a request that the experiment cannot take in its present state."""
+
+
+class ImpossibleValueError(ExperimentError):
+    """A value that no state of the experiment could take."""
 
 
 class ApplicationError(AssistantError):

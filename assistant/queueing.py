@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from assistant.errors import ExperimentError
+from assistant.errors import ExperimentError, ImpossibleValueError
 from assistant.events import RunCancelled, RunHeld, RunPrioritised, RunReleased
 from assistant.experiment import Experiment
 from assistant.run import Run, RunState
@@ -18,9 +18,14 @@ OVER = (RunState.COMPLETED, RunState.FAILED)
 def prioritising(
     experiment: Experiment, run_id: int, priority: float, now_s: float
 ) -> RunPrioritised:
-    """Return another priority of a waiting run. Raises ExperimentError if it cannot have it."""
+    """Return another priority of a waiting run.
+
+    Raises:
+        ImpossibleValueError: a priority that no run can have.
+        ExperimentError: the run does not wait.
+    """
     if not math.isfinite(priority) or abs(priority) > HIGHEST:
-        raise ExperimentError(
+        raise ImpossibleValueError(
             f"a priority is a number from {-HIGHEST:,.0f} to {HIGHEST:,.0f}, not {priority}"
         )
     _waiting(experiment, run_id, "be given another priority")

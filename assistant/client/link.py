@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import httpx
 
 from assistant import errors as assistant_errors
-from assistant.errors import AssistantError, ServiceError
+from assistant.errors import AssistantError, ServiceError, StoreFullError
 from sim import errors as sim_errors
 from strategies import errors as strategy_errors
 
@@ -19,7 +20,10 @@ TIMEOUT_S = 60.0
 TRIES = 6
 """Attempts of one request, about 3 s in all; a service that restarts is back by then."""
 FIRST_PAUSE_S = 0.1
+SILENT_S = 30.0
+"""A stream of events from which so long nothing comes, not even a sign of life, has ended."""
 NOT_ANSWERED = frozenset((502, 503, 504))
+FULL = 507
 
 Json = Any
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -28,6 +32,11 @@ _ERRORS: Mapping[str, type[Exception]] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Exception)
 }
+
+
+def new_key() -> str:
+    """Return the key of one request."""
+    return secrets.token_hex(16)
 
 
 class Link:
@@ -71,7 +80,14 @@ class Link:
         told = {name: value for name, value in query.items() if value is not None}
         return self._json(self._send("GET", path, params=told))
 
-    def change(self, method: str, path: str, body: Json = None, version: int | None = None) -> Json:
+    def change(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        version: int | None = None,
+        key: str | None = None,
+    ) -> Json:
         """Send a change, once however often it has to be repeated; raises as `get` does.
 
         Args:
@@ -79,11 +95,62 @@ class Link:
             path: of what is changed.
             body: as JSON; None sends none.
             version: that was looked at; the change is refused on another. None does not matter.
+            key: of an earlier call that was not answered, to repeat it; None makes a new one.
         """
-        headers = {"Idempotency-Key": secrets.token_hex(16)}
+        headers = {"Idempotency-Key": key or new_key()}
         if version is not None:
             headers["If-Match"] = f'"{version}"'
         return self._json(self._send(method, path, json=body, headers=headers))
+
+    def stream(
+        self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[int, Json]]:
+        """Yield the events of a stream with their positions, each once and none left out.
+
+        A connection that ends is made again, and goes on where the last one ended.
+
+        Args:
+            path: of the stream.
+            since: position of the first event.
+            stop: asked after every sign of life, which the service gives every few seconds.
+
+        Raises:
+            ServiceError: it cannot be reached any more; else as `get`.
+        """
+        at, failed, pause_s = since, 0, FIRST_PAUSE_S
+        while not stop():
+            try:
+                with self._http.stream(
+                    "GET",
+                    path,
+                    headers={"Accept": "text/event-stream"},
+                    params={"since": at},
+                    timeout=httpx.Timeout(TIMEOUT_S, read=SILENT_S),
+                ) as answer:
+                    if answer.status_code not in NOT_ANSWERED:
+                        if not answer.is_success:
+                            answer.read()
+                            self._json(answer)
+                        for position, event in _events(answer.iter_lines()):
+                            failed, pause_s = 0, FIRST_PAUSE_S
+                            if event is not None and position >= at:
+                                at = position + 1
+                                yield position, event
+                            if stop():
+                                return
+            except httpx.TransportError as error:
+                if failed == self._tries:
+                    raise ServiceError(
+                        f"the service at {self.url} does not answer any more: {error}; is it "
+                        "running?"
+                    ) from error
+            else:
+                if failed == self._tries:
+                    raise ServiceError(f"the service at {self.url} ends every stream of events")
+            failed += 1
+            self._pause(pause_s)
+            pause_s *= 2
+            self._look_again()
 
     def _connect(self, url: str, token: str) -> None:
         self.url, self._token = url.rstrip("/"), token
@@ -101,8 +168,7 @@ class Link:
         there = None if self._find is None else self._find()
         if there is None or (there[0].rstrip("/"), there[1]) == (self.url, self._token):
             return False
-        self._http.close()
-        self._connect(*there)
+        self._connect(*there)  # what other threads have under way on the old one may end
         return True
 
     def close(self) -> None:
@@ -145,6 +211,24 @@ class Link:
         kind = _ERRORS.get(name)
         if kind is not None:
             raise kind(detail)
+        if answer.status_code == FULL:
+            raise StoreFullError(detail)
         if answer.status_code in (401, 403, *NOT_ANSWERED):
             raise ServiceError(f"the service at {self.url} refuses: {detail}")
         raise AssistantError(detail)
+
+
+def _events(lines: Iterable[str]) -> Iterator[tuple[int, Json]]:
+    """Yield position and event of each whole message; (0, None) for a sign of life."""
+    position, data = 0, ""
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name == "id":
+            position = int(value)
+        elif name == "data":
+            data = value
+        elif not line and data:
+            yield position, json.loads(data)
+            data = ""
+        elif not name:
+            yield 0, None

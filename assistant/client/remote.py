@@ -77,6 +77,28 @@ class RemoteSession(View):
         """Tell ``listener`` of every event that comes from now on."""
         self._listeners.append(listener)
 
+    def follow(
+        self, on_event: Callable[[Event], None], stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Take in what happens in the service as it happens, until told to stop.
+
+        Interrupted connections are made again: each event comes once, and none is left out.
+
+        Args:
+            on_event: told of every event from where this session stands.
+            stop: asked after every event, and every few seconds while nothing happens.
+
+        Raises:
+            ServiceError: the service cannot be reached any more.
+        """
+        events = self._link.stream(f"{self._path}/events", self._experiment.n_events, stop)
+        for position, told in events:
+            event = decode_event(json.dumps(told))
+            with self._lock:
+                if position == self._experiment.n_events:
+                    self._take((event,))
+            on_event(event)
+
     # -- the loop ------------------------------------------------------------------------------
 
     def initial_evaluation(self, n: int) -> BatchSuggested:

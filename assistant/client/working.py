@@ -14,12 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from assistant.client.link import Link
-from assistant.errors import AssistantError, ClaimLostError, ServiceError, UnknownClaimError
+from assistant.client.link import Link, new_key
+from assistant.errors import (
+    AssistantError,
+    ClaimLostError,
+    ServiceError,
+    StoreError,
+    UnknownClaimError,
+)
 from assistant.ports import Completion, Executor, Work
 from assistant.store import Claim
 
 LEASE_S = 30.0
+NOT_NOW = (ServiceError, StoreError)
+"""What a worker waits out: a service that restarts, a disk that is full."""
 IDLE_S = 0.5
 """How long a worker waits before it asks again, while nothing waits for it."""
 
@@ -60,19 +68,32 @@ class HttpClaims:
     ) -> None:
         self.link, self._only, self._lease_s = link, only, lease_s
         self._worker = worker or f"{socket.gethostname()}-{os.getpid()}"
+        self._key = new_key()
 
     def claim(self) -> Claim | None:
-        """See `Claims.claim`."""
-        body: dict[str, Any] = {"worker": self._worker, "lease_s": self._lease_s}
-        if self._only is not None:
-            body["experiment"] = self._only
-        told = self.link.change("POST", "/v1/claims", body)
+        """See `Claims.claim`.
+
+        A claim that was not answered is repeated under its key at the next call, so that a run
+        which was given meanwhile does not wait for the end of its lease.
+        """
+        try:
+            told = self._ask()
+        except ClaimLostError:  # its lease has run out by now, or it was cancelled
+            self._key = new_key()
+            told = self._ask()
+        self._key = new_key()
         if told is None:
             return None
         return Claim(
             told["experiment"], told["run"], told["token"], told["attempt"], told["values"],
             told["seed"], told["limit_s"], told["lease_s"],
         )  # fmt: skip
+
+    def _ask(self) -> Any:
+        body: dict[str, Any] = {"worker": self._worker, "lease_s": self._lease_s}
+        if self._only is not None:
+            body["experiment"] = self._only
+        return self.link.change("POST", "/v1/claims", body, key=self._key)
 
     def heartbeat(self, token: str) -> float:
         """See `Claims.heartbeat`."""
@@ -249,27 +270,44 @@ class Worker:
             while not stop():
                 try:
                     claim = self._claims.claim()
-                except ServiceError:
+                except NOT_NOW:
                     idle(IDLE_S)  # it may be restarting; nothing is held meanwhile
                     continue
                 if claim is None:
                     idle(IDLE_S)
                     continue
-                told += self._execute(claim, beats)
+                completion = self._execute(claim, beats)
+                told += self._told(claim, completion, beats, stop, idle)
         finally:
             beats.end()
             for executor in self._executors.values():
                 executor.__exit__(None, None, None)
         return told
 
-    def _execute(self, claim: Claim, beats: _Beats) -> bool:
+    def _told(
+        self,
+        claim: Claim,
+        completion: Completion,
+        beats: _Beats,
+        stop: Callable[[], bool],
+        idle: Callable[[float], object],
+    ) -> bool:
+        """Tell a result, for as long as it takes until the service can take it."""
+        while True:
+            beats.hold(claim.token, claim.lease_s)
+            try:
+                return _tell(self._claims, beats, claim.token, completion)
+            except NOT_NOW:
+                if stop():
+                    raise
+                idle(IDLE_S)
+
+    def _execute(self, claim: Claim, beats: _Beats) -> Completion:
         beats.hold(claim.token, claim.lease_s)
         try:
             executor = self._executor(claim)
         except AssistantError as error:
-            beats.drop(claim.token)
-            completion = Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
-            return _tell(self._claims, beats, claim.token, completion)
+            return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
         try:
             executor.submit(Work(claim.run_id, claim.values, claim.seed, claim.limit_s))
             (completion,) = executor.collect()
@@ -278,7 +316,7 @@ class Worker:
             beats.drop(claim.token)
             self._claims.give_back(claim.token, "interrupted")
             raise
-        return _tell(self._claims, beats, claim.token, completion)
+        return completion
 
     def _executor(self, claim: Claim) -> Executor:
         if claim.experiment_id not in self._executors:

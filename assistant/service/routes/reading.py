@@ -29,7 +29,7 @@ router = APIRouter(
 PAGE = 1000
 LOOK_S = 0.2
 """How often a stream looks for new events."""
-ALIVE_S = 15.0
+ALIVE_S = 2.0
 """How often a stream that has nothing to say shows that it lives."""
 
 
