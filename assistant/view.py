@@ -5,7 +5,7 @@ client of a service reads the same from the events that the service sends.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from assistant.choosing import batch_size
 from assistant.decisions import Keep
@@ -81,7 +81,7 @@ class View(Protocol):
         max_runs: int | None = None,
         deadline_s: float | None = None,
         max_cost: float | None = None,
-        goal: float | None = None,
+        goal: float | Literal["none"] | None = None,
         strategy: str | None = None,
         options: Mapping[str, Level] | None = None,
         close: Iterable[tuple[str, Level]] = (),
@@ -94,7 +94,7 @@ class View(Protocol):
             max_runs: runs in all.
             deadline_s: seconds since 1970-01-01 UTC.
             max_cost: in all, by the tariff.
-            goal: value of the first measure.
+            goal: value of the first measure; "none" for no goal.
             strategy: a registered name, with its ``options``.
             options: of the strategy.
             close: parameters with a level that is proposed no more.

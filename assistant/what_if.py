@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,13 +22,16 @@ from strategies import Level, Suggestion, factors_of, find_regions, split
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is thought of; None stays as it is. See `Session.what_if`."""
+    """What is thought of; None stays as it is, a goal of "none" is taken away.
+
+    See `Session.what_if`.
+    """
 
     exploitation: float | Keep | None = "keep"
     max_runs: int | None = None
     deadline_s: float | None = None
     max_cost: float | None = None
-    goal: float | None = None
+    goal: float | Literal["none"] | None = None
     strategy: str | None = None
     options: dict[str, Level] = field(default_factory=dict)
     close: tuple[tuple[str, Level], ...] = ()
@@ -115,21 +119,22 @@ def _going_on(experiment: Experiment, now_s: float) -> Experiment:
 
 
 def _agreed(experiment: Experiment, change: Change) -> Sla:
-    used = experiment.n_charged
-    if change.max_runs is not None and change.max_runs < used:
-        raise ExperimentError(
-            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
-        )
     wanted = {
         "max_runs": change.max_runs,
         "deadline_s": change.deadline_s,
         "max_cost": change.max_cost,
         "goal": change.goal,
     }
-    return replace(
-        experiment.sla,
-        **{name: value for name, value in wanted.items() if value is not None},  # type: ignore[arg-type]
-    )
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    if change.goal == "none":
+        given["goal"] = None
+    sla = replace(experiment.sla, **given)  # refuses what is no number
+    used = experiment.n_charged
+    if change.max_runs is not None and change.max_runs < used:
+        raise ExperimentError(
+            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
+        )
+    return sla
 
 
 def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ...], int | None]:

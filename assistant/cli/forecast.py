@@ -1,6 +1,6 @@
 """``copperline forecast``: will the goal be reached with what is left, and what may come."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -98,6 +98,16 @@ def _chosen(fan: tuple[FanPoint, ...]) -> tuple[FanPoint, ...]:
     return tuple(fan[round(i * (len(fan) - 1) / (FAN_ROWS - 1))] for i in range(FAN_ROWS))
 
 
+def _measured(session: Session, seen: Forecast) -> Forecast:
+    """Return the forecast with the regions' values as measured, whatever the direction."""
+    value_of = session.experiment.opened.objective.value_of
+    regions = tuple(
+        replace(region, mean=value_of(region.mean), best=value_of(region.best))
+        for region in seen.paper.regions
+    )
+    return replace(seen, paper=replace(seen.paper, regions=regions))
+
+
 def _as_object(session: Session, subject: Subject, seen: Forecast) -> dict[str, Any]:
     """Return the whole forecast as JSON, with its words and the fan as a Vega-Lite chart."""
     data = collect(session.experiment)
@@ -112,7 +122,7 @@ def _as_object(session: Session, subject: Subject, seen: Forecast) -> dict[str, 
         "paper_in_words": paper_words(seen.paper),
         "miss": seen.miss,
         "warning": warning_object(session.experiment),
-        **asdict(seen),
+        **asdict(_measured(session, seen)),
         "charts": {
             "fan": charts_forecast.best_with_fan(
                 data.points, seen.fan, today=data.today_value, goal=goal, end=left, title=title

@@ -196,7 +196,7 @@ def sweep(
         None, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
         cost_measure, cost_unit,
     ).laid_over(tables)  # fmt: skip
-    return _steer(tables, where, include or [], store, report, as_json, start_from)
+    return _steer(tables, "the options", include or [], store, report, as_json, start_from)
 
 
 def _steer(

@@ -168,6 +168,8 @@ def test_no_run_left_is_said_and_no_chance(session: Session) -> None:
     ("change", "error", "said"),
     [
         ({"max_runs": 19}, ExperimentError, "20 runs are used already"),
+        ({"max_runs": "a"}, SettingsError, "max_runs is a number or None, not 'a'"),
+        ({"goal": "low"}, SettingsError, "goal is a number or None, not 'low'"),
         ({"exploitation": 1.5}, SettingsError, "share from 0 to 1"),
         ({"max_cost": 5.0}, SettingsError, "needs a tariff"),
         ({"strategy": "grap"}, StrategyError, "did you mean 'grasp'"),
@@ -184,6 +186,13 @@ def test_what_would_be_refused_is_refused(
 ) -> None:
     with pytest.raises(error, match=said):
         session.what_if(**change)  # type: ignore[arg-type]
+
+
+def test_a_goal_is_thought_away(session: Session) -> None:
+    thought = session.what_if(goal="none")
+    assert thought.before.goal is not None
+    assert thought.after.goal is None
+    assert session.experiment.sla.goal == 0.0
 
 
 def test_money_is_a_term_as_the_others(session: Session) -> None:

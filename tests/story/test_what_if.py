@@ -65,7 +65,34 @@ def test_what_if_tells_and_records_nothing(
         load_session(store, "hills").experiment.runs
     )
     assert run(["what-if", "--deadline", "2h", "--goal", "4", "--exploitation", "none"]) == 0
+    assert run(["what-if", "--goal", "none"]) == 0
+    assert "No goal is agreed" in capsys.readouterr().out
     assert store.load("hills") == before
+
+
+def test_regions_are_told_as_measured(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Heights are minimised: a region's quality is its negative, which is nobody's business."""
+    assert run(["forecast", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["paper"]["regions"]
+    heights = [
+        one.outcome.value
+        for one in load_session(store, "hills").experiment.runs
+        if one.outcome is not None
+    ]
+    assert told
+    assert min(one["best"] for one in told) == min(heights)
+    assert all(min(heights) <= one["mean"] <= max(heights) for one in told)
+
+
+def test_a_wrong_option_is_not_blamed_on_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep.toml").write_text('[application]\ntable = "table.csv"\n')
+    assert run(["sweep", "sweep.toml", "--deadline", "0s"]) == 2
+    assert capsys.readouterr().err.startswith("copperline: the options: 'deadline'")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +104,9 @@ def test_what_if_tells_and_records_nothing(
         (["what-if", "--close", "mode=odd"], "odd"),
         (["what-if", "--deadline", "soon"], "is not a duration"),
         (["what-if", "--strategy", "grap"], "did you mean 'grasp'"),
-        (["what-if", "--max-cost", "5"], "tariff"),
+        (["what-if", "--cost-limit", "5"], "tariff"),
+        (["what-if", "--cost-limit", "much"], "--cost-limit 'much' is no number"),
+        (["what-if", "--goal", "low"], "--goal 'low' is no number"),
         (["what-if", "--weigh", "first=2"], "is not a region's number and a weight"),
         (["what-if", "--exploitation", "0.5", "--weigh", "99=2"], "no region 99"),
         (["steer", "--accept", "9"], "numbered from 1"),
