@@ -10,6 +10,7 @@ from typing import Literal
 
 from assistant import Advice, AssistantError, Executor, Run, Session
 from assistant.ending import goal_to_confirm, reached_goal
+from assistant.errors import GoneOnError
 from assistant.recommendation import (
     confirmed_last,
     is_confirmation_due,
@@ -38,8 +39,8 @@ class Follower:
         batch: suggestions taken at a time, between which the model learns; None takes as many as
             suit the strategy (`Session.batch_size`).
         max_runs: stop here although the budget may allow more; needed if it has no limit.
-        advice: what it does about warnings: ``ignore``, or ``accept`` what leaves the agreement as
-            it is (`Advice.unattended`).
+        advice: what it does about warnings: ``ignore``, ``accept`` what leaves the agreement as
+            it is (`Advice.unattended`), or ``wait``: it stops until somebody has answered.
 
     Raises:
         AssistantError: a number is out of range.
@@ -48,15 +49,17 @@ class Follower:
     initial: int = 10
     batch: int | None = None
     max_runs: int | None = None
-    advice: Literal["accept", "ignore"] = "ignore"
+    advice: Literal["accept", "ignore", "wait"] = "ignore"
 
     def __post_init__(self) -> None:
         if self.initial < 0:
             raise AssistantError(f"the number of first runs must be at least 0, not {self.initial}")
         if self.batch is not None and self.batch < 1:
             raise AssistantError(f"a batch has at least 1 suggestion, not {self.batch}")
-        if self.advice not in ("accept", "ignore"):
-            raise AssistantError(f"warnings are met with accept or ignore, not '{self.advice}'")
+        if self.advice not in ("accept", "ignore", "wait"):
+            raise AssistantError(
+                f"warnings are met with accept, ignore or wait, not '{self.advice}'"
+            )
 
     def steer(
         self,
@@ -90,13 +93,18 @@ class Follower:
         if not session.experiment.batches and (n := self._room(session, self.initial)):
             session.initial_evaluation(n)
         while True:
-            self._answer(session, on_advice)
+            waiting = self._answer(session, on_advice)
+            if waiting is not None:
+                return waiting
             self._take_open_batch(session)
             over = self._run(session, executor, on_change)
             if over is not None:
                 return over
             n = self._room(session, self.batch or session.batch_size)
-            found = session.suggest(n).suggestions if n else ()
+            try:
+                found = session.suggest(n).suggestions if n else ()
+            except GoneOnError:  # somebody steered while it was thought about: think again
+                continue
             if found:
                 continue
             if is_confirmation_due(session.experiment, self._limit(session), self._left(session)):
@@ -143,14 +151,18 @@ class Follower:
         room = self._left(session) if is_confirming else self._room(session, len(free))
         session.submit(batch, keep=free[:room])
 
-    def _answer(self, session: Session, on_advice: Callable[[Advice], None] | None) -> None:
+    def _answer(self, session: Session, on_advice: Callable[[Advice], None] | None) -> str | None:
+        """Answer the open warning. Returns why it stops if it waits for somebody else's answer."""
         advice = session.experiment.open_advice
         if advice is None:
-            return
+            return None
         if on_advice is not None:
             on_advice(advice)
+        if self.advice == "wait":
+            return f"warning {advice.number} waits for an answer"
         answer, which = advice.unattended if self.advice == "accept" else ("ignored", None)
         session.answer_advice(answer, alternative=which)
+        return None
 
     def _room(self, session: Session, wanted: int) -> int:
         """Return how many new configurations may be tried, at most ``wanted``."""

@@ -208,21 +208,24 @@ def words(seen: PaperForecast, exploitation: float, now: float | None) -> str:
         f"{_regions(seen)}",
         "plan": f"{configurations} of your plan {have} no run yet",
     }[seen.basis]
-    tighter = "the deadline" if seen.remaining == seen.remaining_by_deadline else "the budget"
-    if seen.remaining_by_deadline is None:
-        tighter = "the budget"
+    tighter = "the budget"
+    if seen.remaining_by_deadline is not None and seen.remaining == seen.remaining_by_deadline:
+        tighter = "the deadline"
+    elif seen.remaining_by_cost is not None and seen.remaining == seen.remaining_by_cost:
+        tighter = "the limit of cost"
+    more = "a greater limit of cost" if tighter == "the limit of cost" else "a later deadline"
     change = "" if now is None else f" instead of {now:.0%}"
     left = "1 run" if seen.remaining == 1 else f"{seen.remaining} runs"
     missed = f"{counted}, and {tighter} leaves {left}: {seen.shortfall} too few. "
     if seen.remaining == 0:
-        return f"{missed}Agree on {seen.shortfall} more or a later deadline."
+        return f"{missed}Agree on {seen.shortfall} more or {more}."
     if now == exploitation:
         return (
             f"{missed}All remaining runs go inside the regions already: agree on "
-            f"{seen.shortfall} more runs or a later deadline, or close levels."
+            f"{seen.shortfall} more runs or {more}, or close levels."
         )
     if not seen.regions:
-        return f"{missed}Agree on {seen.shortfall} more runs or a later deadline, or plan fewer."
+        return f"{missed}Agree on {seen.shortfall} more runs or {more}, or plan fewer."
     return (
         f"{missed}"
         f"Spend {exploitation:.0%} of the remaining runs inside the regions{change}, "

@@ -30,6 +30,15 @@ WORSE = 0.05
 _ROUNDING = 1e-9
 
 
+def is_late(used: float, left: float) -> bool:
+    """Return whether the budget is nearly used: a warning, or a verdict, would come too late.
+
+    >>> is_late(16, 4.0), is_late(15, 4.0), is_late(2, 3.0)
+    (True, False, True)
+    """
+    return left < LEAST_LEFT or left <= (LAST_SHARE + _ROUNDING) * (used + left)
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """What a forecast said at one moment.
@@ -47,9 +56,7 @@ class Check:
     @property
     def may_warn(self) -> bool:
         """Whether a warning can still help: enough runs are left, and the forecast speaks."""
-        if self.miss is None or self.left is None or self.left < LEAST_LEFT:
-            return False
-        return self.left > (LAST_SHARE + _ROUNDING) * (self.used + self.left)
+        return self.miss is not None and self.left is not None and not is_late(self.used, self.left)
 
 
 @dataclass(frozen=True, slots=True)

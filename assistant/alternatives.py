@@ -14,9 +14,9 @@ from assistant import decisions, regulation
 from assistant.events import Alternative, AlternativeKind, Event
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.forecast.calibration import MOST_LEFT, Calibration
+from assistant.forecast.calibration import Calibration
 from assistant.forecast.whole import foresee, outlook
-from assistant.forecasts import Forecast
+from assistant.forecasts import MOST_LEFT, Forecast
 from assistant.hopeless import hopeless_levels
 from assistant.sla import Sla, Steering
 from assistant.warning_words import span
@@ -103,9 +103,16 @@ def _candidates(prospects: Prospects) -> Iterator[Alternative]:
 
 
 def _exploitation(prospects: Prospects) -> Iterator[Alternative]:
-    """Propose the level that warnings propose, and everything inside, where there are regions."""
+    """Propose the level that warnings propose and everything inside, where there are regions.
+
+    Where a share is kept inside them already, to end that: some strategies weigh both themselves.
+    """
     experiment = prospects.experiment
     present = experiment.steering.exploitation
+    if present is not None:
+        steering = replace(experiment.steering, exploitation=None)
+        text = f"keep no share of the runs inside the regions any more ({100 * present:.0f} % now)"
+        yield Alternative("exploitation", text, steering=steering)
     if not prospects.seen.paper.regions:
         return
     for level in sorted({experiment.watch.advised, 1.0}):
@@ -142,16 +149,17 @@ def _more(prospects: Prospects) -> Iterator[Alternative]:
     """Propose more of each term: as little as makes the chance even, at most twice what is left."""
     sla = prospects.experiment.sla
     left = prospects.seen.remaining
-    if sla.max_runs is not None and left is not None and left.median:
+    told = 0 if left is None or left.median is None else round(left.median)
+    most = min(told, MOST_LEFT - told)  # beyond them no chance is told
+    if sla.max_runs is not None and most > 0:
         runs = sla.max_runs
 
         def more_runs(n: int) -> Alternative:
             text = f"run {n} more, {runs + n} in all"
             return _on_terms("more_runs", text, replace(sla, max_runs=runs + n))
 
-        most = min(round(left.median), MOST_LEFT)
         chosen = _least(prospects, more_runs, most)
-        chance = prospects.chance(more_runs(MOST_LEFT))
+        chance = prospects.chance(more_runs(MOST_LEFT - told))
         if chance is not None and chance < EVEN:
             text = f"{chosen.text} (an even chance is not within {MOST_LEFT} runs)"
             chosen = replace(chosen, text=text)

@@ -30,10 +30,17 @@ def strategy_at(experiment: Experiment, exploitation: float | None) -> Strategy:
         labels = (str(objective.wrapper), str(objective.second.wrapper))
         strategy = Scalarising(strategy, labels)
     if exploitation is not None:
-        strategy = Exploiting(strategy, exploitation, experiment.watch.regions, steering.weights)
+        rule, weights = experiment.watch.regions, steering.weights
+        strategy = Exploiting(strategy, exploitation, rule, weights, objective.value_of)
     if experiment.space.preferred_part is not experiment.space:
         strategy = Preferring(strategy)
     return strategy
+
+
+def batch_size(experiment: Experiment) -> int:
+    """Return how many suggestions at a time suit the strategy and the runs that execute at once."""
+    entry = strategy_entry(experiment.steering.strategy)
+    return max(entry.batch, experiment.opened.workers)
 
 
 def initial_strategy(experiment: Experiment) -> Strategy:

@@ -5,17 +5,28 @@ checked on the way in: an unknown type, a missing or a wrong field is an error, 
 """
 
 import json
+import math
+import re
 from functools import cache
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from assistant.errors import CodecError
+from assistant.errors import AssistantError, CodecError
 from assistant.events import Event
+from strategies.errors import StrategyError
 
 VERSION = 1
 """Of the journal's format; stored with every event, raised when an old reader would misread."""
+
+_HUGE = re.compile(r"\d{300}|[eE]\+?\d{3}")
+"""Where a number may be that is too large for a float: the rest is read by the quicker way."""
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""Where one half of a pair of surrogates may be without the other."""
+
+_SHOWN = 60
 
 _TYPES: dict[str, type] = {event.__name__: event for event in get_args(Event)}
 
@@ -38,19 +49,47 @@ def encode_event(event: Event) -> str:
 def decode_event(text: str) -> Event:
     """Return the event of one line of JSON. Raises CodecError if it is not one."""
     try:
-        body = json.loads(text)
+        body = _value(text)
         name, version = body.pop("type"), body.pop("v")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CodecError(f"not an event: {text[:60]!r}") from error
-    if name not in _TYPES or version != VERSION:
+        known = name in _TYPES and version == VERSION and type(version) is int
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
+    if not known:
         raise CodecError(
-            f"an event of type '{name}', version {version}, is unknown to this Copperline "
-            f"(it knows version {VERSION}); use the newer one that wrote it"
+            f"an event of type {str(name)[:_SHOWN]!r}, version {str(version)[:_SHOWN]}, is unknown "
+            f"to this Copperline (it knows version {VERSION}); use the newer one that wrote it"
         )
     try:
         event: Event = _adapter(name).validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise CodecError(f"a stored {name} is damaged at '{place}': {first['msg']}") from error
+        place = ".".join(map(str, first["loc"]))[:_SHOWN]
+        why = " ".join(first["msg"].split())[: 4 * _SHOWN]
+        raise CodecError(f"a stored {name} is damaged at '{place}': {why}") from error
+    except (AssistantError, StrategyError) as error:
+        raise CodecError(f"a stored {name} is damaged: {str(error)[: 4 * _SHOWN]}") from error
     return event
+
+
+def _value(text: str) -> Any:
+    """Return the value of a JSON text, in which all is finite and can be written again.
+
+    Raises:
+        ValueError: it is no JSON, or holds NaN, an infinite number or half a character.
+        RecursionError: it is nested too deeply.
+    """
+    value = json.loads(
+        text, parse_constant=_finite, parse_float=_finite if _HUGE.search(text) else None
+    )
+    if not text.isascii():
+        text.encode()
+    if _HALF.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:_SHOWN]} is not finite")
+    return number

@@ -25,9 +25,14 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from strategies.errors import one_line
+
 
 class AssistantError(Exception):
     """Root of every error that is the user's to mend."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class ObjectiveError(AssistantError):

@@ -81,6 +81,7 @@ class Experiment:
         self._checks: list[Check] = []
         self.space = opened.space
         self.sla = opened.sla
+        self.goal_set_after = 0  # runs that were over when the present goal was agreed
         self.steering = opened.steering
         self.watch = opened.watch
         self.plan: Mapping[str, tuple[Level, ...]] = {}
@@ -115,6 +116,8 @@ class Experiment:
             case BudgetChanged(sla=sla):
                 self._lapse_advice()
                 self._checks.clear()
+                if sla.goal != self.sla.goal:
+                    self.goal_set_after = len(self.runs_in(RunState.COMPLETED, RunState.FAILED))
                 self.sla = sla
             case WatchChanged(watch=watch):
                 self._lapse_advice()

@@ -7,6 +7,10 @@ journal and the time.
 from dataclasses import dataclass
 from typing import Literal
 
+MOST_LEFT = 100
+"""Runs beyond which nothing is told: no episode that the forecast was tested on had more left than
+85. With more left, chances and values are those of the next so many runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -44,7 +48,7 @@ class PaperForecast:
         at_s: when it was made.
         basis: what was counted as pending.
         executed: runs that were started, not counting imported results.
-        remaining: runs that can still be executed, the tighter of runs and deadline.
+        remaining: runs that can still be executed, the tightest of runs, deadline and cost.
         remaining_by_runs: by the maximum number of runs.
         remaining_by_deadline: by the deadline, at the mean duration so far.
         pending: runs that the ongoing strategy would need.
@@ -52,6 +56,8 @@ class PaperForecast:
         regions: the regions of interest, best mean quality first.
         mean_duration_s: of the runs that are over.
         predicted_end_s: when the pending runs would be over, one after another on all workers.
+        remaining_by_cost: by the limit of cost, at the mean cost so far. The paper knows runs and a
+            deadline only: this term is our extension of its rule.
     """
 
     at_s: float
@@ -65,6 +71,7 @@ class PaperForecast:
     regions: tuple[RegionCount, ...]
     mean_duration_s: float | None
     predicted_end_s: float | None
+    remaining_by_cost: int | None = None
 
     @property
     def is_miss(self) -> bool | None:
@@ -83,14 +90,15 @@ class TermForecast:
     Args:
         term: which.
         limit: runs, seconds since 1970-01-01 UTC, or units of the cost.
-        used: runs submitted, seconds since 1970 (now), or cost so far.
+        used: runs that are over, seconds since 1970 (now), or cost so far; None while that is
+            unknown.
         remaining: further runs that can end within the term; None while a duration or a cost is
             unknown.
     """
 
     term: Term
     limit: float
-    used: float
+    used: float | None
     remaining: Interval | None
 
 
@@ -101,13 +109,15 @@ class GoalForecast:
     Args:
         goal: the agreed value of the first measure.
         reached_by: number of the first run that reached it, None if none has.
-        chance: probability that it is reached; None while there is too little to speak.
+        chance: probability that it is reached with what is left, or within the next `MOST_LEFT`
+            runs of it; None while there is too little to speak.
         band: from and to, since spaces differ: the chance with one logit less and more.
         runs_needed: further runs until it is reached, None while there is too little to speak.
         seconds_needed: time until then.
         steps_away: the goal's distance from the best, in steps between the top results; None while
             unknown.
-        if_doubled: the chance with twice the remaining runs.
+        if_doubled: the chance with twice the remaining runs; None where these are more than
+            `MOST_LEFT`.
     """
 
     goal: float
@@ -149,12 +159,14 @@ class Forecast:
         goal: None if no goal is agreed.
         duration_s: of one run to come; None before the first has ended.
         seconds_left: until the remaining runs are over.
-        best: value of the best run when the remaining runs are over (``low`` is the better end);
-            None while there is too little to speak.
+        best: value of the best run when the remaining runs are over, or the next `MOST_LEFT` of
+            them (``low`` is the better end); None while there is too little to speak.
         fan: the best value over further runs, at most as far as was tested.
         silence: one sentence on why no chance is told; empty if one is.
         cautions: sentences on what lies outside of what the forecast was tested on.
         calibration: version of the coefficients.
+        is_over: whether nothing is left that could end within the terms, in any of the futures.
+        under_way: runs that go on at that moment; the budget of runs counts them as left.
     """
 
     at_s: float
@@ -170,9 +182,22 @@ class Forecast:
     silence: str
     cautions: tuple[str, ...]
     calibration: str
+    is_over: bool = False
+    under_way: int = 0
 
     @property
     def miss(self) -> float | None:
-        """Probability that the goal is missed; None if unknown or no goal is agreed."""
-        chance = None if self.goal is None else self.goal.chance
-        return None if chance is None else 1.0 - chance
+        """Probability that the goal is missed; None if unknown or no goal is agreed.
+
+        Unknown, too, where more is left than a chance is told of.
+        """
+        goal = self.goal
+        if goal is None or goal.chance is None or (self.is_beyond and goal.reached_by is None):
+            return None
+        return 1.0 - goal.chance
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether more runs are left than a chance is told of; see `MOST_LEFT`."""
+        left = None if self.remaining is None else self.remaining.median
+        return left is not None and left > MOST_LEFT

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field
 from assistant.applications.fault import why_missing
 from assistant.applications.schema import DurationS, Strict
 from assistant.errors import SettingsError
+from assistant.files import is_folder
 from assistant.notices import KINDS, Kind
 
 TIMEOUT_S = 30.0
@@ -59,7 +60,7 @@ class Hooks:
 
     def check(self) -> None:
         """Raise SettingsError if one of them cannot be started on this machine."""
-        if self.kinds and not Path(self.cwd).is_dir():
+        if self.kinds and not is_folder(Path(self.cwd)):
             raise SettingsError(f"the folder '{self.cwd}' that hooks run in is missing")
         search = os.environ.get("PATH", os.defpath)
         for kind in self.kinds:

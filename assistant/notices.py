@@ -9,8 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
-from assistant.events import Advice, AdviceGiven, Event, ExperimentFinished, RunFailed
+from assistant.events import (
+    Advice,
+    AdviceGiven,
+    AlternativeKind,
+    Event,
+    ExperimentFinished,
+    RunFailed,
+)
 from assistant.experiment import Experiment
+from assistant.forecast import forecast
 from assistant.report.words import quantity
 from assistant.run import Run, RunState
 from strategies import Level
@@ -55,25 +63,61 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """The numbers of a warning; see `Advice` and `PaperForecast`.
+class Proposed:
+    """A change that a warning proposes: ``number`` is what `steer --accept` takes, from 1."""
 
-    ``exploitation`` is the share inside regions that is proposed; None proposes to leave it.
+    number: int
+    kind: AlternativeKind
+    text: str
+    chance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """The numbers of a warning: of the paper's rule or of the forecast, as ``basis`` says.
+
+    Args:
+        number: of the warning, from 1.
+        basis: what gave it.
+        exploitation: the share inside regions that is proposed; None proposes to leave it.
+        pending: of the paper's rule, as the next two; None of a warning by the forecast.
+        remaining: runs that can still be executed.
+        shortfall: runs too few.
+        goal: the agreed value; as the next three None or empty where the paper's rule warned.
+        chance: to reach it.
+        band: of the chance, from and to.
+        alternatives: the changes proposed, the best chance first.
     """
 
     number: int
+    basis: Literal["paper", "forecast"]
     exploitation: float | None
-    pending: int | None
-    remaining: int | None
-    shortfall: int | None
+    pending: int | None = None
+    remaining: int | None = None
+    shortfall: int | None = None
+    goal: float | None = None
+    chance: float | None = None
+    band: tuple[float, float] | None = None
+    alternatives: tuple[Proposed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why it ended; ``finished`` is False if it can go on: only automatic steering has ended."""
+    """Why it ended, and what came of the goal.
+
+    Args:
+        reason: in words.
+        finished: False if it can go on: only automatic steering has ended.
+        goal: the agreed value; None if none is.
+        reached_by: the run that reached it first; None if none has.
+        chance: to reach it with what is left, 1 or 0 once that is decided; None if unknown.
+    """
 
     reason: str
     finished: bool
+    goal: float | None = None
+    reached_by: int | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +209,42 @@ def iso(at_s: float) -> str:
 
 def of_warning(experiment: Experiment, advice: Advice, at_s: float) -> Notice:
     """Return what is told of a warning."""
-    seen = advice.forecast
-    told = Warned(advice.number, advice.exploitation, seen.pending, seen.remaining, seen.shortfall)
-    return replace(_notice(experiment, "warning", at_s, advice.text), warning=told)
+    return replace(_notice(experiment, "warning", at_s, advice.text), warning=_warned(advice))
+
+
+def _warned(advice: Advice) -> Warned:
+    goal = None if advice.outlook is None else advice.outlook.goal
+    if advice.basis == "paper" or goal is None:
+        seen = advice.forecast
+        return Warned(
+            advice.number, advice.basis, advice.exploitation, seen.pending, seen.remaining,
+            seen.shortfall,
+        )  # fmt: skip
+    return Warned(
+        advice.number, advice.basis, advice.exploitation,
+        goal=goal.goal, chance=goal.chance, band=goal.band,
+        alternatives=tuple(
+            Proposed(number, one.kind, one.text, one.chance)
+            for number, one in enumerate(advice.alternatives, 1)
+        ),
+    )  # fmt: skip
 
 
 def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
     """Return what is told at the end, of the experiment or only of automatic steering."""
-    ended = Ending(reason, finished=experiment.finished is not None)
+    ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
     what = "is finished" if ended.finished else "is not steered any more"
     sentence = f"{experiment.opened.name} {what}: {reason}. {_leader(experiment)}"
     return replace(_notice(experiment, "finish", at_s, sentence), finish=ended)
+
+
+def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool) -> Ending:
+    if experiment.sla.goal is None:
+        return Ending(reason, finished)
+    goal = forecast(experiment, at_s).goal
+    if goal is None:
+        return Ending(reason, finished, experiment.sla.goal)
+    return Ending(reason, finished, goal.goal, goal.reached_by, goal.chance)
 
 
 def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
@@ -200,12 +269,23 @@ def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
     notice = replace(_notice(experiment, kind, at_s, text), test=True)
     match kind:
         case "warning":
-            told = Warned(1, experiment.watch.advised, 0, experiment.remaining_runs, 0)
-            return replace(notice, warning=told)
+            return replace(notice, warning=_sample(experiment))
         case "finish":
-            return replace(notice, finish=Ending(text, finished=False))
+            return replace(notice, finish=_ending(experiment, text, at_s, finished=False))
         case "failure":
             return replace(notice, failure=Fault("sweep", None, None, text, 0))
+
+
+def _sample(experiment: Experiment) -> Warned:
+    """Return a made-up warning with the keys that one of this experiment would have."""
+    advised = experiment.watch.advised
+    if not experiment.watch.warns_by_forecast(experiment.sla):
+        return Warned(1, "paper", advised, 0, experiment.remaining_runs, 0)
+    proposed = Proposed(1, "more_runs", "an example: run 10 more", 0.5)
+    return Warned(
+        1, "forecast", experiment.steering.exploitation,
+        goal=experiment.sla.goal, chance=0.1, band=(0.04, 0.23), alternatives=(proposed,),
+    )  # fmt: skip
 
 
 def _notice(experiment: Experiment, kind: Kind, at_s: float, sentence: str) -> Notice:

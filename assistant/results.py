@@ -1,13 +1,15 @@
 """Results from before, as a CSV file: parameter columns, then one column per measure."""
 
 import csv
-import math
+import io
 from pathlib import Path
 
 from assistant.errors import SettingsError
+from assistant.files import read_text
 from assistant.objective import Measure
 from assistant.ports import Result
 from strategies import ParameterSpace
+from strategies.parameter import parse_number
 
 
 def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
@@ -23,10 +25,8 @@ def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
         StrategyError: a value that is no level.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except OSError as error:
-        raise SettingsError(f"cannot read the results '{path}': {error.strerror}") from error
+        text = read_text(path, "the results")
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise SettingsError(f"the results '{path}' are not CSV text: {error}") from error
     if not rows:
@@ -58,11 +58,9 @@ def _result(
     for name, cell in cells.items():
         if name in values:
             continue
-        try:
-            measures[name] = float(cell) if cell.strip() else None
-        except ValueError:
-            measures[name] = math.nan
-        if not math.isfinite(measures[name] or 0.0):  # type: ignore[arg-type]  # a number or None
+        measure = parse_number(cell.strip())
+        measures[name] = None if measure is None else float(measure)
+        if measure is None and cell.strip():
             raise SettingsError(
                 f"{path}, line {number}: {name} is '{cell}'; a measure is a finite number, or empty"
             )

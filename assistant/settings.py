@@ -25,6 +25,7 @@ from assistant.applications.schema import (
     Strict,
 )
 from assistant.errors import SettingsError, hint
+from assistant.files import read_text
 from assistant.hooks import HookSettings, anchored
 from assistant.objective import Objective, Value
 from assistant.ports import Application
@@ -125,7 +126,7 @@ class SweepSettings(Strict):
     run_limit: DurationS | None = None
     cost: CostSettings | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)
-    advice: Literal["accept", "ignore"] = "ignore"
+    advice: Literal["accept", "ignore", "wait"] = "ignore"
     results: list[str] = Field(default_factory=list)
     replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
@@ -188,9 +189,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         SettingsError: no such file, or not TOML; the sentence says the line.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"cannot read the sweep file '{path}': {error.strerror}") from error
+        tables = tomllib.loads(read_text(path, "the sweep file"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or built to hurt
         raise SettingsError(f"the sweep file '{path}' is not TOML: {error}") from error
     application = tables.get("application")

@@ -208,6 +208,22 @@ class Sla:
             return None
         return int((self.deadline_s - now_s) / mean_duration_s) * workers
 
+    def runs_until_cost(self, cost: float | None, mean_cost: float | None) -> int | None:
+        """Return how many runs can be afforded after so much cost, at their mean cost.
+
+        None if there is no limit of cost, or if a cost is unknown or nothing.
+
+        >>> Sla(max_cost=20.0, tariff=Tariff(measure="energy_j")).runs_until_cost(5.0, 2.0)
+        7
+        """
+        if self.max_cost is None or cost is None:
+            return None
+        if cost >= self.max_cost:
+            return 0
+        if mean_cost is None or mean_cost <= 0:
+            return None
+        return int((self.max_cost - cost) / mean_cost)
+
 
 @dataclass(frozen=True, slots=True)
 class Watch:

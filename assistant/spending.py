@@ -40,6 +40,11 @@ class Spending:
             return None
         return self.known * (self.n_known + self.n_unknown) / self.n_known
 
+    @property
+    def mean(self) -> float | None:
+        """What a run cost on average; None if that is known of none."""
+        return self.known / self.n_known if self.n_known else None
+
 
 def cost_of(
     run: Run, values_of: Callable[[Configuration], Mapping[str, Level]], tariff: Tariff

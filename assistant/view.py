@@ -5,8 +5,9 @@ client of a service reads the same from the events that the service sends.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
+from assistant.choosing import batch_size
 from assistant.decisions import Keep
 from assistant.ending import is_overdue, passed_limit
 from assistant.experiment import Experiment
@@ -14,7 +15,7 @@ from assistant.forecast import forecast
 from assistant.forecasts import Forecast
 from assistant.recommendation import Recommendation, recommend
 from assistant.what_if import Change, WhatIf, what_if
-from strategies import Level, is_exhausted, strategy_entry
+from strategies import Level, is_exhausted
 
 
 class View(Protocol):
@@ -40,8 +41,7 @@ class View(Protocol):
     @property
     def batch_size(self) -> int:
         """Suggestions at a time that suit the strategy and the runs that execute at once."""
-        entry = strategy_entry(self.experiment.steering.strategy)
-        return max(entry.batch, self.experiment.opened.workers)
+        return batch_size(self.experiment)
 
     @property
     def is_exhausted(self) -> bool:
@@ -81,7 +81,7 @@ class View(Protocol):
         max_runs: int | None = None,
         deadline_s: float | None = None,
         max_cost: float | None = None,
-        goal: float | None = None,
+        goal: float | Literal["none"] | None = None,
         strategy: str | None = None,
         options: Mapping[str, Level] | None = None,
         close: Iterable[tuple[str, Level]] = (),
@@ -94,7 +94,7 @@ class View(Protocol):
             max_runs: runs in all.
             deadline_s: seconds since 1970-01-01 UTC.
             max_cost: in all, by the tariff.
-            goal: value of the first measure.
+            goal: value of the first measure; "none" for no goal.
             strategy: a registered name, with its ``options``.
             options: of the strategy.
             close: parameters with a level that is proposed no more.

@@ -1,19 +1,8 @@
 """The words of a warning by the forecast: what studies like this one came to, never a promise."""
 
+from assistant.chances import LIKELY, ON_TRACK, VERY_LIKELY, about, band_words, percent
 from assistant.events import Alternative
 from assistant.forecasts import Forecast
-
-VERY_LIKELY = 0.9
-LIKELY = 0.7
-ON_TRACK = 0.3
-"""Probabilities of a miss that have a word; between the last two there are numbers only. Of the
-forecasts at the first two 93 % and 84 % were right, of those at the last 75 % (leave one family of
-spaces out; ``python -m benchmarks.forecast``)."""
-
-_SHARES = {
-    "1 in 20": 0.05, "1 in 10": 0.1, "1 in 5": 0.2, "1 in 4": 0.25, "3 in 10": 0.3,
-    "7 in 10": 0.7, "3 in 4": 0.75, "4 in 5": 0.8, "9 in 10": 0.9, "19 in 20": 0.95,
-}  # fmt: skip
 
 
 def verdict(miss: float, band: tuple[float, float]) -> str:
@@ -29,15 +18,13 @@ the space).'
     >>> verdict(0.5, (0.27, 0.73))
     'Of studies that looked like this 50 % missed (27 to 73 % depending on the space).'
     """
-    low, high = band
-    spread = f"({100 * low:.0f} to {100 * high:.0f} % depending on the space)"
+    spread = f"({band_words(band)} depending on the space)"
     if ON_TRACK < miss < LIKELY:
         return f"Of studies that looked like this {percent(miss)} missed {spread}."
     words = "On track" if miss <= ON_TRACK else "Likely to miss"
     if miss >= VERY_LIKELY:
         words = "Very likely to miss"
-    share = min(_SHARES, key=lambda name: abs(_SHARES[name] - miss))
-    return f"{words}: about {share} studies that looked like this missed {spread}."
+    return f"{words}: {about(miss)} studies that looked like this missed {spread}."
 
 
 def warning(seen: Forecast) -> str:
@@ -91,18 +78,6 @@ def paper_words(seen: Forecast) -> str:
         None: "nothing, since what is pending or what is left cannot be counted",
     }[seen.paper.is_miss]
     return f"The paper's rule, which is not calibrated, says {says}."
-
-
-def percent(probability: float) -> str:
-    """Return a probability for people; what is not certain is never 0 or 100 %.
-
-    >>> percent(0.376), percent(0.999), percent(1.0)
-    ('38 %', '99 %', '100 %')
-    """
-    whole = round(100 * probability)
-    if 0 < probability < 1:
-        whole = min(max(whole, 1), 99)
-    return f"{whole} %"
 
 
 def span(seconds: float) -> str:

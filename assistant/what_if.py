@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from assistant import decisions, regulation
-from assistant.choosing import current_strategy
+from assistant.chances import band_words, percent
+from assistant.choosing import batch_size, current_strategy
 from assistant.decisions import Keep, stream
 from assistant.errors import ExperimentError
 from assistant.events import Event, ExperimentReopened
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
-from assistant.forecasts import Forecast
+from assistant.forecasts import MOST_LEFT, Forecast
 from assistant.sla import Sla
-from assistant.warning_words import percent
 from strategies import Level, Suggestion, factors_of, find_regions, split
-
-MOST_SUGGESTIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is thought of; None stays as it is. See `Session.what_if`."""
+    """What is thought of; None stays as it is, a goal of "none" is taken away.
+
+    See `Session.what_if`.
+    """
 
     exploitation: float | Keep | None = "keep"
     max_runs: int | None = None
     deadline_s: float | None = None
     max_cost: float | None = None
-    goal: float | None = None
+    goal: float | Literal["none"] | None = None
     strategy: str | None = None
     options: dict[str, Level] = field(default_factory=dict)
     close: tuple[tuple[str, Level], ...] = ()
@@ -55,7 +57,7 @@ class WhatIf:
         inside: where the remaining runs would go inside regions, the best region first; empty
             where no share is spent inside.
         outside: how many would go by the strategy outside them; None without a known number left.
-        suggestions: the next ones, at most 10 and no more than may be run.
+        suggestions: the next batch, as large as suits the strategy, and no more than may be run.
         sentence: all that, for people.
     """
 
@@ -70,8 +72,9 @@ class WhatIf:
 def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
     """Return what a change would come to; the experiment stays as it is.
 
-    A finished experiment is thought of as reopened. The suggestions are those that would come next,
-    beside any that are open: the same as the session would make after the change.
+    A finished experiment is thought of as reopened, before the change and after it. The suggestions
+    are those that would come next, beside any that are open: as many as suit the strategy
+    (`batch_size`), the same as the session would make after the change.
 
     Args:
         experiment: as far as it has come.
@@ -82,7 +85,7 @@ def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
         AssistantError, StrategyError: what the change itself would be refused for.
     """
     after = supposed(experiment, now_s, change)
-    before = forecast(experiment, now_s)
+    before = forecast(_going_on(experiment, now_s), now_s)
     later = forecast(after, now_s)
     left = None if later.remaining is None else later.remaining.median
     inside, outside = _division(after, None if left is None else round(left))
@@ -94,9 +97,7 @@ def what_if(experiment: Experiment, now_s: float, change: Change) -> WhatIf:
 
 def supposed(experiment: Experiment, now_s: float, change: Change) -> Experiment:
     """Return another experiment, after the change. Raises what the change would be refused for."""
-    after = experiment
-    if experiment.finished is not None:
-        after = after.supposing([ExperimentReopened(now_s)])
+    after = _going_on(experiment, now_s)
     sla = _agreed(after, change)
     if sla != after.sla:
         after = after.supposing([regulation.agreement(after, sla, now_s)])
@@ -111,22 +112,29 @@ def supposed(experiment: Experiment, now_s: float, change: Change) -> Experiment
     return after.supposing(regulation.closing_all(after, change.close, now_s))
 
 
+def _going_on(experiment: Experiment, now_s: float) -> Experiment:
+    if experiment.finished is None:
+        return experiment
+    return experiment.supposing([ExperimentReopened(now_s)])
+
+
 def _agreed(experiment: Experiment, change: Change) -> Sla:
-    used = experiment.n_charged
-    if change.max_runs is not None and change.max_runs < used:
-        raise ExperimentError(
-            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
-        )
     wanted = {
         "max_runs": change.max_runs,
         "deadline_s": change.deadline_s,
         "max_cost": change.max_cost,
         "goal": change.goal,
     }
-    return replace(
-        experiment.sla,
-        **{name: value for name, value in wanted.items() if value is not None},  # type: ignore[arg-type]
-    )
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    if change.goal == "none":
+        given["goal"] = None
+    sla = replace(experiment.sla, **given)  # refuses what is no number
+    used = experiment.n_charged
+    if change.max_runs is not None and change.max_runs < used:
+        raise ExperimentError(
+            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
+        )
+    return sla
 
 
 def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ...], int | None]:
@@ -147,7 +155,8 @@ def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ..
 
 def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
     left = after.remaining_runs
-    n = MOST_SUGGESTIONS if left is None else min(left, MOST_SUGGESTIONS)
+    n = batch_size(after)
+    n = n if left is None else min(left, n)
     if n == 0:
         return ()
     rng = np.random.default_rng(stream(after.opened.seed, "suggest", len(after.batches) + 1))
@@ -158,6 +167,11 @@ def sentence(
     before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
 ) -> str:
     """Return what becomes of the chance and of the runs that are left."""
+    reached = after.goal is not None and after.goal.reached_by is not None
+    if after.is_over:
+        without = "" if after.goal is None else ", and the goal would not be reached"
+        told = _chances(before, after) if reached else f"No run would be left{without}."
+        return f"{told} More runs, time or money would leave some; closing fewer levels may, too."
     return f"{_chances(before, after)} {_runs(inside, outside)}"
 
 
@@ -173,7 +187,8 @@ def _chances(before: Forecast, after: Forecast) -> str:
     band = after.goal.band
     spread = ""
     if band is not None:
-        spread = f" ({100 * band[0]:.0f} to {100 * band[1]:.0f} % depending on the space)"
+        within = f"within {MOST_LEFT} runs, " if after.is_beyond else ""
+        spread = f" ({within}{band_words(band)} depending on the space)"
     if was is None:
         return f"The chance to reach the goal would be {now}{spread}."
     if percent(was) == now:

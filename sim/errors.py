@@ -20,9 +20,26 @@ import difflib
 from collections.abc import Iterable
 from os import PathLike
 
+LONGEST_SENTENCE = 500
+
+
+def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
+    """Return a sentence fit for a terminal, a table and a log, whatever was put into it.
+
+    What people gave may hold line ends, control characters and a million of anything: line ends
+    become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
+    """
+    if len(text) > longest:
+        text = f"{text[: longest * 2 // 3]} ... {text[-longest // 3 :]}"
+    words = text if text.isprintable() else " ".join(text.splitlines())
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)[: longest + 100]
+
 
 class SimError(Exception):
     """Base of every error that the simulator raises on purpose."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class UnknownNameError(SimError):
@@ -41,7 +58,7 @@ class UnknownNameError(SimError):
     def __str__(self) -> str:
         near = difflib.get_close_matches(str(self.name), self.known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
-        return f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}."
+        return one_line(f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}.")
 
 
 class EngineError(SimError):
@@ -85,10 +102,11 @@ class TraceError(WorkloadError):
         super().__init__(self.path, line, field, value, expected)
 
     def __str__(self) -> str:
-        place = self.path if self.line is None else f"{self.path}, line {self.line}"
-        given = "" if self.value is None else f" is {_shown(self.value)}"
+        path = shown_path(self.path)
+        place = path if self.line is None else f"{path}, line {self.line}"
+        given = "" if self.value is None else f" is {shown_text(self.value)}"
         subject = f"{self.field}{given}; " if self.field else ""
-        return f"{place}: {subject}{self.expected}"
+        return one_line(f"{place}: {subject}{self.expected}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _trace_error, (self.path, self.line, self.field, self.value, self.expected)
@@ -108,5 +126,12 @@ def _trace_error(
     return TraceError(path, line=line, field=field, value=value, expected=expected)
 
 
-def _shown(value: str, longest: int = 60) -> str:
+def shown_path(path: str, longest: int = 200) -> str:
+    """Return a path for a message: of one line, and its end if it is long."""
+    line = "".join(c if c.isprintable() else "?" for c in path)
+    return line if len(line) <= longest else f"...{line[-longest:]}"
+
+
+def shown_text(value: str, longest: int = 60) -> str:
+    """Return foreign text for a message: quoted, without control characters, and never long."""
     return repr(value if len(value) <= longest else value[:longest] + "...")

@@ -7,7 +7,7 @@ whole bytes inside, their names end in ``_bytes``, and texts at the right as wel
 import math
 import re
 
-from sim.errors import DurationError
+from sim.errors import DurationError, shown_text
 
 SECONDS_PER: dict[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _ALIASES = {
@@ -22,8 +22,8 @@ _ALIASES = {
     "secs": "s",
 }
 _SIZES = ("KiB", "MiB", "GiB", "TiB")
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d*)?))?")
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.ASCII)
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d*)?))?", re.ASCII)
 _ALLOWED = "write a number of seconds, parts such as '90m', '3h', '2d' or '1h 30m', or h:mm:ss"
 
 
@@ -55,7 +55,7 @@ def _parse_text(text: str) -> float:
     clock = _CLOCK.fullmatch(cleaned)
     if clock is not None:
         days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-        return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+        return _finite(days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds, text)
     position, total_s = 0, 0.0
     while position < len(cleaned):
         part = _PART.match(cleaned, position)
@@ -65,8 +65,12 @@ def _parse_text(text: str) -> float:
             break
         total_s += float(part.group(1)) * SECONDS_PER[unit]
         position = part.end()
-    if position <= 0 or not math.isfinite(total_s):
-        raise DurationError(f"{text!r} is not a duration; {_ALLOWED}.")
+    return _finite(total_s if position > 0 else math.nan, text)
+
+
+def _finite(total_s: float, text: str) -> float:
+    if not math.isfinite(total_s):
+        raise DurationError(f"{shown_text(text)} is not a duration; {_ALLOWED}.")
     return total_s
 
 

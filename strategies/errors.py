@@ -18,9 +18,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST_SENTENCE = 500
+
+
+def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
+    """Return a sentence fit for a terminal, a table and a log, whatever was put into it.
+
+    What people gave may hold line ends, control characters and a million of anything: line ends
+    become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
+    """
+    if len(text) > longest:
+        text = f"{text[: longest * 2 // 3]} ... {text[-longest // 3 :]}"
+    words = text if text.isprintable() else " ".join(text.splitlines())
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)[: longest + 100]
+
 
 class StrategyError(Exception):
     """Base of every error raised on purpose by this package."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class SpaceError(StrategyError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from strategies.space import ParameterSpace
 
 OBJECTIVE = "objective"
 DURATION = "duration_s"
+MOST_BYTES = 2**28
 NOT_FINITE = frozenset({"nan", "inf", "infinity", "na", "n/a", "null", "none"})
 
 
@@ -94,11 +96,20 @@ class MeasuredTable:
 
 def _text(path: Path) -> str:
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise TableError(f"{path} is no ordinary file; give a CSV file.")
+        if found.st_size > MOST_BYTES:
+            raise TableError(
+                f"{path} has {found.st_size:,} bytes; at most {MOST_BYTES:,} are read."
+            )
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise TableError(f"{path} is no text in UTF-8; give a CSV file.") from None
+    except ValueError:  # a NUL is in no name
+        raise TableError(f"{str(path)!r} is the name of no file; give a CSV file.") from None
 
 
 def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ Family: TypeAlias = Literal["number", "text", "truth"]
 
 KINDS: tuple[Kind, ...] = ("ordinal", "nominal")
 MAX_LEVELS = 1_000_000
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _SHOWN_LEVELS = 8
 
 
@@ -48,12 +49,12 @@ def show_values(values: Mapping[str, Level]) -> str:
 
 def parse_number(text: str) -> int | float | None:
     """Return the finite number written in ``text`` (int where it has no point), else None."""
-    if NUMBER.fullmatch(text) is None or len(text) > 400:
+    if len(text) > 400 or NUMBER.fullmatch(text) is None:
         return None
-    if text.lstrip("+-").isdecimal():
-        return int(text)
     number = float(text)
-    return number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return int(text) if text.lstrip("+-").isdecimal() else number
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ class Parameter:
         Raises `SpaceError` unless 0 < low < high and 2 <= count, or if rounding to whole
         numbers would merge levels.
         """
-        if not (0 < low < high and math.isfinite(high) and 2 <= count <= MAX_LEVELS):
+        if not (0 < low < high <= sys.float_info.max and 2 <= count <= MAX_LEVELS):
             raise SpaceError(
                 f"parameter '{name}' has low={low}, high={high}, count={count}; a logarithmic "
                 f"range needs 0 < low < high and between 2 and {MAX_LEVELS} levels."

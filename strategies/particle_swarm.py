@@ -189,10 +189,11 @@ class ParticleSwarm:
             why = "is taken" if target in batch.unavailable else "is excluded"
             landed, where = free, f"; where it would have landed {why}, this is next to it"
         here = history[-1].configuration
+        own, swarms = (_shown(space, one) for one in (best(history), swarm_best))
         reason = (
             f"Particle {which + 1} of {self.particles} moves from "
-            f"{show_values(space.values(here))}, drawn to its own best ({_shown(best(history))}) "
-            f"and the swarm's best ({_shown(swarm_best)}){where}."
+            f"{show_values(space.values(here))}, drawn to its own best ({own}) "
+            f"and the swarm's best ({swarms}){where}."
         )
         batch.add(landed, "particle", reason, here)
         return True
@@ -221,7 +222,8 @@ def _nearest(parameter: Parameter, by_rank: Sequence[int], target: float) -> int
     return min(around, key=lambda level_id: abs(parameter.ranks[level_id] - target))
 
 
-def _shown(observation: Observation | None) -> str:
+def _shown(space: ParameterSpace, observation: Observation | None) -> str:
     if observation is None:
         return "none yet"
-    return f"quality {observation.quality:.4g}" if observation.feasible else "infeasible"
+    values = show_values(space.values(observation.configuration))
+    return values if observation.feasible else f"{values}, infeasible"

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from strategies.errors import SpaceError, UnknownParameterError, hint
 from strategies.parameter import Parameter
 
+MAX_PARAMETERS = 1_000
+
 
 def check_names(parameters: Sequence[Parameter]) -> None:
-    """Raise `SpaceError` unless there are parameters, with distinct names."""
+    """Raise `SpaceError` unless there are parameters, not too many, with distinct names."""
     if not parameters:
         raise SpaceError("a space has no parameters; give at least one.")
+    if len(parameters) > MAX_PARAMETERS:
+        raise SpaceError(
+            f"a space has {len(parameters):,} parameters; at most {MAX_PARAMETERS:,} can be told "
+            "apart by any search."
+        )
     seen: set[str] = set()
     for parameter in parameters:
         if parameter.name in seen:

@@ -178,8 +178,7 @@ def _add_polls(batch: Batch, space: ParameterSpace, state: State, rng: np.random
     if incumbent is None:
         return
     centre = incumbent.configuration
-    quality = f"quality {incumbent.quality:.4g}" if incumbent.feasible else "infeasible"
-    around = f"{show_values(space.values(centre))} ({quality})"
+    around = show_values(space.values(centre)) + ("" if incumbent.feasible else " (infeasible)")
     for halvings in range(state.halvings, halvings_until_one(space) + 1):
         left = [point for point in poll(space, centre, halvings) if batch.is_free(point)]
         left = [left[i] for i in rng.permutation(len(left))]

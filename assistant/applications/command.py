@@ -29,6 +29,7 @@ from assistant.applications.measuring import (
 from assistant.applications.template import Template, written
 from assistant.errors import ApplicationError, RunError
 from assistant.events import Fact
+from assistant.files import is_folder
 from assistant.objective import Measure, Objective
 from sim.api import format_duration
 from strategies import Level, ParameterSpace
@@ -37,6 +38,8 @@ Reading = JsonOutput | JsonFile | Patterns
 SEED, SCRATCH = "seed", "scratch"
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 _MAX_PROGRAMS = 1_000
+MOST_VALUE_BYTES = 100_000
+"""Of one level as text. Linux takes 128 KiB per argument, of which the rest may be the user's."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,11 @@ class Command:
             raise ApplicationError("a command has at least the name of a program")
         if self.limit_s is not None and not self.limit_s > 0:
             raise ApplicationError(f"the limit of a run is above 0 s, not {self.limit_s}")
-        if not Path(self.cwd).is_dir():
+        if not is_folder(Path(self.cwd)):
             raise ApplicationError(f"the folder '{self.cwd}' that the command runs in is missing")
         self._check_placeholders()
         self._check_shell()
+        self._check_values()
         for program in self._programs():
             self._locate(program)
         if isinstance(self.reading, Patterns):
@@ -145,6 +149,17 @@ class Command:
                 "would read it as code; pass it behind as an argument and write $1, as in "
                 "['sh', '-c', 'run --size \"$1\"', 'sh', '{size}']"
             )
+
+    def _check_values(self) -> None:
+        """Raise ApplicationError for a level that no program can be given."""
+        for parameter in self.space.parameters:
+            for value in map(written, parameter.levels):
+                if len(value.encode("utf-8", "surrogatepass")) > MOST_VALUE_BYTES:
+                    raise ApplicationError(
+                        f"the parameter '{parameter.name}' has a level of {len(value):,} "
+                        f"characters; at most {MOST_VALUE_BYTES:,} bytes can be given to a "
+                        "program: name a file instead"
+                    )
 
     @cached_property
     def _argv(self) -> tuple[Template, ...]:

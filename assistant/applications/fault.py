@@ -8,6 +8,7 @@ from pathlib import Path
 
 from assistant.applications.child import Ended
 from assistant.applications.measuring import last_lines
+from assistant.files import is_file
 from sim.api import format_duration
 
 
@@ -21,12 +22,12 @@ def why_missing(program: str, cwd: str, search: str) -> str | None:
     """
     if "/" not in program:
         if shutil.which(program, path=search) is None:
-            here = (Path(cwd) / program).is_file()
+            here = is_file(Path(cwd) / program)
             hint = f"; did you mean './{program}'?" if here else ""
             return f"there is no program '{program}' on the PATH{hint}"
         return None
     path = Path(cwd) / program
-    if not path.is_file():
+    if not is_file(path):
         return f"there is no program '{program}' in the folder '{cwd}'"
     if not os.access(path, os.X_OK):
         return (

@@ -23,6 +23,7 @@ from assistant.applications.command import SEED, check_today
 from assistant.applications.measuring import WALL, measures_of
 from assistant.errors import ApplicationError, RunError
 from assistant.events import Fact
+from assistant.files import is_file
 from assistant.objective import Measure, Objective
 from strategies import Level, ParameterSpace
 
@@ -227,7 +228,7 @@ def _module(name: str, folder: str) -> ModuleType:
     if folder and folder not in sys.path:
         sys.path.append(folder)
     path = Path(folder, f"{name}.py") if folder else None
-    if path is None or not path.is_file():
+    if path is None or not is_file(path):
         importlib.invalidate_caches()
         return importlib.import_module(name)
     private = f"_own_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{name}"

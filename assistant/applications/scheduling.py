@@ -360,7 +360,7 @@ def _checked(name: str, given: Sequence[Level]) -> tuple[Level, ...]:
 
 def _whole(name: str, value: Level, least: int) -> int:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and float(value).is_integer() and least <= float(value) <= MOST_PROCS:
+    if is_number and least <= value <= MOST_PROCS and value == int(value):  # type: ignore[operator]
         return int(value)
     raise ApplicationError(
         f"{name} has the level {value!r}; allowed are whole numbers from {least} to {MOST_PROCS:,}"

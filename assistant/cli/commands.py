@@ -11,6 +11,7 @@ from assistant.cli import (
     hooks,
     init,
     queue,
+    resume,
     service,
     steer,
     sweep,
@@ -25,7 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(sweep.demo)
     app.command("init")(init.init)
     app.command("sweep")(sweep.sweep)
-    app.command("resume")(sweep.resume)
+    app.command("resume")(resume.resume)
     app.command("steer")(steer.steer)
     app.command("what-if")(what_if.what_if)
     app.command("queue")(queue.queue)

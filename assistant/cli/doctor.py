@@ -11,6 +11,7 @@ import typer
 
 from assistant.cli.console import OUT, Json, StoreOption, print_json, say, store_path
 from assistant.errors import AssistantError
+from assistant.files import is_file
 from assistant.service.auth import read_tokens, tokens_path
 from assistant.service.endpoint import find
 from assistant.starting import version
@@ -136,7 +137,7 @@ def _installed(name: str) -> str | None:
 
 
 def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
+    return path.stat().st_size if is_file(path) else None
 
 
 def _sentence(told: Compilation) -> str:

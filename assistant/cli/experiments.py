@@ -22,11 +22,13 @@ from assistant.cli.console import (
 )
 from assistant.cli.options import past_results
 from assistant.cli.summary import print_summary, summary
+from assistant.cli.warned import print_warning, warning_object
 from assistant.codec import encode_event
 from assistant.door import open_store, serving
 from assistant.errors import SettingsError, StoreError
 from assistant.events import ExperimentFinished
 from assistant.expectation import expectation
+from assistant.files import is_there
 from assistant.report import collect, write_report
 from assistant.report.why import why
 from assistant.report.words import level, moment
@@ -34,7 +36,6 @@ from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep
 from assistant.store import MemoryStore
-from assistant.warning_words import proposal
 from strategies import Suggestion
 
 MAX_SHOWN = 160
@@ -51,6 +52,7 @@ def suggest(
     """Say what should run next, and why, without running anything.
 
     For a stored experiment that goes on the batch is recorded, so that it is not proposed again.
+    While a warning is open the batch that came with it is shown again, and nothing is recorded.
     """
     if experiment.endswith(".toml"):
         session = fresh_session(Path(experiment))
@@ -59,8 +61,11 @@ def suggest(
     recorded = session.experiment.finished is None
     if not recorded:
         session = _afterwards(session)
-    batch = session.suggest(n)
+    before = session.experiment.open_advice
+    shown = session.experiment.open_batch if before is not None and recorded else None
+    batch = shown or session.suggest(n)
     known = session.experiment
+    warning = warning_object(known)
     if as_json:
         rows = [
             {
@@ -74,13 +79,10 @@ def suggest(
             {
                 "experiment": session.id,
                 "batch": batch.number,
-                "recorded": recorded,
+                "recorded": recorded and shown is None,
                 "exhausted": batch.exhausted,
-                "warning": None if known.open_advice is None else known.open_advice.text,
-                "alternatives": [
-                    {"kind": one.kind, "text": one.text, "chance": one.chance}
-                    for one in (() if known.open_advice is None else known.open_advice.alternatives)
-                ],
+                "warning": None if warning is None else warning["text"],
+                "alternatives": [] if warning is None else warning["alternatives"],
                 "suggestions": rows,
             }
         )
@@ -94,12 +96,12 @@ def suggest(
     OUT.print(table)
     for number, suggestion in enumerate(batch.suggestions, 1):
         OUT.print(f"{number}. {why(known, suggestion)}", soft_wrap=True)
-    if known.open_advice is not None:
-        OUT.print(f"warning: {known.open_advice.text}", style="yellow", soft_wrap=True)
-        for number, one in enumerate(known.open_advice.alternatives, 1):
-            OUT.print(f"  {number}. {proposal(one)}", soft_wrap=True)
-        if recorded:
-            OUT.print(f"Answer it with: copperline steer {session.id} --accept 1 (or --ignore)")
+    if shown is not None:
+        OUT.print("This batch came with a warning that is open; it is shown again, nothing is new.")
+    elif before is not None and recorded:
+        OUT.print(f"Warning {before.number} was not answered, and lapses with this batch.")
+    if recorded:
+        print_warning(known, OUT, store)
     if not recorded:
         OUT.print(
             f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
@@ -143,7 +145,7 @@ def stored_session(experiment: str, store: Path | None) -> Session:
 def existing(store: Path | None) -> Path:
     """Return where experiments are kept. Raises StoreError if nothing is there yet."""
     path = store_path(store)
-    if not path.exists():
+    if not is_there(path):
         raise StoreError(
             f"there is no store '{path}' yet; run a sweep first, or name another with --store"
         )
@@ -213,7 +215,7 @@ def journal(
 def experiments(store: StoreOption = None, as_json: Json = False) -> int:
     """List what is stored, latest first."""
     path = store_path(store)
-    stored = open_store(path).experiments() if path.exists() else ()
+    stored = open_store(path).experiments() if is_there(path) else ()
     if as_json:
         print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
         return 0

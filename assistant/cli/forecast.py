@@ -1,6 +1,6 @@
 """``copperline forecast``: will the goal be reached with what is left, and what may come."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +9,7 @@ from rich.table import Table
 from assistant import charts_forecast
 from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
 from assistant.cli.experiments import stored_session
+from assistant.cli.warned import print_warning, warning_object
 from assistant.forecasts import FanPoint, Forecast
 from assistant.report import collect
 from assistant.report.outlook import (
@@ -18,7 +19,6 @@ from assistant.report.outlook import (
     clock,
     figures,
     headline,
-    is_over,
     paper_words,
     sentences,
     term_used,
@@ -61,9 +61,10 @@ def forecast(
         OUT.print(f"  {sentence}", soft_wrap=True)
     if seen.terms:
         OUT.print(_terms(subject, seen))
-    if len(seen.fan) > 1 and not is_over(seen):
+    if len(seen.fan) > 1 and not seen.is_over:
         OUT.print(_fan(subject, seen))
     OUT.print(paper_words(seen.paper), style="dim", soft_wrap=True)
+    print_warning(session.experiment, OUT, store)
     return 0
 
 
@@ -97,6 +98,16 @@ def _chosen(fan: tuple[FanPoint, ...]) -> tuple[FanPoint, ...]:
     return tuple(fan[round(i * (len(fan) - 1) / (FAN_ROWS - 1))] for i in range(FAN_ROWS))
 
 
+def _measured(session: Session, seen: Forecast) -> Forecast:
+    """Return the forecast with the regions' values as measured, whatever the direction."""
+    value_of = session.experiment.opened.objective.value_of
+    regions = tuple(
+        replace(region, mean=value_of(region.mean), best=value_of(region.best))
+        for region in seen.paper.regions
+    )
+    return replace(seen, paper=replace(seen.paper, regions=regions))
+
+
 def _as_object(session: Session, subject: Subject, seen: Forecast) -> dict[str, Any]:
     """Return the whole forecast as JSON, with its words and the fan as a Vega-Lite chart."""
     data = collect(session.experiment)
@@ -110,7 +121,8 @@ def _as_object(session: Session, subject: Subject, seen: Forecast) -> dict[str, 
         "terms_in_words": [term_words(subject, term, seen.at_s) for term in seen.terms],
         "paper_in_words": paper_words(seen.paper),
         "miss": seen.miss,
-        **asdict(seen),
+        "warning": warning_object(session.experiment),
+        **asdict(_measured(session, seen)),
         "charts": {
             "fan": charts_forecast.best_with_fan(
                 data.points, seen.fan, today=data.today_value, goal=goal, end=left, title=title

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from assistant import Advice, Run, RunState, Session
 from assistant.objective import Second
+from assistant.report.agreement import unknown_cost
 from assistant.report.outlook import chance_words
 from assistant.report.words import level, number, quantity
 from assistant.warning_words import proposal
@@ -29,12 +30,17 @@ class SweepView:
         self._session = session
         self._console = console
         self._chance, self._chance_at_s = "", -CHANCE_EVERY_S
+        self._warned_of_cost = False
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(self._picture(), console=console, refresh_per_second=8)
 
     def on_change(self, run: Run) -> None:
-        """Take note of a run that started or ended."""
+        """Take note of a run that started or ended; say of the first cost that is unknown."""
+        unknown = "" if self._warned_of_cost else unknown_cost(self._session.experiment, run)
+        if unknown:
+            self._warned_of_cost = True
+            self._console.print(f"warning: {unknown}", style="yellow", soft_wrap=True)
         if self._live is not None:
             self._live.update(self._picture())
         elif run.ended_s is not None and run.id % LINES_EVERY == 0:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from assistant import Session, Sla, load_session
+from assistant.chances import percent
 from assistant.cli.console import OUT, Json, StoreOption, print_json
 from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair, strategy_options
@@ -24,6 +25,7 @@ from assistant.cli.terms import (
     Terms,
     agree,
 )
+from assistant.cli.warned import print_warning, warning_object
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
 from assistant.events import (
@@ -118,7 +120,8 @@ def steer(
 
     Options may be repeated, and take effect in the order of this list; the answer to a warning
     comes first, and what accepting suggests is run next. The word none takes a term of the
-    agreement away. Nothing is run, only queued: go on with copperline resume.
+    agreement away. Nothing is run, only queued: go on with copperline resume. Without options the
+    open warning is shown, with the numbers of its alternatives.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -167,13 +170,34 @@ def steer(
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
     if not terms.is_given and not is_asked and not is_answered:
+        if stored.experiment.open_advice is not None and finished is None:
+            _show_warning(stored, store, as_json)
+            return 0
         raise SettingsError(
             "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
             "(copperline steer --help has all)"
         )
-    stored.take(events)
-    _tell(session, events, store, as_json)
+    moved = _moved(stored, session) if is_answered else None
+    stored.take(events)  # behind the runs that ended meanwhile, where a sweep goes on
+    _tell(session, events, moved, store, as_json)
     return 0
+
+
+def _moved(before: Session, after: Session) -> str | None:
+    """Say what the chance was and is; None where no chance is told of both."""
+    goals = [session.forecast().goal for session in (before, after)]
+    was, now = (None if goal is None else goal.chance for goal in goals)
+    if was is None or now is None:
+        return None
+    return f"The chance to reach the goal: {percent(was)} before, {percent(now)} now."
+
+
+def _show_warning(session: Session, store: Path | None, as_json: bool) -> None:
+    if as_json:
+        warning = warning_object(session.experiment)
+        print_json({"experiment": session.id, "changes": [], "warning": warning})
+    else:
+        print_warning(session.experiment, OUT, store)
 
 
 def _each(
@@ -235,10 +259,18 @@ def share_of(text: str) -> float | None:
     return share
 
 
-def _tell(session: Session, events: tuple[Event, ...], store: Path | None, as_json: bool) -> None:
+def _tell(
+    session: Session,
+    events: tuple[Event, ...],
+    moved: str | None,
+    store: Path | None,
+    as_json: bool,
+) -> None:
     said = [told for event in events if (told := _sentence(session, event)) is not None]
+    said += [] if moved is None else [moved]
     if as_json:
-        print_json({"experiment": session.id, "changes": said})
+        warning = warning_object(session.experiment)
+        print_json({"experiment": session.id, "changes": said, "warning": warning})
         return
     for sentence in said:
         OUT.print(sentence, soft_wrap=True)
@@ -251,6 +283,8 @@ def _sentence(session: Session, event: Event) -> str | None:
         case AdviceAnswered(number=number, answer=given, alternative=which):
             advice = session.experiment.advice[number - 1]
             what = "" if which is None else f": {advice.alternatives[which].text}"
+            if given == "changed" and event.exploitation is not None:
+                what = f" to a share of {event.exploitation:.0%} inside the regions"
             return f"Warning {number} is {given}{what}."
         case RunSubmitted(run_id=run_id, configuration=configuration):
             first = next(r for r in session.experiment.runs if r.configuration == configuration)

@@ -1,7 +1,5 @@
 """``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report."""
 
-import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,17 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from agents import Follower
-from assistant import Session, load_session
+from assistant import Session
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
+    OUT,
     Json,
     StoreOption,
     print_json,
     say,
     store_path,
 )
-from assistant.cli.experiments import existing, session_in, stored_session
+from assistant.cli.experiments import stored_session
 from assistant.cli.hooks import HookTimeout, OnFailure, OnFinish, OnWarning, hook_tables
 from assistant.cli.live import SweepView
 from assistant.cli.options import (
@@ -34,7 +33,6 @@ from assistant.cli.options import (
     ReadingRule,
     SweepFile,
     TooWide,
-    further_runs,
     merge_options,
     own_runs,
     past_results,
@@ -52,11 +50,9 @@ from assistant.cli.terms import (
     Goal,
     RunLimit,
     Terms,
-    agree,
 )
-from assistant.decisions import refuse_if_finished
+from assistant.cli.warned import print_warning
 from assistant.door import serving
-from assistant.errors import SettingsError
 from assistant.executors import make_executor
 from assistant.hooks import Hooks
 from assistant.notify import Notifier
@@ -65,8 +61,9 @@ from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
 from assistant.report.agreement import agreed_words
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
-from assistant.starting import open_sweep, recipe, stored_hooks
+from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore
+from assistant.store.executing import Executing
 from strategies import DEFAULT_STRATEGY, Level
 
 DEMO: dict[str, Any] = {
@@ -74,6 +71,9 @@ DEMO: dict[str, Any] = {
     "application": {"kind": "scheduling", "levels": {"order": ["fcfs", "sjf"]}},
 }
 
+OnAdvice = Annotated[
+    str | None, typer.Option(help="Warnings: accept, ignore or wait.  [default: ignore]")
+]
 Report = Annotated[
     Path | None,
     typer.Option("--report", help="Where the HTML report goes.", show_default=False),
@@ -149,9 +149,7 @@ def sweep(
         float | None,
         typer.Option(help="Share of suggestions inside regions of good results, 0 to 1."),
     ] = None,
-    advice: Annotated[
-        str | None, typer.Option(help="Warnings: accept or ignore.  [default: ignore]")
-    ] = None,
+    advice: OnAdvice = None,
     results: Annotated[
         list[Path] | None,
         typer.Option(help="Results from before (CSV: parameters, measures); they cost no run."),
@@ -198,7 +196,7 @@ def sweep(
         None, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
         cost_measure, cost_unit,
     ).laid_over(tables)  # fmt: skip
-    return _steer(tables, where, include or [], store, report, as_json, start_from)
+    return _steer(tables, "the options", include or [], store, report, as_json, start_from)
 
 
 def _steer(
@@ -221,103 +219,13 @@ def _steer(
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
     with serving(path) as kept:
         session = open_sweep(built, kept, name, made_from)
-        _import(session, before, replicates=True, quiet=as_json)  # runs of their own, own seeds
-        return _follow(session, built, own, path, report, as_json, built.settings.hooks.build())
+        with Executing(path, session.id):
+            _import(session, before, replicates=True, quiet=as_json)  # their own runs and seeds
+            hooks = built.settings.hooks.build()
+            return follow(session, built, own, path, report, as_json, hooks)
 
 
-def resume(
-    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
-    runs: Annotated[
-        int | None, typer.Option(help="Another budget of runs.", show_default=False)
-    ] = None,
-    deadline: Deadline = None,
-    goal: Goal = None,
-    at_goal: AtGoal = None,
-    run_limit: RunLimit = None,
-    cost_limit: CostLimit = None,
-    include: Include = None,
-    no_hooks: Annotated[
-        bool, typer.Option("--no-hooks", help="Start none of the hooks of its sweep file.")
-    ] = False,
-    report: Report = None,
-    store: StoreOption = None,
-    as_json: Json = False,
-) -> int:
-    """Go on with a sweep that was interrupted, by Ctrl-C or by anything else.
-
-    No completed run and no decision is lost; runs that were under way are run again. The end is
-    the one that the unbroken sweep would have had. Configurations of one's own (--include) are run
-    first.
-    """
-    with serving(existing(store)) as kept:
-        session = session_in(kept, experiment)
-        terms = Terms(
-            None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
-        )
-        return _resume(session, runs, terms, include or [], no_hooks, store, report, as_json)
-
-
-def _resume(
-    session: Session,
-    runs: int | None,
-    terms: Terms,
-    include: list[str],
-    no_hooks: bool,
-    store: Path | None,
-    report: Path | None,
-    as_json: bool,
-) -> int:
-    if not session.experiment.opened.recipe:
-        raise SettingsError(
-            f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
-        )
-    built = build_sweep(check_settings(json.loads(session.experiment.opened.recipe), session.id))
-    if built.space.lineage != session.experiment.opened.space.lineage:
-        raise SettingsError(
-            f"the log, table or program of experiment '{session.id}' is not what it was; its "
-            "parameters have changed, so start a new sweep"
-        )
-    hooks = Hooks() if no_hooks else _own_hooks(session)
-    mine = further_runs(session.experiment, include)
-    _check_room(session, runs, len(mine))
-    if terms.is_given:
-        agree(_rehearsed(session), terms, time.time())  # refuse before anything is stored
-        agree(session, terms, time.time())
-    refuse_if_finished(session.experiment)
-    session.recover()
-    own = (*mine, *own_runs(built, []))
-    return _follow(session, built, own, store_path(store), report, as_json, hooks)
-
-
-def _own_hooks(session: Session) -> Hooks:
-    """Return the stored hooks, refused with the way out if one cannot be started here."""
-    hooks = stored_hooks(session.experiment)
-    try:
-        hooks.check()
-    except SettingsError as error:
-        raise SettingsError(f"{error}; say --no-hooks to go on without") from error
-    return hooks
-
-
-def _rehearsed(session: Session) -> Session:
-    """Return a copy of a stored session whose events are kept nowhere."""
-    store = MemoryStore()
-    store.append(session.id, 0, session.events())
-    return load_session(store, session.id)
-
-
-def _check_room(session: Session, runs: int | None, n_more: int) -> None:
-    """Refuse configurations of one's own beyond the budget, before anything is stored."""
-    budget = runs if runs is not None else session.experiment.sla.max_runs
-    needed = session.experiment.n_charged + n_more
-    if n_more and budget is not None and budget < needed:
-        raise SettingsError(
-            f"{n_more} included configurations need a budget of {needed} runs and it has {budget}; "
-            f"say --runs {needed}"
-        )
-
-
-def _follow(
+def follow(
     session: Session,
     built: Sweep,
     own: tuple[dict[str, Level], ...],
@@ -326,6 +234,7 @@ def _follow(
     as_json: bool,
     hooks: Hooks,
 ) -> int:
+    """Steer a sweep to its end, write its report and tell what came of it; return the exit code."""
     target = report or Path("copperline-out") / f"{session.id}.html"
     if not as_json:
         _introduce(session)
@@ -338,6 +247,9 @@ def _follow(
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
+        if session.experiment.open_advice is not None and session.experiment.finished is None:
+            print_warning(session.experiment, OUT, path)
+            OUT.print(f"Then go on with: copperline resume {session.id} --store {path}")
     found = data.answer.verdict not in ("no_runs", "nothing_feasible")
     return 0 if found else EXIT_NOTHING_FEASIBLE
 
@@ -378,7 +290,11 @@ def _run(
                 known = {run.configuration for run in session.experiment.runs}
                 if session.experiment.space.from_values(values) not in known:
                     session.include(values)
-            session.finish(agent.steer(session, executor, view.on_change, view.on_advice))
+            ended = agent.steer(session, executor, view.on_change, view.on_advice)
+            if settings.advice == "wait" and session.experiment.open_advice is not None:
+                notifier.steering_ended(ended)  # not finished: it goes on once that is answered
+            else:
+                session.finish(ended)
     except KeyboardInterrupt:
         n = len(session.experiment.runs)
         say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")

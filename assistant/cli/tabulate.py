@@ -24,6 +24,7 @@ from assistant.cli.options import (
     merge_options,
 )
 from assistant.errors import SettingsError
+from assistant.files import is_folder
 from assistant.objective import Assessment
 from assistant.report.words import quantity
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
@@ -78,7 +79,7 @@ def tabulate(
         raise SettingsError(
             f"{size:,} combinations are more than {MOST_COMBINATIONS:,}; name fewer --levels"
         )
-    if out.is_dir() or not out.absolute().parent.is_dir():
+    if is_folder(out) or not is_folder(out.absolute().parent):
         raise SettingsError(f"--out '{out}' cannot be written: its folder is missing, or it is one")
     return _write(built, application, out, threads, feasible, as_json)
 

@@ -1,7 +1,7 @@
 """The terms of the agreement as options: of a new sweep, and of one that goes on."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,7 +12,7 @@ from assistant.settings import check_settings
 from assistant.settings_agreement import check_tariff
 from strategies.parameter import parse_number
 
-NONE = "none"
+NONE: Final = "none"
 """What takes a term away."""
 
 Deadline = Annotated[
@@ -210,9 +210,12 @@ def _kept(text: str | None) -> str | None:
 
 def _number(option: str, text: str | None) -> float | None:
     kept = _kept(text)
-    if kept is None:
-        return None
-    number = parse_number(kept.strip())
+    return None if kept is None else number_of(option, kept)
+
+
+def number_of(option: str, text: str) -> float:
+    """Return the number that was typed. Raises SettingsError if it is none."""
+    number = parse_number(text.strip())
     if number is None:
         raise SettingsError(f"{option} '{text}' is no number; write it with a point for decimals")
     return number

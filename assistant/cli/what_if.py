@@ -2,21 +2,22 @@
 
 import time
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from assistant import Session
+from assistant.chances import percent
 from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
 from assistant.cli.experiments import stored_session
 from assistant.cli.options import pair, strategy_options
 from assistant.cli.steer import EXAMPLE, share_of, weight_of
+from assistant.cli.terms import NONE, CostLimit, number_of
 from assistant.decisions import Keep
 from assistant.errors import SettingsError
 from assistant.forecasts import Forecast
 from assistant.report.words import level
 from assistant.settings import check_settings
-from assistant.warning_words import percent
 from assistant.what_if import WhatIf
 from strategies import Level, OptionValue, ParameterSpace, strategy_entry
 
@@ -33,8 +34,10 @@ def what_if(
     deadline: Annotated[
         str | None, typer.Option(metavar="TIME", help="Time from now, such as 30m.")
     ] = None,
-    max_cost: Annotated[float | None, typer.Option(help="Cost in all.", show_default=False)] = None,
-    goal: Annotated[float | None, typer.Option(help="Value to reach.", show_default=False)] = None,
+    cost_limit: CostLimit = None,
+    goal: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Value to reach; none for no goal.")
+    ] = None,
     strategy: Annotated[
         str | None, typer.Option(help="Choose like this.", show_default=False)
     ] = None,
@@ -56,7 +59,7 @@ def what_if(
     Nothing is changed and nothing recorded; copperline steer makes the change.
     """
     session = stored_session(experiment, store)
-    asked = (exploitation, runs, deadline, max_cost, goal, strategy, option, close, weigh)
+    asked = (exploitation, runs, deadline, cost_limit, goal, strategy, option, close, weigh)
     if all(one is None or one == [] for one in asked):
         raise SettingsError(
             "nothing was said to change; say what, for example --runs 80 or --exploitation 0.7 "
@@ -71,8 +74,8 @@ def what_if(
         exploitation=share,
         max_runs=runs,
         deadline_s=None if deadline is None else _moment_s(deadline),
-        max_cost=max_cost,
-        goal=goal,
+        max_cost=None if cost_limit is None else number_of("--cost-limit", cost_limit),
+        goal=_goal(goal),
         strategy=strategy,
         options=options,
         close=[_level(known.space, text) for text in close or []],
@@ -83,6 +86,12 @@ def what_if(
     else:
         _tell(session, found)
     return 0
+
+
+def _goal(text: str | None) -> float | Literal["none"] | None:
+    if text is None:
+        return None
+    return NONE if text.strip().lower() == NONE else number_of("--goal", text)
 
 
 def _moment_s(text: str) -> float:

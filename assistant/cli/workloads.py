@@ -15,7 +15,7 @@ from assistant.cli.console import OUT, Json, print_json, say
 from assistant.cli.explain import print_explanation
 from assistant.cli.options import ReadingRule
 from assistant.errors import SettingsError
-from assistant.report.words import number, quantity
+from assistant.report.words import cell, number, quantity
 from sim.api import (
     ClusterSpec,
     GroupMetrics,
@@ -343,8 +343,9 @@ def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> Non
                 writer.writerow(
                     [
                         workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
-                        names[result.partition[i]], JobState(int(result.state[i])).name.lower(),
-                        *([] if placement is None else [" ".join(machines[placement.of(i)])]),
+                        cell(names[result.partition[i]]),
+                        JobState(int(result.state[i])).name.lower(),
+                        *([] if placement is None else [cell(" ".join(machines[placement.of(i)]))]),
                     ]
                 )  # fmt: skip
     except OSError as error:

@@ -170,7 +170,7 @@ class Link:
         there = None if self._find is None else self._find()
         if there is None or (there[0].rstrip("/"), there[1]) == (self.url, self._token):
             return False
-        self._connect(*there)  # the old one closes with us: another thread may still wait in it
+        self._connect(*there)  # what other threads have under way on the old one may end
         return True
 
     def close(self) -> None:

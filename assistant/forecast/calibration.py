@@ -30,18 +30,21 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from assistant.errors import CodecError
 from assistant.forecast.evidence import Evidence
+from assistant.forecasts import MOST_LEFT
 
 Floats = NDArray[np.float64]
 
 NEAR = 0.03
 """Added to steps, so that no improvement has a logarithm."""
 
-MOST_LEFT = 100
-"""Runs beyond which nothing is told: no episode had more left than 85."""
-
 TESTED_LEFT = 85
+TESTED_GOAL = 10
+"""Runs that were over, at most, when a goal was named."""
+
 TESTED_USED = (12, 90)
 TESTED_SIZE = (100, 57_000)
 TESTED_TAIL = (-2.0, 10.0)
@@ -125,12 +128,14 @@ class Calibration:
     def chance(self, hardness: float | Floats, left: Floats) -> Floats:
         """Return the probability of reaching the goal within ``left`` runs, 0 with none.
 
+        Of more than `MOST_LEFT` runs it is that of so many: nothing shows what comes of more.
+
         Args:
             hardness: as `hardness` gives it, any shape that broadcasts with ``left``.
             left: float64, any shape, at least 0.
         """
         with np.errstate(divide="ignore"):
-            logit = hardness + self.missed.of["left"] * np.log(np.asarray(left, dtype=np.float64))
+            logit = hardness + self.missed.of["left"] * np.log(np.minimum(left, MOST_LEFT))
         reached = 1.0 / (1.0 + np.exp(np.minimum(logit, 700.0)))
         return np.where(np.asarray(left) > 0, reached, 0.0)
 
@@ -147,7 +152,7 @@ class Calibration:
         Args:
             evidence: enough of it.
             offset: of the strategy.
-            left: runs, at least 0.
+            left: runs, at least 0; more than `MOST_LEFT` count as so many.
         """
         best = evidence.losses[0]
         if left <= 0:
@@ -156,7 +161,7 @@ class Calibration:
         mean = fmean(self.offsets.values())
         logs = [
             terms.at(known)
-            + terms.of["left"] * math.log(left)
+            + terms.of["left"] * math.log(min(left, MOST_LEFT))
             + terms.of["offset"] * (offset - mean)
             for terms in (self.best[share] for share in SHARES)
         ]
@@ -215,20 +220,27 @@ def shipped() -> Calibration:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """Read coefficients; see `write_calibration`."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    return Calibration(
-        version=told["version"],
-        fitted=told["fitted"],
-        missed=Terms(**told["missed"]),
-        best={float(share): Terms(**terms) for share, terms in told["best"].items()},
-        offsets=told["offsets"],
-        exploitation={
-            name: {float(level): x for level, x in table.items()}
-            for name, table in told["exploitation"].items()
-        },
-        warn=told["warn"],
-    )
+    """Read coefficients; see `write_calibration`.
+
+    Raises:
+        CodecError: the file is missing, or damaged.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        told = json.loads(text, parse_constant=_refused)
+        found: Calibration = TypeAdapter(Calibration).validate_python(told)
+        for terms in (found.missed, *found.best.values()):
+            if not set(TERMS) <= set(terms.of):
+                raise ValueError("a coefficient is missing")
+    except (OSError, ValueError, RecursionError) as error:
+        raise CodecError(
+            f"'{path}' is no calibration of the forecast; install Copperline again"
+        ) from error
+    return found
+
+
+def _refused(number: str) -> float:
+    raise ValueError(f"{number} is not finite")
 
 
 def write_calibration(calibration: Calibration, path: Path) -> None:

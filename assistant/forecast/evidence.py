@@ -26,7 +26,7 @@ class Evidence:
 
     Args:
         used: runs that are over, failed ones too.
-        size: combinations of levels of the whole grid.
+        size: combinations of the levels that are open.
         losses: of distinct configurations with a feasible result, ascending; less is better.
         stale: share of the runs that came after the last improvement, 0 to 1, its own run counted.
         reach: what the model expects of the untried configurations; None if it cannot say.

@@ -3,6 +3,7 @@
 The regions of interest are found by DBSCAN over good observations; the runs pending in them are
 compared with the runs that can still be executed. If more are pending, the agreement will be
 missed. The paper leaves open what is good and what is pending; both are named options (`Watch`).
+It knows a number of runs and a deadline; that a limit of cost leaves runs, too, is our extension.
 """
 
 import math
@@ -46,7 +47,9 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
     by_deadline = experiment.sla.runs_until_deadline(
         now_s, mean_duration_s, experiment.opened.workers
     )
-    remaining = min((n for n in (by_runs, by_deadline) if n is not None), default=None)
+    spent = experiment.spending
+    by_cost = experiment.sla.runs_until_cost(experiment.cost, None if spent is None else spent.mean)
+    remaining = min((n for n in (by_runs, by_deadline, by_cost) if n is not None), default=None)
     pending = _pending(experiment, found)
     known = pending is not None and remaining is not None
     return PaperForecast(
@@ -61,6 +64,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
         regions=counted,
         mean_duration_s=mean_duration_s,
         predicted_end_s=_end_s(now_s, pending, mean_duration_s, experiment.opened.workers),
+        remaining_by_cost=by_cost,
     )
 
 
@@ -83,12 +87,15 @@ def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
 
 
 def _pending(experiment: Experiment, found: Sequence[PendingRuns]) -> int | None:
-    """Return the pending runs of all regions, or of the plan; None if they cannot be counted.
+    """Return the pending runs of all regions, or of the plan; None if they cannot be counted."""
+    return planned(experiment) if experiment.watch.pending == "plan" else counted(found)
+
+
+def counted(found: Sequence[PendingRuns]) -> int | None:
+    """Return the pending runs of all regions together; None without a region, or if uncountable.
 
     Regions may overlap: each configuration counts once, as long as all of them are listed.
     """
-    if experiment.watch.pending == "plan":
-        return planned(experiment)
     counts = [pending_runs.count for pending_runs in found]
     if not counts or any(count is None for count in counts):
         return None

@@ -6,7 +6,7 @@ The draws do not depend on the terms: with the same journal more budget never le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -54,7 +54,8 @@ class Remaining:
     Args:
         terms: what each of them leaves.
         runs: further runs that can end, float64 [DRAWS]; None without a limit or if unknown.
-        binding: the term that is the tightest most often.
+        binding: the term that is the tightest most often; of a finished experiment the one that
+            would be.
         unknown: the sentence that says what is missing; empty if nothing is.
     """
 
@@ -62,6 +63,11 @@ class Remaining:
     runs: Floats | None
     binding: Term | None
     unknown: str
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no run is left in any of the futures; not while that is unknown."""
+        return self.runs is not None and not (self.runs > 0).any()
 
 
 def course(experiment: Experiment, now_s: float) -> Course:
@@ -131,8 +137,7 @@ def remaining(experiment: Experiment, sla: Sla, known: Course, now_s: float) -> 
     if sla.max_runs is not None:
         left = np.full(DRAWS, float(max(0, sla.max_runs - known.over)))
         draws["max_runs"] = left
-        term = TermForecast("max_runs", sla.max_runs, experiment.n_charged, interval(left))
-        terms.append(term)
+        terms.append(TermForecast("max_runs", sla.max_runs, known.over, interval(left)))
     if sla.deadline_s is not None:
         by_then = _until(known.ends_s, sla.deadline_s - now_s)
         if by_then is None:
@@ -144,27 +149,35 @@ def remaining(experiment: Experiment, sla: Sla, known: Course, now_s: float) -> 
             draws["deadline"] = by_then
         terms.append(TermForecast("deadline", sla.deadline_s, now_s, interval(by_then)))
     if sla.max_cost is not None:
-        spent = known.spent or 0.0
         sums = None if known.costs is None else known.costs.cumsum(axis=1)
-        afford = _until(sums, sla.max_cost - spent)
+        afford = None if known.spent is None else _until(sums, sla.max_cost - known.spent)
         if afford is None:
             unknown = "no run has a known cost, so that it is unknown how many can be afforded"
         else:
             draws["max_cost"] = afford
-        terms.append(TermForecast("max_cost", sla.max_cost, spent, interval(afford)))
+        terms.append(TermForecast("max_cost", sla.max_cost, known.spent, interval(afford)))
     if not terms:
         unknown = "neither a number of runs, nor a deadline, nor a cost is agreed"
+    if any((left <= 0).all() for left in draws.values()):
+        unknown = ""  # one that is used up is enough, whatever is unknown of the others
     if experiment.finished is not None:
-        draws = {name: np.zeros(DRAWS) for name in draws} or {"max_runs": np.zeros(DRAWS)}
-    if unknown or not draws:
-        over = all((one <= 0).all() for one in draws.values()) and bool(draws)
-        return Remaining(tuple(terms), np.zeros(DRAWS) if over else None, None, unknown)
+        return Remaining(tuple(terms), np.zeros(DRAWS), _tightest(draws), "")
+    if unknown:
+        return Remaining(tuple(terms), None, None, unknown)
     least = np.minimum.reduce(list(draws.values()))
-    binding = max(draws, key=lambda name: float((draws[name] <= least).sum()))
+    binding = _tightest(draws)
     free = _free(experiment)
     if free is not None:
         least = np.minimum(least, free)
     return Remaining(tuple(terms), least, binding, "")
+
+
+def _tightest(draws: Mapping[Term, Floats]) -> Term | None:
+    """Return the term that leaves the fewest runs in most futures; None if none is known."""
+    if not draws:
+        return None
+    least = np.minimum.reduce(list(draws.values()))
+    return max(draws, key=lambda name: float((draws[name] <= least).sum()))
 
 
 def _free(experiment: Experiment) -> int | None:

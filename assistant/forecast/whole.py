@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assistant.experiment import Experiment
-from assistant.forecast.calibration import MOST_LEFT, SPREAD, Calibration, shipped
+from assistant.forecast.calibration import SPREAD, TESTED_GOAL, Calibration, shipped
 from assistant.forecast.durations import DRAWS, Floats
 from assistant.forecast.evidence import LEAST_RESULTS, LEAST_RUNS, Evidence, stale_share
 from assistant.forecast.paper import paper_forecast
@@ -24,7 +24,7 @@ from assistant.forecast.remaining import (
     interval,
     remaining,
 )
-from assistant.forecasts import FanPoint, Forecast, GoalForecast, Interval
+from assistant.forecasts import MOST_LEFT, FanPoint, Forecast, GoalForecast, Interval
 from assistant.goal import first_to_reach
 from assistant.recommendation import search_room
 from assistant.run import RunState
@@ -137,9 +137,39 @@ def foresee(
         best=_best(experiment, evidence, offset, room, coefficients) if tells else None,
         fan=_fan(experiment, known, offset, room, coefficients) if tells else (),
         silence=silence,
-        cautions=coefficients.cautions(evidence, steering.strategy, median_left) if speaks else (),
+        cautions=(
+            *coefficients.cautions(evidence, steering.strategy, median_left),
+            *_cautions(experiment, sla),
+        )
+        if speaks
+        else (),
         calibration=coefficients.version,
+        is_over=left.is_over,
+        under_way=len(experiment.runs_in(RunState.RUNNING)),
     )
+
+
+def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
+    """Say what of the experiment itself is unlike what the forecast was tested on."""
+    told = []
+    if experiment.is_noisy:
+        told.append("results vary from run to run, and it was tested on results that do not")
+    violated = any(run.outcome is not None and not run.outcome.feasible for run in experiment.runs)
+    cut = {
+        "constraints": violated,
+        "closed levels": bool(experiment.space.closed),
+        "excluded combinations": bool(experiment.space.exclusions),
+    }
+    if any(cut.values()):
+        what = " and ".join(name for name, is_there in cut.items() if is_there)
+        told.append(f"{what} cut the space, and it was tested on whole ones")
+    late = experiment.goal_set_after
+    if sla.goal is not None and sla.goal == experiment.sla.goal and late > TESTED_GOAL:
+        told.append(
+            f"the goal was set after {late} runs, and it was tested with goals set after at most "
+            f"{TESTED_GOAL}"
+        )
+    return tuple(told)
 
 
 def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
@@ -185,6 +215,7 @@ def _goal(
             return None
         return float(coefficients.chance(hardness + more, runs).mean())
 
+    twice = None if left is None else 2.0 * left
     low, high = chance_of(left, SPREAD), chance_of(left, -SPREAD)
     needed = np.ceil(coefficients.runs_by(hardness, np.asarray(OUTER)))
     runs_needed = Interval(*(float(n) if n <= MOST_LEFT else None for n in needed))
@@ -196,7 +227,7 @@ def _goal(
         runs_needed=runs_needed,
         seconds_needed=_seconds_needed(known.course, hardness, coefficients),
         steps_away=evidence.steps_to(loss),
-        if_doubled=None if left is None else chance_of(2.0 * left),
+        if_doubled=None if twice is None or np.median(twice) > MOST_LEFT else chance_of(twice),
     )
 
 

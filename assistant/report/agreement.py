@@ -8,13 +8,13 @@ from assistant.experiment import Experiment
 from assistant.report.words import moment, number, quantity
 from assistant.run import Run, RunState
 from assistant.sla import Sla, figure
-from assistant.spending import Spending
+from assistant.spending import Spending, cost_of
 
 AgreedTerm = Literal["runs", "deadline", "cost", "run_limit", "goal"]
 
-Verdict = Literal["met", "missed", "open", "unlimited"]
+Verdict = Literal["met", "missed", "open", "unlimited", "unknown"]
 """Of a term: missed by what happened, met at the end, open until then; ``unlimited`` is a cost that
-is only counted."""
+is only counted, ``unknown`` one of which no run has told anything at the end."""
 
 TITLES: dict[AgreedTerm, str] = {
     "runs": "Runs",
@@ -108,7 +108,28 @@ def _cost(experiment: Experiment) -> TermUse | None:
     if over:
         told = f"{told}; {number(over)} too much"
     agreed = f"a cost of {sla.cost_text} ({sla.tariff})"
-    return TermUse("cost", limit, used, over, _kept(experiment, over), None, agreed, told)
+    verdict = _kept(experiment, over)
+    if used is None and verdict == "met":
+        verdict = "unknown"
+    return TermUse("cost", limit, used, over, verdict, None, agreed, told)
+
+
+def unknown_cost(experiment: Experiment, run: Run) -> str:
+    """Say why the cost of a completed run is unknown, and what follows; empty if it is known."""
+    sla = experiment.sla
+    tariff, outcome = sla.tariff, run.outcome
+    if tariff is None or outcome is None:
+        return ""
+    if cost_of(run, experiment.space.values, tariff) is not None:
+        return ""
+    name = tariff.measure or tariff.resources
+    lacks = f"it gave no number as '{name}'"
+    if run.duration_s is None:
+        lacks = "how long it took is unknown"
+    limit = ""
+    if sla.max_cost is not None and experiment.cost is None:
+        limit = f"; while no cost is known the limit of {sla.cost_text} ends nothing"
+    return f"the cost of run {run.id} is unknown, since {lacks}{limit}"
 
 
 def _cost_told(sla: Sla, spent: Spending) -> str:

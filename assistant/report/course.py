@@ -4,9 +4,10 @@ Nothing is stored for it: every forecast is a pure function of the journal until
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from assistant.events import BatchSuggested, Event
+from assistant.chances import percent
+from assistant.events import AdviceAnswered, BatchSuggested, Event
 from assistant.experiment import Experiment
 from assistant.forecast import forecast
 from assistant.forecast.whole import evidence_of
@@ -15,9 +16,7 @@ from assistant.report.outlook import (
     Subject,
     Verdict,
     headline,
-    is_over,
     paper_words,
-    percent,
     sentences,
     term_words,
     verdict_of,
@@ -30,7 +29,7 @@ MOST_POINTS = 30
 
 @dataclass(frozen=True, slots=True)
 class ChancePoint:
-    """What was foretold with one batch.
+    """What was foretold with one batch, after an answer to a warning, or now.
 
     Args:
         runs: runs that were over then, those that failed too.
@@ -39,6 +38,7 @@ class ChancePoint:
         chance: of reaching it.
         band: of the chance.
         verdict: how the goal stood then.
+        is_now: whether it is the forecast of now.
     """
 
     runs: int
@@ -47,6 +47,7 @@ class ChancePoint:
     chance: float
     band: tuple[float, float]
     verdict: Verdict
+    is_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class ForecastSection:
         fan: the best over further runs; empty if unknown, or if nothing is left.
         at_s: when the forecast was made.
         deadline_s: None if none is agreed.
-        course: what was foretold with each batch, oldest first.
+        course: what was foretold with each batch and after each answer that changed how runs are
+            chosen, oldest first; at the end what is foretold now, while the goal is open.
         went: sentences on how that went.
         reached: whether the goal was; None while that is open.
         reached_at: runs that were over when it was; None if it was not.
@@ -101,11 +103,15 @@ def forecast_section(
         now_s: seconds since 1970-01-01 UTC.
     """
     seen = forecast(experiment, now_s)
-    has_fan = len(seen.fan) > 1 and not is_over(seen)
+    has_fan = len(seen.fan) > 1 and not seen.is_over
     if seen.goal is None and not has_fan:
         return None
     subject, verdict = Subject.of(experiment), verdict_of(seen)
     course = chance_course(events)
+    now = _point(experiment, seen, is_now=True)
+    if course and now is not None:
+        is_new = replace(now, is_now=False) != course[-1]
+        course = (*(course if is_new else course[:-1]), now)
     decided = verdict in ("reached", "missed")
     goal = seen.goal
     return ForecastSection(
@@ -141,48 +147,62 @@ def _over_until(experiment: Experiment, seen: Forecast) -> int | None:
 def chance_course(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[ChancePoint, ...]:
     """Recompute what was foretold with each batch, until the goal was reached.
 
+    An answer to a warning that changed how runs are chosen is a point as well: the chance after it.
+
     Args:
         events: a whole journal; empty gives nothing.
-        most: points at most, evenly over those batches that have a forecast.
+        most: points at most, evenly over those moments that have a forecast.
 
     Returns:
         The points, oldest first; batches without a goal or with too few results have none.
     """
     chosen = set(_evenly(_telling(events), most))
-    points = []
+    points: list[ChancePoint] = []
     for position, experiment in _states(events):
         if position not in chosen:
             continue
-        seen = forecast(experiment, events[position].at_s)
-        goal = seen.goal
-        if goal is None or goal.chance is None or goal.band is None or is_over(seen):
-            continue
-        points.append(
-            ChancePoint(
-                runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
-                left=None if seen.remaining is None else seen.remaining.median,
-                goal=goal.goal,
-                chance=goal.chance,
-                band=goal.band,
-                verdict=verdict_of(seen),
-            )
-        )
+        point = _point(experiment, forecast(experiment, events[position].at_s))
+        if point is not None and (not points or point != points[-1]):
+            points.append(point)
     return tuple(points)
 
 
+def _point(experiment: Experiment, seen: Forecast, *, is_now: bool = False) -> ChancePoint | None:
+    """Return a forecast as a point of the course; None where it tells no chance, or it is over."""
+    goal = seen.goal
+    if goal is None or goal.chance is None or goal.band is None or seen.is_over:
+        return None
+    if is_now and goal.reached_by is not None:
+        return None
+    return ChancePoint(
+        runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
+        left=None if seen.remaining is None else seen.remaining.median,
+        goal=goal.goal,
+        chance=goal.chance,
+        band=goal.band,
+        verdict=verdict_of(seen),
+        is_now=is_now,
+    )
+
+
 def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
-    """Yield the state after each batch, with the batch's position; the same object each time."""
+    """Yield the state after each batch and each answer that changed the steering.
+
+    With the event's position; the experiment is the same object each time.
+    """
     if not events:
         return
     experiment = Experiment.replay(events[:1])
     for position, event in enumerate(events[1:], 1):
+        steering = experiment.steering
         experiment.apply(event)
-        if isinstance(event, BatchSuggested):
+        answered = isinstance(event, AdviceAnswered) and experiment.steering != steering
+        if answered or isinstance(event, BatchSuggested):
             yield position, experiment
 
 
 def _telling(events: Sequence[Event]) -> list[int]:
-    """Return the positions of the batches with a goal that was open and enough results."""
+    """Return the positions of those moments with a goal that was open and enough results."""
     found = []
     for position, experiment in _states(events):
         goal = experiment.sla.goal
@@ -241,9 +261,10 @@ def _told(course: Sequence[ChancePoint]) -> str:
         return f"The chance was told once: {percent(first.chance)} after {first.runs} runs."
     low = min(course, key=lambda point: point.chance)
     high = max(course, key=lambda point: point.chance)
+    when = f"now, after {last.runs}" if last.is_now else f"after {last.runs}, when it was told last"
     return (
         f"The chance was {percent(first.chance)} after {first.runs} runs and "
-        f"{percent(last.chance)} after {last.runs}, when it was told last; {percent(low.chance)} "
+        f"{percent(last.chance)} {when}; {percent(low.chance)} "
         f"at the lowest (after {low.runs}), {percent(high.chance)} at the highest (after "
         f"{high.runs})."
     )

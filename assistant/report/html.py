@@ -9,9 +9,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from assistant import charts, charts_effects
+from assistant import chances, charts, charts_effects
 from assistant.errors import StoreError
-from assistant.report import drawings, outlook, words
+from assistant.report import drawings, words
 from assistant.report.data import ReportData
 
 MAX_EFFECT_CHARTS = 12
@@ -30,8 +30,8 @@ def render_html(data: ReportData) -> str:
         "number": words.number,
         "quantity": words.quantity,
         "moment": words.moment,
-        "percent": outlook.percent,
-        "band": outlook.band_words,
+        "percent": chances.percent,
+        "band": chances.band_words,
     }
     environment.filters.update(filters)
     title = _titled(data.value_name, data.unit)

@@ -9,17 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from assistant.alarm import is_late
+from assistant.chances import LIKELY, ON_TRACK, VERY_LIKELY, about, band_words, percent
 from assistant.experiment import Experiment
-from assistant.forecast.calibration import MOST_LEFT
-from assistant.forecasts import Forecast, Interval, PaperForecast, TermForecast
+from assistant.forecasts import MOST_LEFT, Forecast, Interval, PaperForecast, TermForecast
 from assistant.report.words import duration, number, quantity
-
-LIKELY, VERY_LIKELY, ON_TRACK = 0.7, 0.9, 0.3
-"""Probabilities of a miss from which on, or up to which, a verdict is given."""
-
-FEW_LEFT, SHARE_LEFT = 4, 0.2
-"""With fewer runs left, or a smaller share of the budget, it is told that the budget is nearly
-used instead of a verdict."""
 
 Verdict = Literal[
     "no_goal",
@@ -35,7 +29,6 @@ Verdict = Literal[
 """How the goal stands. ``silent`` is too little to speak, ``open`` a chance without a verdict."""
 
 _TEN_YEARS_S = 10 * 365.25 * 86_400.0
-_SHARES = ((7, 10), (3, 4), (4, 5), (5, 6), (9, 10), (19, 20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +77,12 @@ def verdict_of(seen: Forecast) -> Verdict:
         return "no_goal"
     if goal.reached_by is not None:
         return "reached"
-    if is_over(seen):
+    if seen.is_over:
         return "missed"
-    return "silent" if goal.chance is None else _verdict_by(goal.chance, _is_nearly_used(seen))
+    if goal.chance is None:
+        return "silent"
+    verdict = _verdict_by(goal.chance, _is_nearly_used(seen))
+    return "open" if seen.is_beyond and verdict != "on_track" else verdict
 
 
 def _verdict_by(chance: float, is_late: bool) -> Verdict:
@@ -98,17 +94,11 @@ def _verdict_by(chance: float, is_late: bool) -> Verdict:
     return "on_track" if miss <= ON_TRACK else "open"
 
 
-def is_over(seen: Forecast) -> bool:
-    """Return whether nothing is left to run."""
-    left = seen.remaining
-    return left is not None and left.high is not None and left.high <= 0
-
-
 def _is_nearly_used(seen: Forecast) -> bool:
     left = None if seen.remaining is None else seen.remaining.median
     if left is None:
         return False
-    return left < FEW_LEFT or left < SHARE_LEFT * (left + seen.paper.executed)
+    return is_late(max(seen.paper.executed - seen.under_way, 0), left)
 
 
 def headline(subject: Subject, seen: Forecast) -> str:
@@ -120,13 +110,20 @@ def headline(subject: Subject, seen: Forecast) -> str:
     if verdict == "reached":
         return f"The goal of {wanted} is reached, by run {goal.reached_by}."
     if verdict == "missed":
-        finished = f"The goal of {wanted} was not reached."
-        over = f"Nothing is left to run, and the goal of {wanted} is not reached."
-        return finished if subject.is_finished else over
+        return _missed(subject, seen, wanted)
     if goal.chance is None:
         return f"No chance to reach {wanted} is told yet: {seen.silence or 'too little is known'}."
-    chance = f"Chance to reach {wanted} with the {left_words(seen.remaining)}: {_banded(seen)}."
+    chance = f"Chance to reach {wanted} {_horizon(seen)}: {_banded(seen)}."
     return f"{_judged(verdict, goal.chance)} {chance}".strip()
+
+
+def _missed(subject: Subject, seen: Forecast, wanted: str) -> str:
+    if subject.is_finished:
+        return f"The goal of {wanted} was not reached."
+    if not seen.under_way:
+        return f"Nothing is left to run, and the goal of {wanted} is not reached."
+    late = "nothing can end within the agreement any more"
+    return f"{_going(seen.under_way)}, and {late}; the goal of {wanted} is not reached."
 
 
 def _judged(verdict: Verdict, chance: float) -> str:
@@ -141,11 +138,18 @@ def _judged(verdict: Verdict, chance: float) -> str:
 
 
 def _without_goal(subject: Subject, seen: Forecast) -> str:
-    if seen.best is not None and not is_over(seen):
+    if seen.best is not None and not seen.is_over:
         return f"No goal is agreed, so no chance is told. {best_words(subject, seen)}"
-    if is_over(seen) or not seen.silence:
+    if seen.is_over or not seen.silence:
         return "No goal is agreed, so no chance is told."
     return f"No goal is agreed, and nothing can be foreseen yet: {seen.silence}."
+
+
+def _horizon(seen: Forecast) -> str:
+    """Return the runs that a chance is told of."""
+    if not seen.is_beyond:
+        return f"with the {left_words(seen.remaining)}"
+    return f"within the next {MOST_LEFT} of the {left_words(seen.remaining)}"
 
 
 def _banded(seen: Forecast) -> str:
@@ -164,7 +168,8 @@ def chance_words(seen: Forecast) -> str:
         return ""
     if verdict == "reached":
         return f"goal reached by run {goal.reached_by}"
-    return f"chance of the goal {percent(goal.chance)}"
+    within = f" within {MOST_LEFT} runs" if seen.is_beyond else ""
+    return f"chance of the goal {percent(goal.chance)}{within}"
 
 
 def sentences(subject: Subject, seen: Forecast) -> tuple[str, ...]:
@@ -173,9 +178,11 @@ def sentences(subject: Subject, seen: Forecast) -> tuple[str, ...]:
     verdict, goal = verdict_of(seen), seen.goal
     if goal is not None and goal.chance is not None and verdict not in ("reached", "missed"):
         told += _far(seen)
-    if not is_over(seen):
+    if not seen.is_over:
         best = best_words(subject, seen)
         told += [best] if best and goal is not None else []
+        if seen.under_way:
+            told.append(f"{_going(seen.under_way)}, and counted as left until over.")
         told += [end_words(seen)] if seen.remaining is not None else []
         if seen.binding is not None and len(seen.terms) > 1:
             told.append(f"The tightest term: {TERMS[seen.binding]}.")
@@ -214,12 +221,10 @@ def _far(seen: Forecast) -> list[str]:
 
 def best_words(subject: Subject, seen: Forecast) -> str:
     """Say what the best may come to with the runs left; empty while that is unknown."""
-    if seen.best is None or is_over(seen):
+    if seen.best is None or seen.is_over:
         return ""
-    return (
-        f"Best {subject.measure} expected after the {left_words(seen.remaining)}: "
-        f"{subject.values(seen.best)}."
-    )
+    after = f"next {MOST_LEFT} runs" if seen.is_beyond else left_words(seen.remaining)
+    return f"Best {subject.measure} expected after the {after}: {subject.values(seen.best)}."
 
 
 def end_words(seen: Forecast) -> str:
@@ -250,7 +255,7 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
 
     >>> runs = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
     >>> term_words(Subject("wait"), runs, 0.0)
-    'runs: 22 of 60 used, 38 left'
+    'runs: 22 of 60 ended, 38 left'
     >>> deadline = TermForecast("deadline", 52_200.0, 50_000.0, Interval(25.0, 28.0, 31.0))
     >>> term_words(Subject("wait"), deadline, 50_000.0)
     'deadline: 25 to 31 more runs by 14:30 UTC, 28 most likely'
@@ -262,8 +267,7 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
     if left is None or left.low is None:
         return f"{name}: {used}, how many more runs that leaves is unknown"
     if term.term == "max_runs":
-        over = term.limit - (left.median or 0.0)  # others are submitted and wait
-        return f"{name}: {used}, {figures(left)} {'left' if over == term.used else 'not over'}"
+        return f"{name}: {used}, {figures(left)} left"
     number_of, _, likely = figures(left).partition(" (")
     likely = f", {likely.removesuffix(')')}" if likely else ""
     more = f"{number_of} more run{'' if number_of == '1' else 's'}"
@@ -275,10 +279,11 @@ def term_words(subject: Subject, term: TermForecast, now_s: float) -> str:
 def term_used(subject: Subject, term: TermForecast, now_s: float) -> str:
     """Say what is agreed and what is used of it, as a cell of a table."""
     if term.term == "max_runs":
-        return f"{count(term.used)} of {count(term.limit)} used"
+        return f"{count(term.used or 0)} of {count(term.limit)} ended"
     if term.term == "deadline":
         return f"until {clock(term.limit, now_s)}"
-    return f"{number(term.used)} of {quantity(term.limit, subject.cost_unit)} spent"
+    spent = "an unknown part" if term.used is None else number(term.used)
+    return f"{spent} of {quantity(term.limit, subject.cost_unit)} spent"
 
 
 def figures(left: Interval | None) -> str:
@@ -308,6 +313,8 @@ def left_words(left: Interval | None) -> str:
         return "runs left, whose number is unknown"
     if left.high is None or left.median is None:
         return f"{count(left.low)} or more runs left"
+    if left.high <= 0:
+        return "runs left (most likely none)"  # what is over is not told by these words
     if count(left.low) == count(left.high):
         return "1 run left" if left.low == 1 else f"{count(left.low)} runs left"
     return f"{count(left.low)} to {count(left.high)} runs left ({count(left.median)} most likely)"
@@ -320,41 +327,6 @@ def count(n: float) -> str:
     ('38', 'over a million')
     """
     return "over a million" if n > 1e6 else f"{n:,.0f}"
-
-
-def percent(chance: float) -> str:
-    """Return a chance in whole percent; neither 0 nor 100 is told of what may still go either way.
-
-    >>> percent(0.254), percent(0.0), percent(0.004), percent(0.999)
-    ('25 %', 'below 1 %', 'below 1 %', 'above 99 %')
-    """
-    if chance < 0.01:
-        return "below 1 %"
-    return "above 99 %" if chance > 0.99 else f"{chance:.0%}".replace("%", " %")
-
-
-def band_words(band: tuple[float, float]) -> str:
-    """Return a band of chances.
-
-    >>> band_words((0.11, 0.48)), band_words((0.004, 0.02)), band_words((0.999, 1.0))
-    ('11 to 48 %', 'below 1 to 2 %', 'above 99 %')
-    """
-    low, high = sorted(band)
-    if percent(low) == percent(high):
-        return percent(low)
-    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
-
-
-def about(share: float) -> str:
-    """Return a share of at least 0.7 as people say it.
-
-    >>> about(0.75), about(0.9), about(0.985)
-    ('about 3 in 4', 'about 9 in 10', 'nearly all')
-    """
-    if share > 0.975:
-        return "nearly all"
-    of, n = min(_SHARES, key=lambda pair: abs(pair[0] / pair[1] - share))
-    return f"about {of} in {n}"
 
 
 def clock(at_s: float, now_s: float) -> str:
@@ -375,7 +347,8 @@ def paper_words(seen: PaperForecast) -> str:
     """Say how the budget stands by the paper's rule, which nothing has calibrated."""
     rule = "By the paper's rule (uncalibrated)"
     if seen.remaining is None and seen.remaining_by_runs is None:
-        return f"{rule}: unknown, since neither a number of runs nor a deadline is agreed."
+        terms = "neither a number of runs nor a deadline nor a cost"
+        return f"{rule}: unknown, since {terms} tells how many are left."
     if seen.basis != "plan" and not seen.regions:
         return f"{rule}: unknown. There is no region of good results yet."
     if seen.pending is None:
@@ -388,6 +361,10 @@ def paper_words(seen: PaperForecast) -> str:
     if seen.shortfall > 0:
         return f"{rule}: a miss. {pending}: {seen.shortfall:,} too few."
     return f"{rule}: no miss. {pending}."
+
+
+def _going(n: int) -> str:
+    return "1 run is under way" if n == 1 else f"{n:,} runs are under way"
 
 
 def _runs(n: int) -> str:

@@ -1,9 +1,11 @@
 """Numbers as people read them. Text is formatted here, at the right edge, and nowhere before."""
 
 import datetime
+import re
 
 from strategies import Level
 
+_NEGATIVE = re.compile(r"-\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII)
 _DURATIONS = ((86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "min"), (60.0, "min", 1.0, "s"))
 
 
@@ -18,6 +20,17 @@ def number(value: float | None) -> str:
     if abs(value) >= 10_000 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:,.4g}"
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a CSV file: a spreadsheet shall not take it for a formula.
+
+    >>> cell("=HYPERLINK(1)"), cell("-cmd"), cell("-1.5"), cell("fcfs")
+    ("'=HYPERLINK(1)", "'-cmd", '-1.5', 'fcfs')
+    """
+    live = text.startswith(("=", "+", "-", "@", "\t", "\r"))
+    line = "".join(c if c.isprintable() else " " for c in text)  # a cell stays one cell
+    return f"'{line}" if live and not _NEGATIVE.fullmatch(text) else line
 
 
 def quantity(value: float | None, unit: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -71,7 +72,7 @@ def make_service(
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(house.take_over, alone=alone)
+        await run_in_threadpool(partial(house.take_over, alone=alone))
         keeper = asyncio.create_task(_keep(house, log, look_after_s))
         try:
             yield

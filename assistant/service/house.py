@@ -321,11 +321,12 @@ class House:
 
     # -- looking after it ----------------------------------------------------------------------
 
-    def take_over(self, *, alone: bool) -> None:
-        """Go on where a process that is gone has ended: nothing else serves by now.
+    def take_over(self, *, alone: bool = True) -> None:
+        """Go on where a process that is gone has ended: every lease has its full length again.
 
-        Every lease has its full length again, by the time of this process; runs without a lease
-        wait again if nothing else executes (``alone``).
+        Args:
+            alone: whether nothing else executes runs of the store by now, so that those which go
+                on without a lease wait again.
         """
         leases, runs = self.queue.rearm(), self.queue.recover() if alone else 0
         if leases or runs:

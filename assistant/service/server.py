@@ -265,6 +265,9 @@ class _Uvicorn(uvicorn.Server):
         self.settled.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Wake what waits, then let what is in flight finish."""
+        """Wake what waits, let what is in flight finish, and leave those who do not read."""
         self._drain.wake()
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # for the transports to close

@@ -102,23 +102,33 @@ def _queue(connection: sqlite3.Connection) -> None:
 MIGRATIONS: tuple[Step, ...] = (_journals, _queue)
 
 
-def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
-    """Bring a database to the latest schema, each step in its own transaction.
-
-    Args:
-        connection: to the database.
-        path: of its file; a copy is kept beside it, ``<name>.schema<N>.backup``, before the first
-            step of an older one. None keeps none.
+def check(connection: sqlite3.Connection) -> None:
+    """Look, before anything is written, whether this is a store that we can write.
 
     Raises:
-        StoreError: the database was written by a newer Copperline.
+        StoreError: the database was written by a newer Copperline, or by another program.
     """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version, n_tables = connection.execute(  # at one moment: another may be making the store
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    ).fetchone()
     if version > len(MIGRATIONS):
         raise StoreError(
             f"the store has schema {version}, this Copperline knows {len(MIGRATIONS)}; "
             "use the newer Copperline that wrote it"
         )
+    if version < 0 or (version == 0 and n_tables):
+        raise StoreError("the store is a database of another program; name a file of its own")
+
+
+def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
+    """Bring a database that `check` let pass to the latest schema, a transaction for each step.
+
+    Args:
+        connection: to the database.
+        path: of its file; a copy is kept beside it, ``<name>.schema<N>.backup``, before the first
+            step of an older one. None keeps none.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if path is not None and 0 < version < len(MIGRATIONS):
         _back_up(connection, path.with_name(f"{path.name}.schema{version}.backup"))
     for number, step in enumerate(MIGRATIONS[version:], version + 1):

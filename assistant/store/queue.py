@@ -35,7 +35,7 @@ from assistant.objective import Measure, finite
 from assistant.ports import Clock, Completion, SystemClock
 from assistant.run import measured_s
 from assistant.store.claim import Attempt, Claim
-from assistant.store.sqlite import Reply, SqliteStore
+from assistant.store.sqlite import Durability, Reply, SqliteStore
 from strategies import Configuration
 
 MAX_ATTEMPTS = 3
@@ -57,6 +57,8 @@ class RunQueue:
         steady_s: counts leases, in seconds; never goes back.
         max_attempts: see `MAX_ATTEMPTS`.
         token: makes tokens.
+        results: what recording a result waits for; "normal" may lose the last ones if the power
+            fails, never if a process is killed.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class RunQueue:
         steady_s: Callable[[], float] = time.monotonic,
         max_attempts: int = MAX_ATTEMPTS,
         token: Callable[[], str] = lambda: secrets.token_hex(16),
+        results: Durability = "full",
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
@@ -74,6 +77,7 @@ class RunQueue:
         self._token = token
         self.lost = 0
         """Leases that ran out since this queue was made."""
+        self._results: Durability = results
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class RunQueue:
         """
         measures = None if measures is None else _known(measures)
         digest = _digest(measures, failure)
-        with self._store.transaction("full") as connection:
+        with self._store.transaction(self._results) as connection:
             attempt = self._attempt(token)
             if attempt.result == digest:
                 return False

@@ -16,13 +16,17 @@ from assistant.objective import Objective
 from assistant.ports import StoredExperiment
 from assistant.sla import Sla
 from assistant.store.memory import check_position, unknown_experiment
-from assistant.store.migrations import migrate
+from assistant.store.migrations import check, migrate
 from assistant.store.place import refuse_network_file_system
 from assistant.store.projection import project
 from strategies import ParameterSpace
 
 Durability = Literal["full", "normal"]
 """What a commit waits for: the disk, or the operating system only (it survives kill -9 alike)."""
+
+LOG_PAGES = 4_000
+"""Pages of 4 KiB after which the log is taken into the file. That waits for the disk twice,
+and SQLite's own 1,000 pages are filled by less than two hundred claims and results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,9 @@ class SqliteStore:
         path: of the file; made, with its folders, if it is missing.
 
     Raises:
-        StoreError: the path is a folder, not writable, on a network file system, not a database,
-            or from a newer version.
+        StoreError: the path is a folder, a link or a device, not writable, on a network file
+            system, no database, one of another program, or from a newer version. What is there
+            stays as it is.
     """
 
     def __init__(self, path: Path | str = ":memory:") -> None:
@@ -67,7 +72,6 @@ class SqliteStore:
         self._lock = threading.RLock()
         in_memory = self._path == ":memory:"
         if not in_memory:
-            refuse_network_file_system(Path(self._path))
             self._make_folder(Path(self._path))
         with self.errors():
             self.connection = sqlite3.connect(
@@ -75,8 +79,10 @@ class SqliteStore:
             )
             self._durability: Durability = "full"
             try:
+                check(self.connection)
                 self.connection.execute("PRAGMA journal_mode = WAL")
                 self.connection.execute("PRAGMA synchronous = FULL")
+                self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
                 migrate(self.connection, None if in_memory else Path(self._path))
             except BaseException:
                 self.connection.close()  # what began within ends, and nobody waits for it
@@ -85,11 +91,20 @@ class SqliteStore:
         self._known = lru_cache(maxsize=256)(self._read_event)
 
     def _make_folder(self, path: Path) -> None:
-        if path.is_dir():
-            raise StoreError(
-                f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
-            )
         try:
+            if path.is_dir():
+                raise StoreError(
+                    f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
+                )
+            if path.is_symlink():  # the files beside a database must lie where all look for them
+                raise StoreError(
+                    f"the store '{path}' is a symbolic link to '{path.readlink()}'; name the file"
+                )
+            if path.exists() and not path.is_file():
+                raise StoreError(f"the store '{path}' is no ordinary file; name another")
+            if "\0" in str(path):
+                raise StoreError(f"no file can be called {str(path)!r}; name the store otherwise")
+            refuse_network_file_system(path)
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
@@ -253,6 +268,10 @@ class SqliteStore:
                         "try again"
                     ) from error
                 raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
+            except UnicodeError as error:  # even SQLite's own words about it are damaged
+                raise StoreError(
+                    f"the store '{self._path}' cannot be used: it is damaged"
+                ) from error
 
     def _length(self, experiment_id: str) -> int:
         row = self.connection.execute(

@@ -70,7 +70,7 @@ def _held(runner: Runner, experiment: Experiment) -> BatchSuggested | None:
 def _ask(runner: Runner, experiment: Experiment, *, first: bool) -> Intent | None:
     room = experiment.remaining_runs
     if experiment.finished is not None:
-        st.info(f"This experiment is finished: {experiment.finished.reason}")
+        st.info(f"This experiment is finished: {words.plain(experiment.finished.reason)}")
         return None
     if room == 0:
         st.info("The budget is used up. Raise it below to go on, or read the report.")
@@ -140,7 +140,7 @@ def _table(runner: Runner, experiment: Experiment, batch: BatchSuggested) -> Int
     choice = _editor(runner, experiment, batch)
     refused = "" if is_stale else _preview(experiment, batch, choice)
     with st.expander("Why each of them"):
-        reasons = [suggestion.reason for suggestion in batch.suggestions]
+        reasons = [words.plain(suggestion.reason) for suggestion in batch.suggestions]
         st.markdown("\n".join(f"{i}. {reason}" for i, reason in enumerate(reasons, 1)))
     n = len(choice.keep)
     with st.container(horizontal=True):
@@ -264,6 +264,6 @@ def _preview(experiment: Experiment, batch: BatchSuggested, choice: Choice) -> s
         submission(experiment, wanted, 0.0)
     except Exception as error:
         refused = sentence(error)
-        st.error(refused, icon=":material/block:")
+        st.error(words.plain(refused), icon=":material/block:")
         return refused
     return ""

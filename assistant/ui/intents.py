@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from assistant.ui.words import plain
+
 _TOLD = "told"
 _HOUSES = ("assistant", "strategies", "sim", "agents")
 
@@ -80,9 +82,9 @@ def answer_at(*places: str) -> None:
         if told is None or told.place not in places or not told.text:
             return
         if told.refused:
-            st.error(told.text, icon=":material/error:")
+            st.error(plain(told.text), icon=":material/error:")
         else:
-            st.success(told.text, icon=":material/check:")
+            st.success(plain(told.text), icon=":material/check:")
 
 
 def forget() -> None:

@@ -115,7 +115,7 @@ def _exclusion(runner: Runner, space: ParameterSpace) -> Intent | None:
         asked = st.button("Forbid", key="forbid")
     answer_at("exclude")
     for exclusion in space.exclusions:
-        st.caption(f"Forbidden: {exclusion.text}")
+        st.caption(f"Forbidden: {words.plain(exclusion.text)}")
     if not asked:
         return None
 

@@ -9,21 +9,19 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment
+from assistant.chances import band_words, percent
 from assistant.forecast import forecast
-from assistant.forecasts import FanPoint, Forecast
+from assistant.forecasts import MOST_LEFT, FanPoint, Forecast
 from assistant.report import ReportData, drawings
 from assistant.report.course import ForecastSection
 from assistant.report.outlook import (
     Subject,
     Verdict,
-    band_words,
     clock,
     end_words,
     figures,
     headline,
-    is_over,
     paper_words,
-    percent,
     sentences,
     term_words,
     verdict_of,
@@ -76,7 +74,7 @@ def banner(experiment: Experiment) -> None:
 def tiles(experiment: Experiment) -> None:
     """Draw runs left, chance, what the best may come to, and when that is over."""
     seen, subject = seen_now(experiment), Subject.of(experiment)
-    if is_over(seen) or (not seen.terms and seen.goal is None):
+    if seen.is_over or (not seen.terms and seen.goal is None):
         return
     with st.container(horizontal=True):
         terms = "  \n".join(term_words(subject, term, seen.at_s) for term in seen.terms)
@@ -85,12 +83,15 @@ def tiles(experiment: Experiment) -> None:
             help=terms or "No term of the agreement limits the runs.",
         )  # fmt: skip
         _chance(subject, seen)
+        best = (
+            f"Best expected in {MOST_LEFT} runs" if seen.is_beyond else "Best expected at the end"
+        )
         if seen.best is None:
-            st.metric("Best expected at the end", "unknown", border=True, height="stretch")
+            st.metric(best, "unknown", border=True, height="stretch")
         else:
             told, _, band = subject.values(seen.best).partition(" (")
             st.metric(
-                "Best expected at the end", told, band.partition(" in 8")[0] or None,
+                best, told, band.partition(" in 8")[0] or None,
                 delta_color="off", delta_arrow="off", border=True, height="stretch",
                 help="The middle of the futures, and what 8 of 10 of them lie in.",
             )  # fmt: skip
@@ -108,12 +109,12 @@ def _chance(subject: Subject, seen: Forecast) -> None:
     if goal is None or verdict_of(seen) == "reached":
         return
     chance = "unknown" if goal.chance is None else percent(goal.chance)
+    horizon = f"within the next {MOST_LEFT} runs" if seen.is_beyond else "with the runs left"
     band = None if goal.band is None or goal.chance is None else band_words(goal.band)
     st.metric(
         "Chance of the goal", chance, band, delta_color="off", delta_arrow="off", border=True,
         height="stretch",
-        help=f"To reach {subject.value(goal.goal)} with the runs left; below it the band by the "
-        "space.",
+        help=f"To reach {subject.value(goal.goal)} {horizon}; below it the band by the space.",
     )  # fmt: skip
 
 

@@ -21,13 +21,17 @@ _ICONS = {
 
 def bar(runner: Runner, experiment: Experiment) -> Intent | None:
     """Draw title, state and live numbers. Returns start or pause."""
-    st.title(experiment.opened.name)
+    st.title(words.plain(experiment.opened.name))
     st.caption(
-        f"{experiment.opened.objective} · {experiment.opened.application} · {runner.session.id}"
+        words.plain(
+            f"{experiment.opened.objective} · {experiment.opened.application} · {runner.session.id}"
+        )
     )
     intent = _switch(runner, experiment)
     if runner.error is not None:
-        st.error(f"Nothing more is executed: {runner.error}", icon=":material/error:")
+        st.error(
+            f"Nothing more is executed: {words.plain(str(runner.error))}", icon=":material/error:"
+        )
     answer_at("run")
     st.session_state["drawn"] = (runner.is_busy, experiment.n_events)
     live = st.fragment(_numbers, run_every=_LIVE_S if runner.is_busy else _IDLE_S)
@@ -38,7 +42,7 @@ def bar(runner: Runner, experiment: Experiment) -> Intent | None:
 def _switch(runner: Runner, experiment: Experiment) -> Intent | None:
     """Draw who executes, and the button that changes it."""
     if experiment.finished is not None:
-        st.info(f"Finished: {experiment.finished.reason}", icon=":material/flag:")
+        st.info(f"Finished: {words.plain(experiment.finished.reason)}", icon=":material/flag:")
         return None
     if runner.state is RunnerState.VIEWING:
         return _take_over(runner, experiment)

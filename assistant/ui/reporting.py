@@ -5,11 +5,13 @@ import streamlit as st
 
 from assistant import Experiment
 from assistant.report import ReportData, collect, render_html
+from assistant.report.words import cell
 from assistant.ui.intents import Intent
 from assistant.ui.learn import front_table
 from assistant.ui.progress import bar
 from assistant.ui.runner import Runner
 from assistant.ui.steer import runs_table
+from assistant.ui.words import plain
 
 
 def page(runner: Runner, experiment: Experiment) -> Intent | None:
@@ -35,7 +37,7 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
         )
         st.download_button(
             "Download the runs (CSV)",
-            lambda: runs_table(experiment).to_csv(index=False),
+            lambda: runs_csv(experiment),
             file_name=f"{data.experiment_id}.csv",
             mime="text/csv",
             icon=":material/table:",
@@ -47,11 +49,17 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     _tables(data)
     st.subheader("What this rests on")
     for fact in data.facts:
-        st.markdown(f"**{fact.label}**: {fact.text}")
+        st.markdown(f"**{plain(fact.label)}**: {plain(fact.text)}")
     limits = "; ".join(data.constraints) or "none"
-    st.markdown(f"**Objective**: {data.objective}. **Constraints**: {limits}.")
-    st.markdown(f"**Strategy**: {data.strategy}. **Seed**: {data.seed}.")
+    st.markdown(f"**Objective**: {plain(data.objective)}. **Constraints**: {plain(limits)}.")
+    st.markdown(f"**Strategy**: {plain(data.strategy)}. **Seed**: {data.seed}.")
     return intent
+
+
+def runs_csv(experiment: Experiment) -> str:
+    """Return the table of runs as CSV, in which no text is a formula."""
+    table = runs_table(experiment).map(lambda one: cell(one) if isinstance(one, str) else one)
+    return table.rename(columns=cell).to_csv(index=False)
 
 
 def _tables(data: ReportData) -> None:
@@ -76,7 +84,7 @@ def _tables(data: ReportData) -> None:
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="agreement")
     if data.front:
-        st.subheader(f"The front: {data.value_name} against {data.second_name}")
+        st.subheader(plain(f"The front: {data.value_name} against {data.second_name}"))
         st.dataframe(front_table(data), hide_index=True, width="stretch", alt="the front")
     if data.measures:
         st.subheader("What was measured")

@@ -26,6 +26,7 @@ from assistant.notify import Notifier
 from assistant.recommendation import is_confirmation_due, search_room
 from assistant.run import RunState
 from assistant.starting import rebuild, stored_hooks
+from assistant.store.executing import Executing
 from assistant.ui.intents import sentence
 
 OnAdvice = Literal["ask", "accept", "ignore"]
@@ -55,6 +56,7 @@ class Runner:
     """
 
     def __init__(self, store: Path, experiment_id: str) -> None:
+        self._path = store
         self._store = open_store(store, take_key=False)
         self._id = experiment_id
         self.session: Session = load_session(self._store, experiment_id)
@@ -62,6 +64,7 @@ class Runner:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._executor: Executor | None = None
+        self._executing: Executing | None = None
         self._woken = self._busy = self._paused = self._closing = False
         self._automatic: int | None = None
         self._on_advice: OnAdvice = "ask"
@@ -126,13 +129,15 @@ class Runner:
             How many runs that were under way went back to the queue.
 
         Raises:
-            AssistantError: the application cannot be built again, or is not what it was.
+            AssistantError: the application cannot be built again, or is not what it was, or
+                another process executes the experiment.
         """
         returned = 0
         with self._changed:
             if self._thread is None:
                 application = application or rebuild(self.session.experiment.opened)
                 notifier = Notifier(stored_hooks(self.session.experiment), self._tell_of_hook)
+                self._executing = Executing(self._path, self._id)
                 self._executor = make_executor(application, self.session.experiment.opened.workers)
                 self._notifier = notifier
                 notifier.follow(self.session)
@@ -175,6 +180,8 @@ class Runner:
             self._thread.join()
         if self._notifier is not None:
             self._notifier.end()
+        if self._executing is not None:
+            self._executing.release()
         self._store.close()
 
     # -- the thread ----------------------------------------------------------------------------

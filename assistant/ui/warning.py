@@ -6,12 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Advice, Experiment
+from assistant.chances import percent
 from assistant.events import Answer
 from assistant.report.words import level
 from assistant.ui import batch, words
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.runner import Runner
-from assistant.warning_words import percent
 
 _ACCEPTED = "Accepted; the suggestions below are the new ones."
 _Answering = Callable[[Answer, float | None, int | None, str], Intent]

@@ -42,6 +42,15 @@ def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
     return quantity(left_s, "s").partition("(")[2].rstrip(")") + " left"
 
 
+def plain(text: str) -> str:
+    r"""Return foreign text for where Markdown is drawn: no link, no picture, no colour, no tag.
+
+    >>> plain("![a](http://b/c) <b>")
+    '!\\[a](http://b/c) \\<b>'
+    """
+    return text.replace("[", "\\[").replace("<", "\\<")
+
+
 def runs(n: int) -> str:
     """Count runs.
 

@@ -4,6 +4,11 @@ The paper (section 3.2) compares the runs pending in regions of good results wit
 left, whatever the goal; it leaves open what is good and what is pending. The regret bound says miss
 where no untried configuration's optimistic value reaches the goal, as stopping rules do. The line
 goes on from the best-so-far curve over the logarithm of the runs.
+
+The rule counts as the product does: each configuration once, however many regions it lies in, and
+nothing at all while there is no region or too many configurations to count; that is no forecast,
+and scored as an even chance. The reading ``plan``, what is left of the range of values that the
+analyst declared, cannot be had: no episode has a plan.
 """
 
 from __future__ import annotations
@@ -14,16 +19,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from assistant.forecast.paper import counted
 from strategies import Knowledge, PendingRule, RegionRule, find_regions, pending_in_region
+from strategies.regions import good_configurations
+from strategies.steps import step_coordinates
 
-READINGS: Mapping[str, tuple[PendingRule, RegionRule]] = {
+READINGS: Mapping[str, tuple[PendingRule, RegionRule | None]] = {
     "near the good ones": ("near", RegionRule()),
     "in the regions' boxes": ("box", RegionRule()),
     "near, wide regions": ("near", RegionRule(eps=2.0)),
+    "boxes, eps by third neighbours": ("box", None),
     "waiting in the queue": ("queued", RegionRule()),
 }
 """What counts as pending: allowed configurations without a run near a region's members, or in its
-box; or runs that wait there, of which a sweep that asks one at a time has none."""
+box; or runs that wait there, of which a sweep that asks one at a time has none. Regions are found
+by a rule, or (None) with the median distance of good configurations from their third neighbour."""
+
+NEIGHBOUR = 3
 
 OPTIMISM = 2.0
 """Standard deviations that the regret bound gives to what is untried."""
@@ -33,15 +45,25 @@ def paper_shares(knowledge: Knowledge, readings: Mapping[str, object]) -> list[i
     """Return the pending runs by reading; None where they cannot be counted."""
     pending = []
     for name in readings:
-        rule, region_rule = READINGS[name]
-        regions = find_regions(knowledge, region_rule)
-        counts = [
-            pending_in_region(knowledge.space, region, knowledge, rule, region_rule.radius).count
-            for region in regions
+        rule, fixed = READINGS[name]
+        region_rule = _by_neighbours(knowledge) if fixed is None else fixed
+        radius = region_rule.radius
+        found = [
+            pending_in_region(knowledge.space, region, knowledge, rule, radius)
+            for region in find_regions(knowledge, region_rule)
         ]
-        known = [count for count in counts if count is not None]
-        pending.append(sum(known) if len(known) == len(counts) else None)
+        pending.append(counted(found))
     return pending
+
+
+def _by_neighbours(knowledge: Knowledge) -> RegionRule:
+    """Return the rule whose eps is the median distance of good ones from their third neighbour."""
+    good = good_configurations(knowledge.observations, RegionRule())
+    if len(good) <= NEIGHBOUR:
+        return RegionRule()
+    points = step_coordinates(knowledge.space, good)
+    away = np.sort(np.linalg.norm(points[:, None] - points[None], axis=2), axis=1)
+    return RegionRule(eps=float(np.median(away[:, NEIGHBOUR])))
 
 
 def extrapolated(values: NDArray[np.float64], budget: int) -> float:

@@ -1,4 +1,10 @@
-"""F3: is the goal reached by a moment in time, with k workers whose runs differ in length?"""
+"""F3: is the goal reached by a moment in time, with k workers whose runs differ in length?
+
+The episodes chose one run at a time. With 4 workers the replay keeps that order of proposals: what
+a strategy would have chosen while three other runs were under way was not recorded, so the runs
+are somewhat better chosen there than in life. Deadlines beyond the end of an episode that was cut
+are not asked, whether or not its goal was reached by then: hits alone would be known of them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from numpy.typing import NDArray
 from assistant.forecast.calibration import inputs
 from assistant.forecast.durations import Durations, ends_of
 from assistant.forecast.remaining import MOST_DRAWN
+from assistant.forecasts import MOST_LEFT
 from benchmarks.forecasting import scores
 from benchmarks.forecasting.goal import Held
 from benchmarks.forecasting.rows import USED, Episode, weights_of
@@ -89,10 +96,11 @@ def _asked(episode: Episode, seconds: Floats, held: Held) -> Iterator[Answer]:
                 for runs in RUNS_UNTIL:
                     for share in SHARES:
                         limit_s = share * runs * mean_s / workers
-                        missed = reached_s > now_s + limit_s
-                        if missed and not _knows(episode, ends, now_s + limit_s):
+                        if not _knows(episode, ends, now_s + limit_s):
                             continue
+                        missed = reached_s > now_s + limit_s
                         left = (to_come <= limit_s).sum(axis=1).astype(np.float64)
+                        left = np.minimum(left, MOST_LEFT)  # as the product does
                         with np.errstate(divide="ignore"):
                             logit = hardness + terms.of["left"] * np.log(left)
                         chance = 1.0 / (1.0 + np.exp(np.minimum(logit, 700.0)))

@@ -123,6 +123,17 @@ def _line(name: str, rows: Rows, held: Held, record: Record, part: str) -> list[
     return cells
 
 
+def paper_chances(shares: Floats) -> tuple[Floats, Floats]:
+    """Return P(missed) by the paper's rule, hard and soft; an even chance where it says nothing.
+
+    Args:
+        shares: as in `Rows.paper`, float64 [n].
+    """
+    silent = np.isnan(shares)
+    hard = np.where(silent, 0.5, (shares > 0).astype(np.float64))
+    return hard, np.where(silent, 0.5, shares)
+
+
 def _show_baselines(rows: Rows, held: Held, default: str, record: Record) -> None:
     """Print what else says whether the goal is missed, on the same rows."""
     others: dict[str, Floats] = {
@@ -133,8 +144,9 @@ def _show_baselines(rows: Rows, held: Held, default: str, record: Record) -> Non
         "best-so-far line, hard": rows.line,
     }
     for i, reading in enumerate(readings()):
-        others[f"paper's rule, {reading}, hard"] = (rows.paper[:, i] > 0).astype(np.float64)
-        others[f"paper's rule, {reading}, soft"] = rows.paper[:, i]
+        hard, soft = paper_chances(rows.paper[:, i])
+        others[f"paper's rule, {reading}, hard"] = hard
+        others[f"paper's rule, {reading}, soft"] = soft
     weights, missed = weights_of(rows.space), rows.missed
     lines = []
     for name, chance in others.items():

@@ -120,7 +120,8 @@ class Rows:
         further: runs until it is reached; infinite if the episode does not.
         known: further runs of which it is known whether they reached it.
         line: what the best-so-far line says: 1.0 for a miss.
-        paper: soft share of the paper's rule by reading, float64 [n, readings]; above 0 is a miss.
+        paper: soft share of the paper's rule by reading, float64 [n, readings]; above 0 is a miss,
+            NaN is no forecast.
     """
 
     space: NDArray[np.str_]
@@ -230,8 +231,10 @@ def ask(episode: Episode, readings: Mapping[str, object]) -> tuple[list[tuple], 
 
 
 def _soft(pending: int | None, left: float) -> float:
-    """Return 1 - R / pending, the paper's shortfall as a share; 0 where there is none."""
-    return 0.0 if not pending else max(0.0, 1.0 - left / pending)
+    """Return 1 - R / pending, the paper's shortfall as a share; 0 without one, NaN if unknown."""
+    if pending is None:
+        return math.nan
+    return 0.0 if pending == 0 else max(0.0, 1.0 - left / pending)
 
 
 def gather(found: Iterable[tuple[list[tuple], list[tuple]]]) -> tuple[Rows, Bests]:  # type: ignore[type-arg]

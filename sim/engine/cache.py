@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import threading
 import zipfile
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,8 +22,13 @@ import numpy as np
 from sim.errors import EngineError
 from sim.model.result import Placement, SimulationResult
 
-_COLUMNS = ("start_s", "end_s", "partition", "state")
+_COLUMNS = {"start_s": "float64", "end_s": "float64", "partition": "int64", "state": "int8"}
 _PLACEMENT = ("placement_first", "placement_machine")
+_DAMAGES = (
+    OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, NotImplementedError,
+    RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What NumPy and zipfile raise for files that are not as we wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,8 @@ class ResultCache:
                 columns = {name: stored[name] for name in _COLUMNS}
                 parts = [stored[name] for name in _PLACEMENT if name in stored]
                 engine = str(stored["engine"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            _check_columns(columns)
+        except _DAMAGES:
             return None, True
         placement = Placement(*parts) if parts else None
         return SimulationResult(
@@ -140,6 +147,13 @@ class ResultCache:
                 f"the result cannot be kept in '{path.parent}' ({error.strerror}); free some "
                 "space, or name another folder."
             ) from error
+
+
+def _check_columns(columns: dict[str, Any]) -> None:
+    """Raise ValueError unless these are columns of one length, of the types that we write."""
+    for name, column in columns.items():
+        if column.dtype != _COLUMNS[name] or column.shape != (len(columns["start_s"]),):
+            raise ValueError(f"{name} is {column.dtype} of shape {column.shape}")
 
 
 def _writable(folder: Path) -> Path:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import TraceError
+from sim.errors import TraceError, shown_text
 from sim.model.columns import MOST_COUNT
 from sim.model.workload import ReadingNote, Workload
 from sim.traces.rules import ReadingRules
-from sim.traces.swf_text import BYTES_PER_KB, SwfText, read_text
+from sim.traces.swf_text import BYTES_PER_KB, NUMBER, SwfText, read_text
 
 JOB, SUBMIT, WAIT, RUNTIME, ALLOCATED, CPU_TIME = 0, 1, 2, 3, 4, 5
 REQUESTED_PROCS, REQUESTED_TIME, REQUESTED_MEMORY = 7, 8, 9
@@ -31,6 +31,9 @@ UNIX_TIME_S = 315532800.0
 
 LARGE_MEMORY_BYTES = 2**40
 """If half of the jobs request more per processor, a note says that the log may count bytes."""
+
+MOST_SHOWN = 4
+"""Of values that disagree, in a note."""
 
 Rows = NDArray[np.bool_]
 
@@ -382,17 +385,15 @@ def _header_number(
         counts: only whole numbers from 1 are clear.
     """
     values = set(swf.header.get(key, ()))
-    try:
-        numbers = {float("nan" if "_" in value else value) for value in values}
-    except ValueError:
-        numbers = set()
+    numbers = {float(value if NUMBER.fullmatch(value) else "nan") for value in values}
     if not values or numbers == {-1.0}:
         return None
     if len(numbers) == 1:
         number = numbers.pop()
         if 0 <= number <= MOST_COUNT and not (counts and (number < 1 or number % 1)):
             return number
-    shown = ", ".join(sorted(repr(value) for value in values))
+    some = sorted(values)[:MOST_SHOWN]
+    shown = ", ".join(shown_text(value) for value in some) + ", ..." * (len(values) > len(some))
     sentence = f"the header's {key} is unclear ({shown}); taken as unknown."
     notes.append(ReadingNote("header", 1, sentence))
     return None

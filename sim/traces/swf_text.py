@@ -4,9 +4,7 @@ Format: Chapin et al., JSSPP 1999; version 2.2 of the Parallel Workloads Archive
 start with ``;``, header lines are ``; Key: value`` with any indentation, and keys may repeat.
 """
 
-import gzip
 import re
-import zlib
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from sim.errors import TraceError
 from sim.traces.rules import ReadingRules
+from sim.traces.swf_bytes import read_bytes
 
 FIELDS: tuple[str, ...] = (
     "job number",
@@ -44,7 +43,9 @@ BYTES_PER_KB = 1024
 """Memory is in kilobytes per processor in SWF, and in bytes in a workload."""
 
 MOST = float(2**53)
-_HEADER = re.compile(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:(.*)")
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""Python's own reading of a number takes ``1_000`` and the digits of every script besides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +106,9 @@ def read_text(path: Path, rules: ReadingRules) -> SwfText:
     for number, line in enumerate(_content(path, rules).split("\n"), start=1):
         text = line.strip()
         if text.startswith(";"):
-            match = _HEADER.match(text)
-            if match is not None:
-                header.setdefault(match.group(1), []).append(match.group(2).strip())
+            key, colon, value = text[1:].partition(":")
+            if colon and _KEY.fullmatch(key.strip()):
+                header.setdefault(key.strip(), []).append(value.strip())
         elif text:
             lines.append(text)
             numbers.append(number)
@@ -122,20 +123,7 @@ def read_text(path: Path, rules: ReadingRules) -> SwfText:
 
 
 def _content(path: Path, rules: ReadingRules) -> str:
-    if not path.exists():
-        raise TraceError(path, expected="there is no such file; give the path of an SWF log.")
-    if path.is_dir():
-        raise TraceError(path, expected="this is a folder; give the path of one SWF log.")
-    try:
-        raw = path.read_bytes()
-        data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError, zlib.error) as error:
-        what = "the compressed file is broken" if path.suffix == ".gz" else "it cannot be read"
-        raise TraceError(path, expected=f"{what} ({error}); fetch it again.") from None
-    if path.suffix == ".gz" and raw[:2] != b"\x1f\x8b":
-        raise TraceError(path, expected="the name ends in .gz but this is not gzip; rename it.")
-    if b"\0" in data:
-        raise TraceError(path, expected="this is a binary file; an SWF log is text.")
+    data = read_bytes(path)
     try:
         return data.decode(rules.encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -149,7 +137,7 @@ def _table(
 ) -> tuple[NDArray[np.float64], int]:
     """Parse all rows at once; if anything is odd, go row by row and name the first bad field."""
     counts = {len(line.split()) for line in (lines[0], lines[-1])}
-    if counts == {len(FIELDS)}:
+    if counts == {len(FIELDS)} and all(line.isascii() for line in lines):
         try:
             table = np.loadtxt(lines, dtype=np.float64, comments=None, ndmin=2)
         except ValueError:
@@ -189,14 +177,11 @@ def _table_row_by_row(
 
 def _number(path: Path, line: int, column: int, text: str, rules: ReadingRules) -> float:
     expected = None
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if "_" in text or not np.isfinite(value):
+    value = float(text) if NUMBER.fullmatch(text) else np.nan
+    if not np.isfinite(value):
         expected = "allowed are finite numbers, and -1 for unknown."
     elif abs(value) > MOST:
-        expected = "allowed are numbers up to 2**53, which is all that a float64 can count."
+        expected = "allowed are numbers up to 2**53; larger ones are not told apart."
     elif -1 < value < 0 or (value < 0 and value != -1 and rules.negative == "refuse"):
         expected = (
             "allowed are numbers from 0, and -1 for unknown; other negative numbers are read as "

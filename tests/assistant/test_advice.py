@@ -20,6 +20,7 @@ from assistant import (
 )
 from assistant.alarm import alarm
 from assistant.alternatives import Prospects, alternatives, changes
+from assistant.chances import percent
 from assistant.codec import decode_event, encode_event
 from assistant.errors import ExperimentError, SettingsError
 from assistant.events import (
@@ -39,7 +40,7 @@ from assistant.forecast.calibration import shipped
 from assistant.forecast.whole import evidence_of
 from assistant.hopeless import hopeless_levels
 from assistant.store import MemoryStore
-from assistant.warning_words import percent, verdict
+from assistant.warning_words import verdict
 from strategies import AnovaModel, SpaceError
 from tests.assistant.examples import Bowl, Hills, TickingClock
 

@@ -1,5 +1,6 @@
 """The terms of an agreement: what is counted, what is refused, what ends a sweep."""
 
+import io
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,7 @@ from types import TracebackType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from agents import Follower
 from assistant import (
@@ -24,6 +26,7 @@ from assistant import (
     load_session,
     open_session,
 )
+from assistant.cli.live import SweepView
 from assistant.codec import decode_event, encode_event
 from assistant.ending import goal_to_confirm
 from assistant.errors import ExperimentError, SettingsError
@@ -128,6 +131,25 @@ def test_a_failed_run_costs_the_mean_where_a_measure_is_the_cost() -> None:
     assert session.experiment.cost == pytest.approx(1.0 + 5.0 + 3.0)
     told = used(session)["cost"].told
     assert told == "9 J used, of which 1 run of unknown cost at the mean of the others"
+
+
+def test_an_unknown_cost_is_never_called_met_and_is_said_once() -> None:
+    bowl = Bowl()
+    session = session_under(Sla(2, max_cost=9.0, tariff=Tariff("J", measure="joules")), bowl)
+    console = Console(file=io.StringIO(), width=200)
+    with SweepView(session, console) as view:
+        for x in (1, 2):
+            session.include(at(x))
+        session.run_queued(Timed(bowl), view.on_change)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert said.count("warning") == 1
+    assert said.startswith(
+        "warning: the cost of run 1 is unknown, since it gave no number as 'joules'; while no cost "
+        "is known the limit of 9 J ends nothing"
+    )
+    assert used(session)["cost"].verdict == "open"
+    session.finish("enough")
+    assert (used(session)["cost"].verdict, used(session)["cost"].used) == ("unknown", None)
 
 
 ENDED = st.tuples(

@@ -21,12 +21,12 @@ from assistant.charts_forecast import (
     chance_over_runs,
     goes_on,
 )
-from assistant.events import BatchSuggested, Event
+from assistant.events import Advice, AdviceAnswered, AdviceGiven, BatchSuggested, Event
 from assistant.executors import SerialExecutor
 from assistant.forecast import forecast
 from assistant.forecasts import FanPoint
 from assistant.report import ReportData, collect, render_html
-from assistant.report.course import ChancePoint, chance_course, looking_back
+from assistant.report.course import ChancePoint, chance_course, forecast_section, looking_back
 from assistant.report.outlook import Subject
 from assistant.store import MemoryStore
 from strategies import Parameter, ParameterSpace
@@ -169,6 +169,34 @@ def test_the_course_ends_where_the_goal_is_reached_and_is_thinned_evenly() -> No
     assert chance_course(swept(None, 16).events()) == ()
 
 
+def test_an_answer_that_changes_the_steering_is_a_point_and_the_course_ends_now() -> None:
+    """Without it a report after `steer --change` ends with the chance before the change."""
+    session = swept(3.0, 60, stop=24)
+    before = chance_course(session.events())
+    now_s = session.now_s()
+    batch = session.suggest(2)  # what the warning comes with
+    seen = session.forecast()
+    advice = Advice(1, seen.paper, None, (), "Likely to miss", "forecast", seen)
+    events = [
+        *session.events(),
+        AdviceGiven(now_s, advice),
+        AdviceAnswered(now_s, 1, "changed", 0.7),
+    ]
+    experiment = Experiment.replay(events)
+    course = chance_course(events)
+    assert len(course) == len(before) + 2
+    assert course[-1].runs == course[-2].runs == 24
+    assert course[-1].chance != course[-2].chance
+    told = forecast_section(experiment, events, now_s)
+    assert told is not None
+    assert batch.suggestions
+    assert told.course[-1].is_now
+    assert told.course[-1].chance == told.chance == pytest.approx(course[-1].chance)
+    assert "now, after 24;" in told.went[0]
+    ignored = [*events[:-1], AdviceAnswered(now_s, 1, "ignored", None)]
+    assert len(chance_course(ignored)) == len(before) + 1
+
+
 def course_of(*verdicts: tuple[float, Any]) -> list[ChancePoint]:
     return [
         ChancePoint(12 + 2 * i, 20.0, 3.0, chance, (chance / 2, chance), verdict)
@@ -228,7 +256,7 @@ def test_a_report_on_the_way_tells_the_chance_the_fan_and_the_terms() -> None:
     assert data.forecast is not None
     text = section(render_html(data))
     assert data.forecast.headline in text
-    assert "runs: 24 of 60 used, 36 left" in text
+    assert "runs: 24 of 60 ended, 36 left" in text
     assert "paper&#39;s rule (uncalibrated)" in text
     assert text.count("<svg") == 3  # the chance, the fan, the chance over runs; no deadline
     assert "that was" not in text

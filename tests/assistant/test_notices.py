@@ -11,6 +11,7 @@ from assistant import Experiment, Sla, open_session
 from assistant.events import (
     Advice,
     AdviceGiven,
+    Alternative,
     Event,
     ExperimentFinished,
     RunCompleted,
@@ -18,6 +19,7 @@ from assistant.events import (
     RunStarted,
     RunSubmitted,
 )
+from assistant.forecast import forecast
 from assistant.forecasts import PaperForecast
 from assistant.notices import (
     FAILURES_EVERY_S,
@@ -33,6 +35,7 @@ from assistant.notices import (
 from assistant.run import Outcome
 from assistant.store import MemoryStore
 from tests.assistant.examples import SPACE, Bowl
+from tests.forecast.examples import ended_s, told
 
 NOON_S = 1_767_268_800.0  # 2026-01-01 12:00 UTC
 
@@ -131,14 +134,50 @@ def test_a_warning_and_the_end_have_their_own_parts() -> None:
     told = json.loads(warning.as_json())
     assert told["sentence"] == "9 are pending, 4 remain"
     assert told["warning"] == {
-        "number": 1, "exploitation": 0.7, "pending": 9, "remaining": 4, "shortfall": 5,
+        "number": 1, "basis": "paper", "exploitation": 0.7,
+        "pending": 9, "remaining": 4, "shortfall": 5,
+        "goal": None, "chance": None, "band": None, "alternatives": [],
     }  # fmt: skip
     assert told["finish"] is told["failure"] is None
     told = json.loads(finish.as_json())
-    assert told["finish"] == {"reason": "the budget of 24 runs is used up", "finished": True}
+    assert told["finish"] == {
+        "reason": "the budget of 24 runs is used up", "finished": True,
+        "goal": None, "reached_by": None, "chance": None,
+    }  # fmt: skip
     assert told["sentence"] == (
         "winter is finished: the budget of 24 runs is used up. Best so far: height 3 in run 1."
     )
+
+
+def test_a_warning_by_the_forecast_tells_its_chance_and_the_numbers_to_accept() -> None:
+    """The paper's numbers, which did not warn, are not told as if they had."""
+    results = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
+    experiment = told(results, Sla(60, goal=5.0))
+    now_s = ended_s(experiment)
+    seen = forecast(experiment, now_s)
+    assert seen.goal is not None
+    changes = (
+        Alternative("more_runs", "run 9 more", 0.5, sla=Sla(69, goal=5.0)),
+        Alternative("close", "close mode=bad", 0.4, close=(("mode", "bad"),)),
+    )
+    advice = Advice(1, seen.paper, None, (), "Likely to miss", "forecast", seen, changes)
+    _, (warning, finish) = happen(
+        experiment, Heard(), AdviceGiven(now_s, advice), ExperimentFinished(now_s, "enough")
+    )
+    assert json.loads(warning.as_json())["warning"] == {
+        "number": 1, "basis": "forecast", "exploitation": None,
+        "pending": None, "remaining": None, "shortfall": None,
+        "goal": 5.0, "chance": seen.goal.chance, "band": list(seen.goal.band or ()),
+        "alternatives": [
+            {"number": 1, "kind": "more_runs", "text": "run 9 more", "chance": 0.5},
+            {"number": 2, "kind": "close", "text": "close mode=bad", "chance": 0.4},
+        ],
+    }  # fmt: skip
+    ended = json.loads(finish.as_json())["finish"]
+    assert (ended["goal"], ended["reached_by"], ended["chance"]) == (5.0, None, 0.0)
+    sample = json.loads(of_test(experiment, "warning", now_s).as_json())["warning"]
+    assert sample["basis"] == "forecast"
+    assert set(sample["alternatives"][0]) == {"number", "kind", "text", "chance"}
 
 
 def test_the_sentence_is_one_line_and_variables_hold_any_text() -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from assistant.alarm import Check
+from assistant.chances import about, band_words, percent
 from assistant.forecasts import Forecast, GoalForecast, Interval, PaperForecast, TermForecast
 from assistant.report.outlook import (
     Subject,
@@ -18,6 +20,7 @@ from assistant.report.outlook import (
     term_words,
     verdict_of,
 )
+from assistant.warning_words import warning
 from tests.draw.forecasts import NOW_S, forecasts, subjects
 
 AT_13_46_S = 1_000_000.0
@@ -72,7 +75,7 @@ def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> No
         ),
         "The runs left are over between 14:26 and 14:36 UTC, most likely about 14:31 UTC.",
     )
-    assert term_words(WAIT, SEEN.terms[0], SEEN.at_s) == "runs: 22 of 60 used, 38 left"
+    assert term_words(WAIT, SEEN.terms[0], SEEN.at_s) == "runs: 22 of 60 ended, 38 left"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,8 @@ def test_what_is_decided_has_no_chance() -> None:
     reached = replace(SEEN, goal=replace(GOAL, reached_by=17, chance=1.0, band=(1.0, 1.0)))
     assert headline(WAIT, reached) == "The goal of 12,000 s is reached, by run 17."
     assert chance_words(reached) == "goal reached by run 17"
-    over = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), goal=replace(GOAL, chance=1e-304))
+    nothing = Interval(0.0, 0.0, 0.0)
+    over = replace(SEEN, remaining=nothing, goal=replace(GOAL, chance=1e-304), is_over=True)
     assert (
         headline(WAIT, over) == "Nothing is left to run, and the goal of 12,000 s is not reached."
     )
@@ -143,11 +147,14 @@ def test_no_single_number_of_runs_beyond_what_was_tested() -> None:
 
 
 def test_terms_and_the_tightest_of_them() -> None:
-    waiting = TermForecast("max_runs", 60, 24, Interval(38.0, 38.0, 38.0))
-    assert term_words(WAIT, waiting, AT_13_46_S) == "runs: 24 of 60 used, 38 not over"
+    waiting = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
     cost = TermForecast("max_cost", 20.0, 4.5, Interval(12.0, 15.0, 18.0))
     assert term_words(WAIT, cost, AT_13_46_S) == (
         "cost: 4.5 of 20 EUR spent, 12 to 18 more runs, 15 most likely"
+    )
+    unknown = replace(cost, used=None, remaining=None)
+    assert term_words(WAIT, unknown, AT_13_46_S) == (
+        "cost: an unknown part of 20 EUR spent, how many more runs that leaves is unknown"
     )
     deadline = TermForecast("deadline", AT_13_46_S + 90_000.0, AT_13_46_S, None)
     assert term_words(WAIT, deadline, AT_13_46_S) == (
@@ -183,7 +190,7 @@ def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
         "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 left."
     )
     nothing = replace(PAPER, remaining=None, remaining_by_runs=None)
-    assert "neither a number of runs nor a deadline is agreed" in paper_words(nothing)
+    assert "neither a number of runs nor a deadline nor a cost tells" in paper_words(nothing)
 
 
 @given(subjects, forecasts)
@@ -208,3 +215,42 @@ def test_a_chance_is_told_only_where_there_is_one(subject: Subject, seen: Foreca
     known = seen.goal is not None and seen.goal.chance is not None
     decided = verdict_of(seen) in ("reached", "missed", "no_goal")
     assert ("Chance to reach" in headline(subject, seen)) == (known and not decided)
+
+
+def test_nothing_is_over_while_a_run_may_still_end() -> None:
+    """The upper end of an 80 % interval is no end: a tenth of the futures lie beyond it."""
+    rare = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), under_way=1)
+    assert verdict_of(rare) == "nearly_used"
+    assert "runs left (most likely none): 25 %" in headline(WAIT, rare)
+    assert "1 run is under way, and counted as left until over." in sentences(WAIT, rare)
+    late = replace(rare, is_over=True, goal=replace(GOAL, chance=0.0), under_way=2)
+    assert headline(WAIT, late) == (
+        "2 runs are under way, and nothing can end within the agreement any more; the goal of "
+        "12,000 s is not reached."
+    )
+
+
+@pytest.mark.parametrize("miss", [0.001, 0.05, 0.2, 0.3, 0.5, 0.7, 0.74, 0.83, 0.9, 0.97, 0.999])
+def test_warnings_and_the_forecast_use_the_same_words(miss: float) -> None:
+    """The same chance has one verdict, one share and one figure, wherever it is told."""
+    seen = with_chance(1.0 - miss)
+    assert seen.goal is not None
+    assert seen.goal.band is not None
+    warned = warning(seen)
+    told = headline(WAIT, seen)
+    missed = tuple(1.0 - x for x in reversed(seen.goal.band))
+    assert f"({band_words(missed)} depending on the space)" in warned  # type: ignore[arg-type]
+    for verdict in ("On track", "Very likely to miss", "Likely to miss"):
+        assert warned.startswith(verdict) == told.startswith(verdict)
+    if miss >= 0.7:
+        assert about(miss) in warned
+        assert about(miss) in told
+    if seen.goal.if_doubled is not None:
+        assert f"from {percent(seen.goal.chance or 0.0)} to " in warned
+
+
+@pytest.mark.parametrize("left", [3.0, 4.0, 5.0, 5.5, 6.0, 30.0])
+def test_a_budget_is_nearly_used_where_no_warning_is_given_any_more(left: float) -> None:
+    seen = replace(SEEN, remaining=Interval(left, left, left))
+    check = Check(22, left, 0.75)
+    assert (verdict_of(seen) == "nearly_used") == (not check.may_warn)

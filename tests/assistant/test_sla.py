@@ -3,7 +3,7 @@
 import pytest
 
 from agents import Follower
-from assistant import Advice, Experiment, Session, Sla, Watch, open_session
+from assistant import Advice, Experiment, Session, Sla, Tariff, Watch, open_session
 from assistant.errors import ExperimentError, SettingsError
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore
@@ -143,6 +143,38 @@ def test_the_follower_tells_and_answers_warnings(answer: str) -> None:
     expected = "accepted" if answer == "accept" else "ignored"
     given = [session.experiment.answer_to(advice) for advice in told]
     assert {one.answer for one in given if one is not None} == {expected}
+
+
+def test_the_follower_waits_for_an_answer_and_goes_on_once_it_is_there() -> None:
+    session, _ = session_with(runs=9)
+    agent = Follower(initial=0, batch=2, advice="wait")
+    assert agent.steer(session, SerialExecutor(Bowl())) == "warning 1 waits for an answer"
+    n = len(session.experiment.runs)
+    assert n < 9
+    assert agent.steer(session, SerialExecutor(Bowl())) == "warning 1 waits for an answer"
+    assert len(session.experiment.runs) == n
+    session.answer_advice("ignored")
+    agent.steer(session, SerialExecutor(Bowl()))
+    assert len(session.experiment.runs) > n
+
+
+def test_a_limit_of_cost_warns_without_a_goal() -> None:
+    """The paper's rule has runs and a deadline; at the mean cost so far money is runs as well."""
+    session, _ = session_with(runs=100, pending="box")
+    hour = Tariff("EUR", per_hour=3_600.0)  # 1 EUR a second
+    took_s = [run.duration_s for run in session.experiment.runs]
+    spent = sum(one or 0.0 for one in took_s)
+    session.change_budget(Sla(None, None, 1.2 * spent, hour))  # three runs are over
+    seen = session.forecast().paper
+    assert (seen.remaining, seen.remaining_by_cost, seen.pending) == (0, 0, 1)
+    session.suggest(1)
+    advice = session.experiment.open_advice
+    assert advice is not None
+    assert "the limit of cost leaves 0 runs: 1 too few" in advice.text
+    assert "Agree on 1 more or a greater limit of cost." in advice.text
+    session.change_budget(Sla(None, None, 3.5 * spent, hour))
+    assert session.forecast().paper.remaining_by_cost == 7  # 2.5 times what 3 runs cost
+    assert session.forecast().paper.is_miss is False
 
 
 def test_a_deadline_ends_a_sweep() -> None:

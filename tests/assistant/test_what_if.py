@@ -77,7 +77,15 @@ def test_the_suggestions_are_those_that_would_come(session: Session) -> None:
     thought = session.what_if(strategy="random", close=[("mode", "bad")], exploitation=0.5)
     session.change_strategy("random", exploitation=0.5)
     session.close_level("mode", "bad")
-    assert session.suggest(10).suggestions == thought.suggestions
+    assert session.suggest(session.batch_size).suggestions == thought.suggestions
+
+
+@pytest.mark.parametrize("strategy", ["anova", "grasp", "random"])
+def test_they_are_as_many_as_a_sweep_would_take_next(session: Session, strategy: str) -> None:
+    thought = session.what_if(strategy=strategy)
+    session.change_strategy(strategy)
+    assert len(thought.suggestions) == session.batch_size
+    assert session.suggest(session.batch_size).suggestions == thought.suggestions
 
 
 def test_the_forecast_is_that_after_the_change(session: Session) -> None:
@@ -130,7 +138,7 @@ def test_what_is_left_is_divided_whole(session: Session) -> None:
 
 
 def test_no_more_is_suggested_than_may_run(session: Session) -> None:
-    assert len(session.what_if(max_runs=23).suggestions) == 3
+    assert len(session.what_if(max_runs=23).suggestions) == 3  # of the 5 that suit grasp
     assert session.what_if(max_runs=20).suggestions == ()
 
 
@@ -139,14 +147,29 @@ def test_a_finished_experiment_is_thought_of_as_reopened(session: Session) -> No
     n = len(session.events())
     thought = session.what_if(max_runs=80)
     assert thought.outside == 60
+    assert thought.before.goal is not None
+    assert thought.before.goal.chance is not None
+    assert thought.before.goal.chance > 0  # with the 30 that were left when it was finished
+    assert thought.before.remaining is not None
+    assert thought.before.remaining.median == 30
     assert len(session.events()) == n
     assert session.experiment.finished is not None
+
+
+def test_no_run_left_is_said_and_no_chance(session: Session) -> None:
+    said = session.what_if(max_runs=20).sentence
+    assert said.startswith("No run would be left, and the goal would not be reached. More runs,")
+    assert "chance" not in said
+    reached = session.what_if(max_runs=20, goal=1e6).sentence
+    assert reached.startswith("Run 1 reached this goal already. ")
 
 
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
         ({"max_runs": 19}, ExperimentError, "20 runs are used already"),
+        ({"max_runs": "a"}, SettingsError, "max_runs is a number or None, not 'a'"),
+        ({"goal": "low"}, SettingsError, "goal is a number or None, not 'low'"),
         ({"exploitation": 1.5}, SettingsError, "share from 0 to 1"),
         ({"max_cost": 5.0}, SettingsError, "needs a tariff"),
         ({"strategy": "grap"}, StrategyError, "did you mean 'grasp'"),
@@ -163,6 +186,13 @@ def test_what_would_be_refused_is_refused(
 ) -> None:
     with pytest.raises(error, match=said):
         session.what_if(**change)  # type: ignore[arg-type]
+
+
+def test_a_goal_is_thought_away(session: Session) -> None:
+    thought = session.what_if(goal="none")
+    assert thought.before.goal is not None
+    assert thought.after.goal is None
+    assert session.experiment.sla.goal == 0.0
 
 
 def test_money_is_a_term_as_the_others(session: Session) -> None:

@@ -48,7 +48,7 @@ terms = st.lists(
             TermForecast,
             st.just("max_cost"),
             st.floats(1e-9, 1e12),
-            st.floats(0.0, 1e12),
+            st.none() | st.floats(0.0, 1e12),
             st.none() | ordered(counts),
         ),
     ),
@@ -84,6 +84,7 @@ papers = st.builds(
     ).map(tuple),
     mean_duration_s=st.none() | st.floats(0.0, 1e9),
     predicted_end_s=st.none(),
+    remaining_by_cost=st.none() | st.integers(0, 500),
 )
 
 fans = st.lists(
@@ -114,6 +115,8 @@ forecasts = st.builds(
     silence=st.sampled_from(["", "7 runs are over, and a forecast needs 12"]),
     cautions=st.sampled_from([(), ("tested after at most 90 runs",)]),
     calibration=st.just("drawn"),
+    is_over=st.booleans(),
+    under_way=st.integers(0, 9),
 )
 
 subjects = st.builds(

@@ -30,6 +30,8 @@ MAX_ATTEMPTS = 3
 OPERATIONS: Counter[str] = Counter()
 
 WHICH = st.integers(0, 9)
+REGULATION = ("pause", "finish", "late", "in time", "go on", "go on", "go on", "go on")
+DEADLINES = {"late": -10.0, "in time": 1000.0}
 LEASE_S = st.sampled_from([5.0, 30.0])
 NAME = st.sampled_from(NAMES)
 SESSION = st.integers(0, 1)
@@ -160,6 +162,11 @@ class Queue(RuleBasedStateMachine):
     def count(self, name: str) -> None:
         OPERATIONS[name] += 1
 
+    @rule(worker=st.sampled_from("abc"), n=st.integers(1, 3), lease_s=LEASE_S)
+    def claim_some(self, worker: str, n: int, lease_s: float) -> None:
+        for _ in range(n):
+            self.claim(worker, lease_s, None)
+
     @rule(worker=st.sampled_from("abc"), lease_s=LEASE_S, only=NAME | st.none())
     def claim(self, worker: str, lease_s: float, only: str | None) -> None:
         self.count("claim")
@@ -253,15 +260,14 @@ class Queue(RuleBasedStateMachine):
 
     # -- time, and what may happen to the process ----------------------------------------------
 
-    @rule(seconds=st.sampled_from([1.0, 6.0, 31.0]))
-    def wait(self, seconds: float) -> None:
-        self.count("wait")
+    @rule(
+        seconds=st.sampled_from([1.0, 4.0, 5.0, 31.0]),
+        jump_s=st.sampled_from([0.0, 0.0, -3e3, 3e3]),
+    )
+    def wait(self, seconds: float, jump_s: float) -> None:
+        self.count("time passes" if jump_s == 0.0 else "the time of day jumps")
         self.clock.wait(seconds)
-
-    @rule(seconds=st.sampled_from([-3600.0, 3600.0]))
-    def jump(self, seconds: float) -> None:
-        self.count("the time of day jumps")
-        self.clock.wall_s += seconds
+        self.clock.wall_s += jump_s
 
     @rule()
     def expire(self) -> None:
@@ -282,13 +288,13 @@ class Queue(RuleBasedStateMachine):
 
     # -- people --------------------------------------------------------------------------------
 
-    @initialize(n=st.integers(1, 4), active=st.booleans())
-    def begin(self, n: int, active: bool) -> None:
-        for name in NAMES:
-            for _ in range(n):
+    @initialize(n=st.integers(1, 4))
+    def begin(self, n: int) -> None:
+        for _ in range(n):
+            for name in NAMES:
                 self.include(name, 0)
-        self.set_active("hills", True)
-        self.set_active("more", active)
+        for name in NAMES:
+            self.set_active(name, True)
 
     @rule(name=NAME, session=SESSION)
     def include(self, name: str, session: int) -> None:
@@ -326,20 +332,13 @@ class Queue(RuleBasedStateMachine):
             run.priority = priority
             self.sweeps[name].n_events += 1
 
-    @rule(name=NAME, session=SESSION, which=WHICH)
-    def hold(self, name: str, session: int, which: int) -> None:
-        self.count("hold")
-        run = self.decide(name, which, ("queued",), self.sessions[name][session].hold)
-        if run is not None and not run.held:
-            run.held = True
-            self.sweeps[name].n_events += 1
-
-    @rule(name=NAME, session=SESSION, which=WHICH)
-    def release(self, name: str, session: int, which: int) -> None:
-        self.count("release")
-        run = self.decide(name, which, ("queued",), self.sessions[name][session].release)
-        if run is not None and run.held:
-            run.held = False
+    @rule(name=NAME, session=SESSION, which=WHICH, held=st.sampled_from([True, False, False]))
+    def hold_or_release(self, name: str, session: int, which: int, held: bool) -> None:
+        self.count("hold" if held else "release")
+        here = self.sessions[name][session]
+        run = self.decide(name, which, ("queued",), here.hold if held else here.release)
+        if run is not None and run.held is not held:
+            run.held = held
             self.sweeps[name].n_events += 1
 
     @rule(name=NAME, session=SESSION, which=WHICH)
@@ -350,14 +349,29 @@ class Queue(RuleBasedStateMachine):
         if run is not None and run.state != "cancelled":
             self.wait_again(run, "cancelled")
 
-    @rule(name=NAME, active=st.booleans())
+    @rule(name=NAME, session=SESSION, what=st.sampled_from(REGULATION))
+    def regulate(self, name: str, session: int, what: str) -> None:
+        """Pause, finish or bound an experiment; most of the time it goes on soon after."""
+        sweep = self.sweeps[name]
+        if what == "pause":
+            self.set_active(name, False)
+        elif what == "finish":
+            self.finish_or_reopen(name, session)
+        elif what in DEADLINES:
+            self.budget(name, session, DEADLINES[what])
+        else:
+            self.set_active(name, True)
+            if sweep.finished:
+                self.finish_or_reopen(name, session)
+            if sweep.deadline_s is not None:
+                self.budget(name, session, None)
+
     def set_active(self, name: str, active: bool) -> None:
         self.count("pause or go on")
         self.queue.set_active(name, active)
         self.sweeps[name].active = active
         assert self.queue.is_active(name) is active
 
-    @rule(name=NAME, session=SESSION)
     def finish_or_reopen(self, name: str, session: int) -> None:
         self.count("finish or reopen")
         sweep, here = self.sweeps[name], self.sessions[name][session]
@@ -369,7 +383,6 @@ class Queue(RuleBasedStateMachine):
         sweep.finished = not sweep.finished
         sweep.n_events += 1
 
-    @rule(name=NAME, session=SESSION, in_s=st.sampled_from([None, -10.0, 1000.0]))
     def budget(self, name: str, session: int, in_s: float | None) -> None:
         self.count("change the budget")
         sweep = self.sweeps[name]

@@ -19,6 +19,7 @@ from assistant.forecast.calibration import (
     write_calibration,
 )
 from assistant.forecast.evidence import Evidence
+from assistant.forecasts import MOST_LEFT
 from strategies import Reach, strategy_names
 from tests.forecast.test_evidence import evidence, known
 
@@ -80,7 +81,7 @@ def test_runs_needed_are_the_inverse_of_the_chance(
 ) -> None:
     hardness = shipped().hardness(one, goal, 0.0)
     runs = shipped().runs_by(hardness, np.array(shares))
-    within = (runs > 1e-200) & (runs < 1e200)
+    within = (runs > 1e-200) & (runs <= MOST_LEFT)
     back = shipped().chance(hardness, runs)
     assert back[within] == pytest.approx(np.array(shares)[within])
 
@@ -96,6 +97,15 @@ def test_the_best_at_the_end_is_ordered_and_never_worse_than_today(
         assert all(one.floor <= x <= best for x in told)
     assert all(b <= a for a, b in zip(early, late, strict=True))
     assert shipped().best_after(one, 0.0, 0.0) == (best,) * 3
+
+
+def test_nothing_is_told_of_more_runs_than_were_tested() -> None:
+    hardness = shipped().hardness(ONE, 9.0, 0.0)
+    some, most, far = shipped().chance(hardness, np.array([99.0, 100.0, 7_660.0]))
+    assert some < most == far
+    at_most = shipped().best_after(ONE, 0.0, 100.0)
+    assert shipped().best_after(ONE, 0.0, 7_660.0) == at_most
+    assert shipped().best_after(ONE, 0.0, 99.0) != at_most
 
 
 def test_a_logistic_by_hand() -> None:

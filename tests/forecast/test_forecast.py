@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from assistant import Experiment, Sla, Tariff
 from assistant.codec import decode_event, encode_event
-from assistant.events import ExperimentFinished, RunReturned, RunStarted
+from assistant.events import (
+    BudgetChanged,
+    ExperimentFinished,
+    RunCompleted,
+    RunReturned,
+    RunStarted,
+    SpaceChanged,
+)
 from assistant.forecast import forecast
 from assistant.forecasts import Forecast, GoalForecast
 from assistant.report.outlook import Subject, headline, sentences
@@ -95,6 +102,23 @@ def test_a_deadline_that_has_passed_leaves_nothing() -> None:
     seen = forecast(experiment, ended_s(experiment))
     assert goal_of(seen).chance == 0.0
     assert seen.binding == "deadline"
+
+
+def test_one_exhausted_term_is_enough_whatever_is_unknown_of_another() -> None:
+    """A cost that no run has told does not keep a deadline that has passed open."""
+    priced = Tariff("J", measure="energy_j")  # which the runs do not give
+    experiment = told(FALLING, Sla(60, 1_000_500.0, 9.0, priced, goal=5.0))
+    seen = forecast(experiment, ended_s(experiment))
+    assert goal_of(seen).chance == 0.0
+    assert seen.silence == ""
+    assert seen.binding == "deadline"
+    assert seen.remaining is not None
+    assert seen.remaining.high == 0.0
+    open_still = forecast(
+        experiment, ended_s(experiment), sla=replace(experiment.sla, deadline_s=2e6)
+    )
+    assert goal_of(open_still).chance is None
+    assert "known cost" in open_still.silence
 
 
 def test_a_finished_experiment_has_no_chance_left() -> None:
@@ -201,7 +225,40 @@ def test_runs_that_go_on_are_left_to_end() -> None:
     seen = forecast(still, ended_s(still))
     assert seen.remaining is not None
     assert seen.remaining.median == 40.0  # 60 less the 20 that are over
-    assert seen.terms[0].used == 23  # three of them are under way
+    assert (seen.terms[0].used, seen.under_way) == (20, 3)  # both columns count what is over
+
+
+def test_it_is_over_only_where_no_future_has_a_run_left() -> None:
+    short = [20.0 if i == 9 else 60.0 for i in range(20)]
+    still = told(FALLING, Sla(21, goal=5.0), going=1, durations_s=short)
+    now_s = ended_s(still)
+    near = replace(still.sla, deadline_s=now_s + 30.0)  # one run in twenty is as short
+    seen = forecast(still, now_s, sla=near)
+    assert seen.remaining is not None
+    assert seen.remaining.median == 0.0
+    assert (seen.is_over, seen.under_way) == (False, 1)
+    assert "1 run is under way" in words(seen)
+    assert "Nothing is left" not in words(seen)
+    passed = forecast(still, now_s, sla=replace(near, deadline_s=now_s))
+    assert passed.is_over
+    assert "Nothing is left to run" not in words(passed)
+    assert forecast(told(FALLING, Sla(20, goal=5.0)), now_s).is_over
+
+
+def test_with_thousands_of_runs_left_only_the_next_hundred_are_told() -> None:
+    experiment = told(FALLING, SLA)
+    now_s = ended_s(experiment)
+    hundred, far = (forecast(experiment, now_s, sla=Sla(n, goal=5.0)) for n in (120, 7_680))
+    assert goal_of(far).chance == goal_of(hundred).chance
+    assert (far.best, far.fan) == (hundred.best, hundred.fan)
+    assert (goal_of(far).if_doubled, goal_of(hundred).if_doubled) == (None, None)
+    assert (far.miss, hundred.miss) == (None, pytest.approx(1.0 - (goal_of(far).chance or 0.0)))
+    assert "within the next 100 of the" in words(far)
+    assert "expected after the next 100 runs" in words(far)
+    assert "within the next" not in words(hundred)
+    slow = told(FALLING, SLA, strategy="grasp")
+    assert "ikely to miss" not in words(forecast(slow, now_s, sla=Sla(7_680, goal=-1e6)))
+    assert "ikely to miss" in words(forecast(slow, now_s, sla=Sla(120, goal=-1e6)))
 
 
 def test_a_deadline_counts_workers_and_their_batches() -> None:
@@ -260,6 +317,54 @@ def test_two_terms_leave_the_lesser() -> None:
     assert (seen.remaining.median or 0) == pytest.approx(10, abs=2)
     assert forecast(experiment, now_s, sla=replace(SLA, deadline_s=now_s + 1e6)).binding == (
         "max_runs"
+    )
+
+
+def test_a_finished_experiment_names_the_term_that_was_the_tightest() -> None:
+    experiment = told(FALLING, replace(SLA, deadline_s=1_001_810.0))
+    at_s = ended_s(experiment)
+    assert forecast(experiment, at_s).binding == "deadline"
+    experiment.apply(ExperimentFinished(at_s, "the analyst stopped"))
+    seen = forecast(experiment, at_s)
+    assert (seen.binding, seen.is_over) == ("deadline", True)
+
+
+def test_an_unknown_cost_is_not_0() -> None:
+    priced = Tariff("J", measure="energy_j")
+    experiment = told(FALLING, Sla(60, None, 9.0, priced, goal=5.0))
+    term = forecast(experiment, ended_s(experiment)).terms[1]
+    assert (term.used, term.remaining) == (None, None)
+    assert forecast(told([], experiment.sla), 1_000_000.0).terms[1].used == 0.0
+
+
+def test_what_is_unlike_the_tests_is_said_once_and_only_where_it_is_true() -> None:
+    experiment = told(FALLING, SLA)
+    at_s = ended_s(experiment)
+    assert forecast(experiment, at_s).cautions == ()
+    cut = experiment.space.closing("mode", "bad")
+    closed = experiment.supposing([SpaceChanged(at_s, cut, "mode=bad closed")])
+    assert forecast(closed, at_s).cautions == (
+        "closed levels cut the space, and it was tested on whole ones",
+    )
+    late = experiment.supposing([BudgetChanged(at_s, replace(SLA, goal=4.0))])
+    assert forecast(late, at_s).cautions == (
+        "the goal was set after 20 runs, and it was tested with goals set after at most 10",
+    )
+    same = experiment.supposing([BudgetChanged(at_s, replace(SLA, max_runs=70))])
+    assert forecast(same, at_s).cautions == ()
+    opened = replace(experiment.opened, deterministic=False)
+    noisy = Experiment.replay([opened, *told_events(FALLING, SLA)[1:]])
+    assert forecast(noisy, at_s).cautions == (
+        "results vary from run to run, and it was tested on results that do not",
+    )
+    events = [
+        replace(event, outcome=replace(event.outcome, feasible=False, violation=1.0))
+        if isinstance(event, RunCompleted) and event.run_id == 3
+        else event
+        for event in told_events(FALLING, SLA)
+    ]
+    assert forecast(Experiment.replay(events), at_s).cautions == (
+        "constraints cut the space, and it was tested on whole ones",
     )
 
 

@@ -41,6 +41,10 @@ class Real:
     def url(self) -> str:
         return self.server.url
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
     def client(self, role: Role = Role.OWNER) -> httpx.Client:
         """Return a client with the token of a role."""
         headers = {"Authorization": f"Bearer {TOKENS.by_role[role]}"}
@@ -56,14 +60,14 @@ class Real:
 
 
 @contextmanager
-def serving(folder: Path, *, look_after_s: float = 0.02) -> Iterator[Real]:
+def serving(folder: Path, *, port: int = 0, look_after_s: float = 0.02) -> Iterator[Real]:
     """Serve the store of a folder; called again it goes on with what is there."""
     lines = io.StringIO()
     log = Log(lines, level="debug")
     store = SqliteStore(folder / "store.db")
     house = House(store, log, files=folder)
     service = make_service(house, TOKENS, log, look_after_s=look_after_s)
-    server = Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=3)
+    server = Server(service.asgi, bind(port=port), log, drain=service.context.drain, drain_s=3)
     real = Real(server, service, house, lines)
     try:
         with server:

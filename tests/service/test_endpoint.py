@@ -18,13 +18,14 @@ from assistant.errors import ServiceError
 from assistant.service.endpoint import Endpoint, Key, find, is_held
 
 ROOT = Path(__file__).parents[2]
-# The package itself is left empty: importing all of it takes a second in every process.
+# The packages themselves are left empty: importing all of them takes a second in each process.
 HOLD = """
 import os, sys, types
 from pathlib import Path
-package = types.ModuleType("assistant")
-package.__path__ = [os.path.join(sys.argv[2], "assistant")]
-sys.modules["assistant"] = package
+for name in ("assistant", "strategies"):
+    package = types.ModuleType(name)
+    package.__path__ = [os.path.join(sys.argv[2], name)]
+    sys.modules[name] = package
 from assistant.service.endpoint import Key
 key = Key.take(Path(sys.argv[1]))
 if key is None:

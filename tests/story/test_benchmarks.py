@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "suggest": (),
     "what_if": (),
     "forecast": ("--tables", "tables"),
+    "service": (),
 }
 
 

@@ -13,10 +13,11 @@ from rich.console import Console
 
 from agents import Follower
 from assistant import Session, Sla
+from assistant.chances import percent
 from assistant.cli.live import SweepView
 from assistant.cli.main import run
 from assistant.executors import SerialExecutor
-from assistant.report.outlook import Subject, headline, percent
+from assistant.report.outlook import Subject, headline
 from assistant.store import SqliteStore
 from assistant.ui.opening import Form, open_from
 
@@ -59,7 +60,7 @@ def test_it_says_the_headline_the_terms_the_fan_and_the_papers_rule(
     assert (code, err) == (0, "")
     seen = session.forecast()
     assert headline(Subject.of(session.experiment), seen) in out
-    assert re.search(r"runs +20 of 60 used +40", out)
+    assert re.search(r"runs +20 of 60 ended +40", out)
     assert "after 40 more" in out
     assert "1 in 10 better than" in out
     assert "By the paper's rule (uncalibrated)" in out

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from assistant import Sla, load_session, open_session
+from assistant.chances import percent
 from assistant.cli.main import run
 from assistant.events import Event
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore, SqliteStore
+from strategies import strategy_entry
 from tests.assistant.examples import Hills, TickingClock
 
 
@@ -57,13 +59,40 @@ def test_what_if_tells_and_records_nothing(
     assert found["sentence"] == thought.sentence == told.splitlines()[0]
     assert thought.after.goal is not None
     assert found["after"]["goal"]["chance"] == thought.after.goal.chance
-    assert len(found["suggestions"]) == 10
+    assert len(found["suggestions"]) == strategy_entry("anova").batch
     assert all(one["values"]["mode"] == "good" for one in found["suggestions"])
     assert sum(one["runs"] for one in found["inside"]) + found["outside"] == 80 - len(
         load_session(store, "hills").experiment.runs
     )
     assert run(["what-if", "--deadline", "2h", "--goal", "4", "--exploitation", "none"]) == 0
+    assert run(["what-if", "--goal", "none"]) == 0
+    assert "No goal is agreed" in capsys.readouterr().out
     assert store.load("hills") == before
+
+
+def test_regions_are_told_as_measured(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Heights are minimised: a region's quality is its negative, which is nobody's business."""
+    assert run(["forecast", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["paper"]["regions"]
+    heights = [
+        one.outcome.value
+        for one in load_session(store, "hills").experiment.runs
+        if one.outcome is not None
+    ]
+    assert told
+    assert min(one["best"] for one in told) == min(heights)
+    assert all(min(heights) <= one["mean"] <= max(heights) for one in told)
+
+
+def test_a_wrong_option_is_not_blamed_on_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep.toml").write_text('[application]\ntable = "table.csv"\n')
+    assert run(["sweep", "sweep.toml", "--deadline", "0s"]) == 2
+    assert capsys.readouterr().err.startswith("copperline: the options: 'deadline'")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +104,9 @@ def test_what_if_tells_and_records_nothing(
         (["what-if", "--close", "mode=odd"], "odd"),
         (["what-if", "--deadline", "soon"], "is not a duration"),
         (["what-if", "--strategy", "grap"], "did you mean 'grasp'"),
-        (["what-if", "--max-cost", "5"], "tariff"),
+        (["what-if", "--cost-limit", "5"], "tariff"),
+        (["what-if", "--cost-limit", "much"], "--cost-limit 'much' is no number"),
+        (["what-if", "--goal", "low"], "--goal 'low' is no number"),
         (["what-if", "--weigh", "first=2"], "is not a region's number and a weight"),
         (["what-if", "--exploitation", "0.5", "--weigh", "99=2"], "no region 99"),
         (["steer", "--accept", "9"], "numbered from 1"),
@@ -120,8 +151,17 @@ def test_a_warning_is_accepted_on_the_command_line(
 def test_a_warning_is_ignored_or_changed(
     store: SqliteStore, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
+    was = load_session(store, "hills").experiment.open_advice
+    assert was is not None
+    assert was.outlook is not None
+    assert was.outlook.goal is not None
     assert run(["steer", *words]) == 0
-    assert capsys.readouterr().out.splitlines()[0].startswith(f"Warning 1 is {said}")
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(f"Warning 1 is {said}")
+    now = load_session(store, "hills").forecast().goal
+    assert now is not None
+    chances = [percent(chance or 0.0) for chance in (was.outlook.goal.chance, now.chance)]
+    assert told[-2] == f"The chance to reach the goal: {chances[0]} before, {chances[1]} now."
 
 
 def test_suggest_lists_what_could_be_done(
@@ -142,6 +182,64 @@ def test_suggest_lists_what_could_be_done(
     assert first.chance is not None
     assert f"  1. {first.text}: the chance would be {100 * first.chance:.0f} %" in told
     assert "copperline steer hills --accept 1 (or --ignore)" in told
+
+
+def test_looking_again_does_not_lapse_a_warning(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = store.load("hills")
+    known = load_session(store, "hills").experiment
+    advice, batch = known.open_advice, known.open_batch
+    assert advice is not None
+    assert batch is not None
+    assert run(["suggest", "--json", "-n", "9"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["batch"], told["recorded"]) == (batch.number, False)
+    assert len(told["suggestions"]) == len(batch.suggestions)
+    assert told["warning"] == advice.text
+    assert [one["number"] for one in told["alternatives"]] == list(
+        range(1, len(advice.alternatives) + 1)
+    )
+    assert run(["suggest"]) == 0
+    assert "it is shown again" in capsys.readouterr().out
+    for command in ("forecast", "steer"):
+        assert run([command]) == 0
+        told_in_words = capsys.readouterr().out
+        for number, one in enumerate(advice.alternatives, 1):
+            assert f"  {number}. {one.text}: the chance would be" in told_in_words
+        assert run([command, "--json"]) == 0
+        warning = json.loads(capsys.readouterr().out)["warning"]
+        assert warning["alternatives"] == told["alternatives"]
+    assert store.load("hills") == before
+
+
+def test_a_sweep_waits_at_a_warning_until_it_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "waiting.db"))
+    rows = "".join(f"{x},{y},{(x - 7) ** 2 + y}\n" for x in range(20) for y in range(20))
+    (tmp_path / "table.csv").write_text(f"x,y,objective\n{rows}")
+    words = ["--table", "table.csv", "--goal", "-50", "--strategy", "grasp", "--runs", "50"]
+    assert run(["sweep", *words, "--advice", "wait", "--name", "waits"]) == 0
+    told = capsys.readouterr().out
+    assert "warning: " in told
+    assert "--ignore)" in told
+    assert "Then go on with: copperline resume" in told
+
+    def state() -> tuple[int, bool]:
+        store = SqliteStore(tmp_path / "waiting.db")
+        experiment = load_session(store, store.experiments()[0].id).experiment
+        return len(experiment.runs), experiment.finished is not None
+
+    n, finished = state()
+    assert n < 50
+    assert not finished
+    assert run(["resume"]) == 0
+    assert state() == (n, False)
+    assert run(["steer", "--ignore"]) == 0
+    assert run(["resume", "--advice", "ignore"]) == 0
+    assert state() == (50, True)
 
 
 def test_the_report_says_what_was_proposed_and_answered(

@@ -15,6 +15,7 @@ from strategies import (
     ParameterSpace,
     ParticleSwarm,
 )
+from strategies.parameter import show_values
 from tests.draw.spaces import grid, observe_all, spaces
 
 LINE = grid(101)
@@ -95,7 +96,8 @@ def test_the_first_positions_are_balanced_and_later_runs_move_the_particles_in_t
     after = swarm.suggest(1, Knowledge(space, history, running=going), rng)
     assert after[0].near == first[3].configuration
     assert after[0].reason.startswith("Particle 4 of 8 moves from p0=")
-    assert "drawn to its own best (quality 3) and the swarm's best (quality 7)" in after[0].reason
+    own, best = (show_values(space.values(first[i].configuration)) for i in (3, 7))
+    assert f"drawn to its own best ({own}) and the swarm's best ({best})" in after[0].reason
 
 
 def test_a_particle_that_cannot_land_goes_next_to_where_it_would() -> None:

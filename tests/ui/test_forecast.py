@@ -10,10 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from agents import Follower
 from assistant import Experiment, Forecast, Session, Sla
+from assistant.chances import percent
 from assistant.cli.main import run
 from assistant.executors import SerialExecutor
 from assistant.forecast import forecast
-from assistant.report.outlook import Subject, headline, percent, verdict_of
+from assistant.report.outlook import Subject, headline, verdict_of
 from assistant.ui import outlook
 from assistant.ui.opening import Form, open_from
 from tests.ui.screens import first_page, go

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from assistant import Session, Sla, load_session, open_session
+from assistant.chances import percent
 from assistant.events import Event
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore, SqliteStore
-from assistant.warning_words import percent
 from tests.assistant.examples import Hills, TickingClock
 from tests.ui.screens import first_page, go, press, sound
 

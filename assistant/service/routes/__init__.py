@@ -5,6 +5,6 @@ from assistant.service.routes.health import router as health
 from assistant.service.routes.reading import router as reading
 from assistant.service.routes.working import router as working
 
-ROUTERS = (health, reading, deciding, working)
+ROUTERS = (working, health, reading, deciding)  # the most frequent requests are found first
 
 __all__ = ["ROUTERS"]

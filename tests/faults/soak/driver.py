@@ -34,7 +34,7 @@ WEIGHTS = {
     "F1 worker killed": 60,
     "F2 service killed": 8,
     "F3 worker stopped": 12,
-    "F4 service stopped": 2,
+    "F4 service stopped": 5,
     "F7 no room": 6,
     "F8 time of day": 3,
 }
@@ -445,7 +445,7 @@ def _n_open(store: Path) -> int:
 
 
 def _bad_runs(store: Path) -> Counter[str]:
-    """Count the executions of runs that go wrong, by what they do."""
+    """Count how often runs that go wrong were given to a worker, by what they do."""
     rows = _asked(
         store,
         "SELECT e.name, json_extract(r.levels, '$[4]'), sum(r.attempts) FROM run AS r"

@@ -1,0 +1,1 @@
+"""Numbered bad inputs, each with the answer that is expected of us."""

@@ -1,0 +1,178 @@
+"""Seeded mutants of the queue: each breaks one promise, and must be seen by name.
+
+A copy of the package is edited and tried in a process of its own: the state machine, the kills at
+every statement before the checker, and the media that refuse.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import assistant
+
+QUEUE, PROJECTION, SQLITE = "store/queue.py", "store/projection.py", "store/sqlite.py"
+
+BREAK = 'connection.execute("COMMIT"); connection.execute("BEGIN IMMEDIATE")'
+NOTE = 'connection.execute("UPDATE attempt SET result = ? WHERE token = ?", (digest, token))'
+PROJECTING = "        for i, event in enumerate(events):\n            project("
+BEGIN, COMMIT, ROLLBACK = (
+    f'self.connection.execute("{word}")' for word in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
+)
+CURRENT = "            if attempt.is_current:\n                "
+FREED = '    connection.execute(\n        "DELETE FROM lease WHERE token ="'
+IS_CURRENT = "r.token = a.token AND r.state = 'running', r.state"
+
+
+def current_or(more: str) -> str:
+    return CURRENT.replace("is_current:", f"is_current or {more}:")
+
+
+MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "a commit between the result and its note": ((QUEUE, NOTE, f"{BREAK}; {NOTE}"),),
+    "a commit between the journal and the tables": (
+        (SQLITE, PROJECTING, f"        connection = self.connection; {BREAK}\n{PROJECTING}"),
+    ),
+    "acknowledged before it is committed": (
+        (SQLITE, BEGIN, f"self.connection.in_transaction or {BEGIN}"),
+        (
+            SQLITE,
+            COMMIT,
+            f"self.off = not getattr(self, 'off', 0)\n                self.off or {COMMIT}",
+        ),
+    ),
+    "what was refused by the medium is kept by half": ((SQLITE, ROLLBACK, COMMIT),),
+    "no token is asked for": ((QUEUE, IS_CURRENT, "r.state = 'running', r.state"),),
+    "a late result changes a run that waits": (
+        (QUEUE, f"{CURRENT}completion", current_or("attempt.state == 'queued'") + "completion"),
+    ),
+    "a result overwrites the first": (
+        (QUEUE, f"{CURRENT}completion", f"{current_or('attempt.result is not None')}completion"),
+    ),
+    "a result that is told again is another one": (
+        (QUEUE, "            if attempt.result == digest:\n                return False\n", ""),
+    ),
+    "a run may lose any number of workers": (
+        (QUEUE, "if before + 1 >= self._max_attempts:", "if False:"),
+    ),
+    "a run that was given back lost its worker": (
+        (QUEUE, '"SELECT lost FROM run', '"SELECT attempts - 1 FROM run'),
+    ),
+    "a heartbeat renews the leases of others": (
+        (
+            QUEUE,
+            '"UPDATE lease SET until_s = ? WHERE token = ?"',
+            '"UPDATE lease SET until_s = ? WHERE token >= ?"',
+        ),
+    ),
+    "a lease that has run out is renewed": (
+        (QUEUE, "if row is None or row[1] <= self._steady_s():", "if row is None:"),
+    ),
+    "leases are counted by the time of day": (
+        (QUEUE, "steady_s: Callable[[], float] = time.monotonic,", "steady_s: object = None,"),
+        (QUEUE, "self._steady_s = steady_s", "self._steady_s = self._clock.now_s"),
+    ),
+    "nothing expires at a claim": ((QUEUE, "            self._expire()\n", ""),),
+    "the priority of the first claim is kept": (
+        (
+            PROJECTION,
+            '"UPDATE run SET priority = ? WHERE experiment_id = ? AND run_id = ?"',
+            '"UPDATE run SET priority = ? WHERE experiment_id = ? AND run_id = ? AND attempts = 0"',
+        ),
+    ),
+    "priorities count within an experiment only": (
+        (QUEUE, "ORDER BY r.priority DESC, r.seq LIMIT 1", "ORDER BY r.seq LIMIT 1"),
+    ),
+    "the tables forget that a run is held": (
+        (PROJECTION, "isinstance(event, RunHeld), ", "False, "),
+    ),
+    "a lease outlives its run": (
+        (PROJECTION, FREED, FREED.replace("connection", 'state == "completed" or connection', 1)),
+    ),
+    "a finished experiment goes on": ((QUEUE, "e.active = 1 AND e.finished = 0", "e.active = 1"),),
+    "anybody gives a run back": (
+        (
+            QUEUE,
+            f"{CURRENT}event = RunReturned",
+            current_or("attempt.state == 'running'") + "event = RunReturned",
+        ),
+    ),
+}
+
+TRY = """
+import os, sys, tempfile
+from pathlib import Path
+import assistant
+assert Path(assistant.__file__).parent == Path.cwd() / "assistant"
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.faults.machine import Queue
+from tests.faults.test_crash_points import kill_at_statements
+from tests.faults.test_refusals import SAYINGS, gone_on
+
+def machine(folder):
+    run_state_machine_as_test(Queue, settings=settings(
+        max_examples=200, stateful_step_count=50, deadline=None, derandomize=True, database=None,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+    ))
+
+def kills(folder):
+    kill_at_statements(folder, 3)
+
+def refusals(folder):
+    gone_on(folder, range(0, 1000, 5), "disk I/O error", 1)
+
+at = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+for code, way in enumerate((machine, kills, refusals), 3):
+    with tempfile.TemporaryDirectory(dir=at) as folder:
+        try:
+            way(Path(folder))
+        except BaseException as error:
+            sys.stderr.write(f"{way.__name__}: {type(error).__name__}: {str(error)[:300]}")
+            sys.stderr.flush()
+            os._exit(code)
+"""
+
+SEEN_BY = {3: "the state machine", 4: "kills and the checker", 5: "refusals"}
+
+
+def outcome(folder: Path, repository: Path) -> tuple[int, str]:
+    """Return the exit code: 0 where nothing was seen, else by what; and what was said."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRY],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(repository)])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def copied(tmp_path: Path) -> Path:
+    source = Path(assistant.__file__).parent
+    shutil.copytree(source, tmp_path / "assistant", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_unbroken_queue_passes(tmp_path: Path, repository: Path) -> None:
+    assert outcome(copied(tmp_path), repository) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mutant_of_the_queue_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
+    folder = copied(tmp_path)
+    for file, old, new in MUTANTS[name]:
+        path = folder / "assistant" / file
+        text = path.read_text()
+        assert text.count(old) == 1, "the text has changed: mend the mutant"
+        path.write_text(text.replace(old, new))
+    code, said = outcome(folder, repository)
+    assert code in SEEN_BY, said
+    print(f"{name}: seen by {SEEN_BY[code]}")  # noqa: T201

@@ -1,0 +1,48 @@
+"""What is proposed where a share of the runs is kept inside regions: to end that, if it helps."""
+
+from assistant.alternatives import Prospects, alternatives, changes
+from assistant.events import Alternative, SteeringChanged
+from assistant.experiment import Experiment
+from assistant.forecast import forecast
+from assistant.forecast.calibration import shipped
+from assistant.sla import Sla, Steering
+from tests.forecast.examples import ended_s, told
+
+FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
+
+
+def proposed(strategy: str, exploitation: float | None) -> dict[float | None, Alternative]:
+    """Return the exploitation levels that are proposed, by the level."""
+    experiment, now_s = split(strategy, exploitation)
+    prospects = Prospects(experiment, forecast(experiment, now_s), now_s, shipped())
+    return {
+        one.steering.exploitation: one
+        for one in alternatives(prospects)
+        if one.kind == "exploitation" and one.steering is not None
+    }
+
+
+def split(strategy: str, exploitation: float | None) -> tuple[Experiment, float]:
+    experiment = told(FALLING, Sla(60, goal=5.0), strategy=strategy)
+    now_s = ended_s(experiment)
+    steering = Steering(strategy, {}, exploitation)
+    return experiment.supposing([SteeringChanged(now_s, steering)]), now_s
+
+
+def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
+    ending = proposed("anova", 0.7)[None]
+    assert ending.text == "keep no share of the runs inside the regions any more (70 % now)"
+    experiment, now_s = split("anova", 0.7)
+    seen = forecast(experiment, now_s).goal
+    after = experiment.supposing(changes(experiment, ending, now_s))
+    told_after = forecast(after, now_s).goal
+    assert after.steering.exploitation is None
+    assert seen is not None
+    assert told_after is not None
+    assert ending.chance == told_after.chance
+    assert (ending.chance or 0.0) > (seen.chance or 0.0)
+
+
+def test_a_split_that_helps_is_not_proposed_to_end_nor_one_that_is_not_there() -> None:
+    assert None not in proposed("grasp", 0.7)
+    assert None not in proposed("anova", None)

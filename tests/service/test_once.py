@@ -1,0 +1,302 @@
+"""Done once, and only on what was looked at: keys, versions, lost replies, restarts, threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from assistant.client import Link
+from assistant.client.working import HttpClaims
+from assistant.errors import ClaimLostError, ServiceError
+from assistant.service.auth import Role
+from tests.service.examples import eventually
+from tests.service.real import (
+    AT,
+    NAME,
+    TOKENS,
+    Real,
+    claimed,
+    journal,
+    refused,
+    result,
+    serving,
+    with_runs,
+)
+
+KEY = {"Idempotency-Key": "once"}
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Real]:
+    with serving(tmp_path) as found:
+        with_runs(found)
+        yield found
+        assert not [line for line in found.log() if line["event"] == "fault"]
+
+
+@pytest.fixture
+def owner(real: Real) -> httpx.Client:
+    return real.client()
+
+
+DECISIONS: list[tuple[str, str, dict[str, Any] | None]] = [
+    ("POST", f"{AT}/suggestions", {"n": 3}),
+    ("POST", f"{AT}/runs", {"values": {"x": 3, "y": 2, "mode": "odd"}}),
+    ("PATCH", f"{AT}/runs/2", {"priority": "first"}),
+    ("POST", f"{AT}/runs/2/hold", None),
+    ("POST", f"{AT}/runs/3/cancel", {"reason": "no"}),
+    ("POST", f"{AT}/agreement", {"max_runs": 9}),
+    ("POST", f"{AT}/levels", {"change": "close", "parameter": "mode", "value": "odd"}),
+    ("POST", f"{AT}/steering", {"exploitation": 0.5}),
+    ("POST", f"{AT}/plan", {"levels": {"x": [1]}}),
+    ("POST", f"{AT}/finish", {"reason": "enough"}),
+]
+
+
+def test_the_same_key_does_it_once_also_after_a_restart(tmp_path: Path) -> None:
+    def all_of_them(client: httpx.Client) -> list[dict[str, Any]]:
+        return [
+            client.request(method, path, json=body, headers={"Idempotency-Key": path}).json()
+            for method, path, body in DECISIONS
+        ]
+
+    with serving(tmp_path) as real:
+        with_runs(real)
+        client = real.client()
+        before = len(journal(client))
+        first, again = all_of_them(client), all_of_them(client)
+    with serving(tmp_path) as real:
+        client = real.client()
+        later, stored = all_of_them(client), journal(client)
+    assert not any(one["again"] for one in first)
+    assert all(one["again"] for one in [*again, *later])
+    for answers in (first, again, later):
+        assert [event for one in answers for event in one["events"]] == stored[before:]
+        assert all(one["events"] for one in answers)
+
+
+def test_what_changed_nothing_is_not_done_later_under_its_key(owner: httpx.Client) -> None:
+    owner.post(f"{AT}/runs/2/hold")
+    assert owner.post(f"{AT}/runs/2/hold", headers=KEY).json()["events"] == []
+    owner.post(f"{AT}/runs/2/release")
+    told = owner.post(f"{AT}/runs/2/hold", headers=KEY).json()  # late, on its way for long
+    assert (told["events"], told["again"]) == ([], True)
+    assert not owner.get(f"{AT}/runs/2").json()["held"]
+
+
+def test_a_pause_that_comes_twice_is_one(owner: httpx.Client) -> None:
+    for path in ("pause", "start"):
+        assert owner.post(f"{AT}/{path}", headers={"Idempotency-Key": path}).status_code == 204
+    assert owner.post(f"{AT}/pause", headers={"Idempotency-Key": "pause"}).status_code == 204
+    assert owner.get(AT).json()["active"]
+
+
+def test_an_experiment_is_opened_once_for_each_key(owner: httpx.Client) -> None:
+    opened = journal(owner, "ExperimentOpened")[0]
+    described = {**opened, "experiment_id": ""}
+    del described["type"]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(
+            pool.map(
+                lambda _: owner.post(
+                    "/v1/experiments", json={"described": described}, headers=KEY
+                ).json(),
+                range(8),
+            )
+        )
+    assert len({one["experiment"] for one in answers}) == 1
+    assert sum(not one["again"] for one in answers) == 1
+    assert len(owner.get("/v1/experiments").json()) == 2
+
+
+def test_a_request_that_was_refused_may_be_sent_again(owner: httpx.Client) -> None:
+    refused(owner.post(f"{AT}/runs/1/release", headers={**KEY, "If-Match": '"999"'}), 412)
+    assert owner.post(f"{AT}/runs/1/release", headers=KEY).status_code == 200
+
+
+def test_the_same_key_at_once_from_eight_threads(owner: httpx.Client) -> None:
+    body = {"values": {"x": 3, "y": 2, "mode": "odd"}}
+    with ThreadPoolExecutor(8) as pool:
+        send: Callable[[int], Any] = lambda _: owner.post(f"{AT}/runs", json=body, headers=KEY)  # noqa: E731
+        answers = [one.json() for one in pool.map(send, range(8))]
+    assert len({str(one["events"]) for one in answers}) == 1
+    assert sum(not one["again"] for one in answers) == 1
+    assert len(journal(owner, "RunSubmitted")) == 6
+
+
+# The version that was looked at
+
+
+def test_an_old_version_is_refused_and_the_current_one_is_taken(owner: httpx.Client) -> None:
+    tag = owner.get(AT).headers["etag"]
+    first = owner.patch(f"{AT}/runs/2", json={"priority": 1}, headers={"If-Match": tag})
+    assert first.status_code == 200
+    told = refused(
+        owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers={"If-Match": tag}), 412, "look"
+    )
+    assert told["error"] == "GoneOnError"
+    current = {"If-Match": first.headers["etag"]}
+    assert owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers=current).status_code == 200
+    for wrong in ("3", "*", 'W/"3"', '"x"', ""):
+        headers = {"If-Match": wrong}
+        refused(owner.patch(f"{AT}/runs/2", json={"priority": 3}, headers=headers), 400, "If-Match")
+
+
+def test_a_repeated_request_is_not_judged_by_its_version_again(owner: httpx.Client) -> None:
+    headers = {**KEY, "If-Match": owner.get(AT).headers["etag"]}
+    first = owner.patch(f"{AT}/runs/2", json={"priority": 1}, headers=headers)
+    again = owner.patch(f"{AT}/runs/2", json={"priority": 1}, headers=headers)
+    assert first.json()["events"] == again.json()["events"]
+
+
+def test_what_workers_do_leaves_the_version(owner: httpx.Client) -> None:
+    tag = owner.get(AT).headers["etag"]
+    told = claimed(owner)
+    owner.post(f"/v1/claims/{told['token']}/report", json={"measures": {"height": 3}})
+    result(owner, told["token"])
+    result(owner, told["token"], 99.0)
+    owner.post(f"/v1/claims/{claimed(owner)['token']}/return", json={})
+    assert owner.get(AT).headers["etag"] == tag
+    answer = owner.patch(f"{AT}/runs/3", json={"priority": 1}, headers={"If-Match": tag})
+    assert answer.status_code == 200
+
+
+def test_of_eight_decisions_on_one_version_exactly_one_is_taken(owner: httpx.Client) -> None:
+    for _ in range(3):
+        before = owner.get(AT)
+        headers = {"If-Match": before.headers["etag"]}
+        start = threading.Barrier(8)
+
+        def decide(i: int, headers: dict[str, str] = headers, start: Any = start) -> int:
+            start.wait()
+            answer = owner.post(f"{AT}/plan", json={"levels": {"x": [i % 4]}}, headers=headers)
+            return answer.status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            statuses = sorted(pool.map(decide, range(8)))
+        assert statuses == [200] + [412] * 7
+        assert owner.get(AT).json()["version"] == before.json()["version"] + 1
+
+
+# Claims
+
+
+def test_a_claim_asked_for_again_is_the_same_run(real: Real, owner: httpx.Client) -> None:
+    first = claimed(owner, headers=KEY)
+    assert claimed(owner, headers=KEY) == first
+    assert claimed(owner, headers={"Idempotency-Key": "two"})["run"] == 2
+    assert len(journal(owner, "RunStarted")) == 2
+    refused(owner.post("/v1/claims", json={"worker": "other"}, headers=KEY), 409, "another request")
+    result(owner, first["token"])
+    refused(
+        owner.post("/v1/claims", json={"worker": "w", "lease_s": 30.0}, headers=KEY),
+        409, "not held any more",
+    )  # fmt: skip
+    assert real.house.queue.depth()["queued"] == 3
+
+
+def test_a_claim_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path) as real:
+        with_runs(real)
+        first = claimed(real.client(), headers=KEY)
+    with serving(tmp_path) as real:
+        client = real.client()
+        assert claimed(client, headers=KEY) == first
+        assert len(journal(client, "RunStarted")) == 1
+        assert result(client, first["token"]).status_code == 200
+
+
+def test_a_claim_asked_for_again_renews_its_lease(real: Real, owner: httpx.Client) -> None:
+    passed_s = 0.0
+    steady_s = real.house.queue._steady_s
+    real.house.queue._steady_s = lambda: steady_s() + passed_s
+    first = claimed(owner, headers=KEY)
+    for _ in range(6):
+        passed_s += 20.0
+        assert claimed(owner, headers=KEY) == first
+    assert len(journal(owner, "RunReturned")) == 0
+    passed_s += 31.0
+    refused(owner.post(f"/v1/claims/{first['token']}/heartbeat"), 409, "stop it")
+
+
+def test_a_claim_that_was_lost_is_not_given_under_its_key(owner: httpx.Client) -> None:
+    claimed(owner, lease_s=0.05, headers=KEY)
+    assert eventually(lambda: journal(owner, "RunReturned"))
+    body = {"worker": "w", "lease_s": 0.05}
+    told = refused(owner.post("/v1/claims", json=body, headers=KEY), 409, "under a new one")
+    assert told["error"] == "ClaimLostError"
+
+
+class Lossy(httpx.BaseTransport):
+    """Sends requests, and loses the answers that a test says."""
+
+    def __init__(self, lose: Callable[[httpx.Request, int], bool]) -> None:
+        self._real = httpx.HTTPTransport()
+        self._lose = lose
+        self.sent = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.sent += 1
+        answer = self._real.handle_request(request)
+        answer.read()
+        if self._lose(request, self.sent):
+            raise httpx.ReadError("the answer was lost")
+        return answer
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def lossy(real: Real, lose: Callable[[httpx.Request, int], bool], tries: int = 6) -> Link:
+    token = TOKENS.by_role[Role.OWNER]
+    return Link(real.url, token, tries=tries, transport=Lossy(lose), pause=lambda _s: None)
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(real: Real, owner: httpx.Client) -> None:
+    link = lossy(real, lambda _request, sent: sent % 2 == 1)  # every first answer
+    told = link.change("POST", f"{AT}/runs", {"values": {"x": 3, "y": 2, "mode": "odd"}})
+    assert told["again"]
+    assert len(journal(owner, "RunSubmitted")) == 6
+    claims = HttpClaims(link, only=NAME, worker="w")
+    runs = []
+    for _ in range(3):
+        claim = claims.claim()
+        assert claim is not None
+        runs.append(claim.run_id)
+    assert runs == [1, 2, 3]
+    assert len(journal(owner, "RunStarted")) == 3
+    link.close()
+
+
+def test_a_claim_that_was_never_answered_is_asked_for_by_the_next_call(
+    real: Real, owner: httpx.Client
+) -> None:
+    link = lossy(real, lambda _request, sent: sent <= 2, tries=2)
+    claims = HttpClaims(link, worker="w")
+    with pytest.raises(ServiceError):
+        claims.claim()
+    claim = claims.claim()
+    assert claim is not None
+    assert (claim.run_id, claim.attempt) == (1, 1)
+    assert len(journal(owner, "RunStarted")) == 1
+    link.close()
+
+
+def test_a_claim_that_was_lost_meanwhile_is_made_anew(real: Real, owner: httpx.Client) -> None:
+    link = lossy(real, lambda _request, sent: sent == 1, tries=1)
+    claims = HttpClaims(link, worker="w", lease_s=0.05)
+    with pytest.raises(ServiceError):
+        claims.claim()
+    assert eventually(lambda: journal(owner, "RunReturned"))
+    claim = claims.claim()
+    assert claim is not None
+    assert (claim.run_id, claim.attempt) == (1, 2)
+    with pytest.raises(ClaimLostError):
+        claims.heartbeat(journal(owner, "RunStarted")[0]["token"])
+    link.close()
