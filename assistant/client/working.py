@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from assistant.client.link import Link, new_key
 from assistant.errors import (
@@ -28,6 +29,7 @@ from assistant.objective import Measure, finite
 from assistant.ports import Completion, Executor, Work
 from assistant.store import Claim
 
+T = TypeVar("T")
 LEASE_S = 30.0
 NOT_NOW = (ServiceError, StoreError)
 """What a worker waits out: a service that restarts, a disk that is full."""
@@ -199,43 +201,68 @@ def run_claims(
     executor: Executor,
     changed: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    pause: Callable[[float], object] = time.sleep,
+    steady_s: Callable[[], float] = time.monotonic,
 ) -> int:
     """Claim and execute until nothing waits; return how many results were told.
 
-    Interrupting it gives back what is under way.
+    A service that is away or has no room is waited for, for `NOT_YET_S`. Interrupting it gives
+    back what is under way.
 
     Args:
         claims: where runs come from.
         executor: where they execute; its application must be that of the runs.
         changed: told the number of each run that started or ended.
         stop: asked before each claim; once true, nothing more is claimed.
+        pause: waits so many seconds.
+        steady_s: passes.
+
+    Raises:
+        ServiceError, StoreError: the service could not be used for so long.
     """
     tell = changed or (lambda _run_id: None)
     halted = stop or (lambda: False)
-    held: dict[int, str] = {}
+    held: dict[int, Claim] = {}
     beats, told = _Beats(claims), 0
+
+    def patiently(ask: Callable[[], T]) -> T:
+        began_s = steady_s()
+        while True:
+            try:
+                return ask()
+            except NOT_NOW as error:
+                if isinstance(error, NotLetInError) or steady_s() - began_s > NOT_YET_S:
+                    raise
+                pause(IDLE_S)
+
+    def told_of(claim: Claim, completion: Completion) -> bool:
+        beats.hold(claim.token, claim.lease_s)
+        return _tell(claims, beats, claim.token, completion)
+
     try:
         while True:
             while len(held) < executor.capacity and not halted():
-                claim = claims.claim()
+                claim = patiently(claims.claim)
                 if claim is None:
                     break
-                held[claim.run_id] = claim.token
+                held[claim.run_id] = claim
                 beats.hold(claim.token, claim.lease_s)
                 executor.submit(Work(claim.run_id, claim.values, claim.seed, claim.limit_s))
                 tell(claim.run_id)
             if not held:
                 return told
             for completion in executor.collect():
-                told += _tell(claims, beats, held.pop(completion.run_id), completion)
+                own = held.get(completion.run_id)
+                if own is None:
+                    continue  # it was lost and claimed again here, and has been told
+                told += patiently(partial(told_of, own, completion))
+                del held[completion.run_id]
                 tell(completion.run_id)
     except BaseException:
         executor.cancel()
-        for token in held.values():
-            try:
-                claims.give_back(token, "interrupted")
-            except AssistantError:
-                continue  # its lease will run out
+        for claim in held.values():
+            with contextlib.suppress(AssistantError):  # else its lease will run out
+                claims.give_back(claim.token, "interrupted")
         raise
     finally:
         beats.end()

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from assistant.client import HttpClaims, Link, Worker
-from assistant.client.working import GONE_S, NOT_YET_S
+from assistant.client.working import GONE_S, NOT_YET_S, run_claims
 from assistant.errors import (
     AssistantError,
     ClaimLostError,
@@ -274,3 +275,44 @@ def test_a_service_that_ends_gives_back_what_its_workers_hold(tmp_path: Path) ->
     assert [str(run.state) for run in session.experiment.runs] == ["queued", "queued", "running"]
     assert [run.lost for run in session.experiment.runs] == [0, 0, 0]
     assert all(claims)
+
+
+# -- a session's own process -------------------------------------------------------------------
+
+
+class Both(SerialExecutor):
+    """Takes two runs at once, and gives back what it took in that order."""
+
+    capacity = 2
+
+
+def claimed(claims: Told, executor: SerialExecutor) -> int:
+    return run_claims(claims, executor, pause=lambda _: None)
+
+
+def test_a_session_waits_for_its_service_too() -> None:
+    away: list[Any] = [ServiceError("away")] * 3
+    claims = Told(2, claim=[*away, None], complete=[*away, None])
+    assert claimed(claims, SerialExecutor(Bowl())) == 2
+    assert [one.failure for one in claims.told] == [None, None]
+
+
+def test_a_session_does_not_wait_for_ever() -> None:
+    clock = HandClock()
+    claims = Told(1, complete=[ServiceError("away")])
+    with pytest.raises(ServiceError, match="away"):
+        run_claims(claims, SerialExecutor(Bowl()), pause=clock.wait, steady_s=clock.steady_s)
+    assert NOT_YET_S <= clock.steady - 500.0 < NOT_YET_S + 2
+
+
+def test_a_run_that_comes_back_to_the_process_that_lost_it_is_told_once() -> None:
+    """Its lease ran out while it went on here, and it was claimed again here."""
+
+    class Twice(Told):
+        def claim(self) -> Claim | None:
+            claim = super().claim()
+            return claim and replace(claim, run_id=2 if self.left == 0 else 1)
+
+    claims = Twice(3)
+    assert claimed(claims, Both(Bowl())) == 2
+    assert [one.run_id for one in claims.told] == [1, 2]
