@@ -191,7 +191,7 @@ def work(
     main = threading.get_ident()
     worker = Worker(claims, executor_of, lost=lambda: signal.pthread_kill(main, signal.SIGUSR1))
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
-    told = worker.work(stop, idle)
+    told = worker.work(stop, idle, ended.wait)
     OUT.print(f"{told} results told.")
     return 0
 

@@ -312,7 +312,12 @@ class Worker:
         self._executed: str | None = None
         self._beats: _Beats | None = None
 
-    def work(self, stop: Callable[[], bool], idle: Callable[[float], object]) -> int:
+    def work(
+        self,
+        stop: Callable[[], bool],
+        idle: Callable[[float], object],
+        pause: Callable[[float], object] | None = None,
+    ) -> int:
         """Claim and execute until told to stop; return how many results were told.
 
         One run at a time for each call: start more workers for more.
@@ -320,26 +325,28 @@ class Worker:
         Args:
             stop: asked before each claim.
             idle: waits so many seconds while there is nothing to do.
+            pause: waits so many seconds for a service that is away; ``idle`` if None.
 
         Raises:
             ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
         """
         told, beats = 0, _Beats(self._claims, self._lost)
         self._beats = beats
+        pause = pause or idle
         try:
             while not stop():
                 try:
                     claim = self._claims.claim()
                 except NOT_NOW as error:
-                    self._wait_out(error, idle)  # nothing is held meanwhile
+                    self._wait_out(error, pause)  # nothing is held meanwhile
                     continue
                 self._heard_s = self._steady_s()
                 if claim is None:
                     idle(IDLE_S)
                     continue
-                completion = self._execute(claim, beats, idle)
+                completion = self._execute(claim, beats, pause)
                 if completion is not None:
-                    told += self._told(claim, completion, beats, stop, idle)
+                    told += self._told(claim, completion, beats, stop, pause)
                 beats.lost.clear()
         finally:
             beats.end()
@@ -354,14 +361,14 @@ class Worker:
             self._executed = None
             raise _AbandonedError
 
-    def _wait_out(self, error: AssistantError, idle: Callable[[float], object]) -> None:
+    def _wait_out(self, error: AssistantError, pause: Callable[[float], object]) -> None:
         """Wait a little for a service that cannot be used now, unless it has gone for good."""
         heard_s, patience_s = self._heard_s, GONE_S
         if heard_s is None:
             heard_s, patience_s = self._began_s, NOT_YET_S
         if isinstance(error, NotLetInError) or self._steady_s() - heard_s > patience_s:
             raise error
-        idle(IDLE_S)
+        pause(IDLE_S)
 
     def _told(
         self,
@@ -369,7 +376,7 @@ class Worker:
         completion: Completion,
         beats: _Beats,
         stop: Callable[[], bool],
-        idle: Callable[[float], object],
+        pause: Callable[[float], object],
     ) -> bool:
         """Tell a result, for as long as it takes until the service can take it."""
         while True:
@@ -379,7 +386,7 @@ class Worker:
             except NOT_NOW as error:
                 if stop():
                     raise
-                self._wait_out(error, idle)
+                self._wait_out(error, pause)
             except AssistantError as error:
                 if completion.measures is None:
                     raise
@@ -387,7 +394,7 @@ class Worker:
                 completion = Completion(claim.run_id, None, reason, completion.duration_s)
 
     def _execute(
-        self, claim: Claim, beats: _Beats, idle: Callable[[float], object]
+        self, claim: Claim, beats: _Beats, pause: Callable[[float], object]
     ) -> Completion | None:
         """Execute a run; return None if it was given back or is not ours any more."""
         beats.hold(claim.token, claim.lease_s)
@@ -399,7 +406,7 @@ class Worker:
         except NOT_NOW as error:  # that says nothing of the run
             beats.drop(claim.token)
             self._give_back(claim, f"its worker could not begin: {error}")
-            self._wait_out(error, idle)
+            self._wait_out(error, pause)
             return None
         except AssistantError as error:
             return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)

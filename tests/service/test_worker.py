@@ -163,6 +163,14 @@ def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
     assert claims.asked == ["claim"]
 
 
+def test_a_service_that_is_away_is_not_idle() -> None:
+    """``work --until-idle`` ends when nothing waits, not when nobody answers."""
+    claims, done, paused = Told(1, claim=[ServiceError("away")] * 3 + [None]), [False], []
+    worker = Worker(claims, lambda _: SerialExecutor(Bowl()))  # type: ignore[arg-type]
+    told = worker.work(lambda: done[0], lambda _: done.__setitem__(0, True), paused.append)
+    assert (told, len(paused)) == (1, 3)
+
+
 def test_a_worker_may_start_before_its_service() -> None:
     claims = Told(1, claim=[ServiceError("away")] * 20 + [None])
     assert len(worked(claims).told) == 1
