@@ -23,7 +23,11 @@ REPOSITORY = Path(__file__).parents[2]
 SEED = 20_261_121
 KINDS = {f"F{n}" for n in range(1, 9)}
 
-pytestmark = [pytest.mark.slow, pytest.mark.faults]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="the soak looks at processes in /proc"),
+]
 
 
 def environment(**more: str) -> dict[str, str]:
