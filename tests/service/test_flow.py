@@ -50,13 +50,13 @@ def test_a_suggestion_that_takes_long_delays_no_worker(
 ) -> None:
     thinking = Thinking()
     monkeypatch.setattr(session_module, "current_strategy", lambda _experiment: thinking)
-    many = ThreadPoolExecutor(60)  # more than the service has threads for people
+    many = ThreadPoolExecutor(80)  # more than the service has threads and slots for people
     try:
         suggested = many.submit(lambda: owner.post(f"{AT}/suggestions", json={"n": 2}))
         assert thinking.has_begun.wait(PATIENCE_S)
         patched = many.submit(lambda: owner.patch(f"{AT}/runs/5", json={"priority": 7}))
         clients = [real.client(Role.VIEWER) for _ in range(6)]
-        looked = [many.submit(clients[i % 6].get, f"{AT}/runs/1") for i in range(50)]
+        looked = [many.submit(clients[i % 6].get, f"{AT}/runs/1") for i in range(75)]
         worker = real.client(Role.WORKER)
         for run in (1, 2):
             told = claimed(worker)
