@@ -11,11 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
+from assistant import Session
 from assistant.client import Link
 from assistant.client.working import HttpClaims, Worker
 from assistant.errors import ClaimLostError, ServiceError, StoreFullError
 from assistant.executors import SerialExecutor
+from assistant.opening import open_described
 from assistant.ports import Completion
+from assistant.service import house as house_module
 from assistant.service.auth import Role
 from assistant.store import Claim
 from tests.assistant.examples import TODAY, Bowl
@@ -101,7 +104,17 @@ def test_a_pause_that_comes_twice_is_one(owner: httpx.Client) -> None:
     assert owner.get(AT).json()["active"]
 
 
-def test_an_experiment_is_opened_once_for_each_key(owner: httpx.Client) -> None:
+def test_an_experiment_is_opened_once_for_each_key(
+    owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = threading.Semaphore(0)
+
+    def slowly(*given: Any, **more: Any) -> Session:
+        at_once.release()
+        assert not (at_once.acquire() and at_once.acquire(timeout=0.2)), "two at once"
+        return open_described(*given, **more)
+
+    monkeypatch.setattr(house_module, "open_described", slowly)
     opened = journal(owner, "ExperimentOpened")[0]
     described = {**opened, "experiment_id": ""}
     del described["type"]
