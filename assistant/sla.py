@@ -109,6 +109,9 @@ def _known(value: object) -> float | None:
     return float(value)
 
 
+MOST_RUNS = 1e9
+"""As many runs as anybody speaks of, where durations are next to nothing."""
+
 AtGoal = Literal["stop", "go_on"]
 """What an automatic sweep does once the goal is reached."""
 
@@ -197,6 +200,8 @@ class Sla:
 
         >>> Sla(deadline_s=1000.0).runs_until_deadline(400.0, 60.0, workers=2)
         20
+        >>> Sla(deadline_s=1000.0).runs_until_deadline(400.0, 1e-309, workers=2)
+        2000000000
         """
         if self.deadline_s is None:
             return None
@@ -206,7 +211,7 @@ class Sla:
             return None
         if mean_duration_s <= 0:
             return None
-        return int((self.deadline_s - now_s) / mean_duration_s) * workers
+        return int(min((self.deadline_s - now_s) / mean_duration_s, MOST_RUNS)) * workers
 
     def runs_until_cost(self, cost: float | None, mean_cost: float | None) -> int | None:
         """Return how many runs can be afforded after so much cost, at their mean cost.
@@ -222,7 +227,7 @@ class Sla:
             return 0
         if mean_cost is None or mean_cost <= 0:
             return None
-        return int((self.max_cost - cost) / mean_cost)
+        return int(min((self.max_cost - cost) / mean_cost, MOST_RUNS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -57,15 +58,31 @@ server.run()
 """  # noqa: E501
 
 
+@dataclass(frozen=True)
+class Served:
+    """A service in a process of its own."""
+
+    port: int
+    pid: int
+
+    def cpu_s(self) -> float | None:
+        """Return the processor time that it has used so far; None where nothing tells."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def served(path: Path) -> Iterator[int]:
-    """Serve a store in a process of its own; yield the port, on which it may not answer yet."""
+def served(path: Path) -> Iterator[Served]:
+    """Serve a store in a process of its own, on a port at which it may not answer yet."""
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE, str(path), TOKEN], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
-        yield int(process.stdout.readline().rsplit(":", 1)[1])
+        yield Served(int(process.stdout.readline().rsplit(":", 1)[1]), process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -177,17 +194,20 @@ def throughput(folder: Path, make: Make, n_runs: int, n_workers: int) -> dict[st
     make(path, n_runs, 0).close()
     context = multiprocessing.get_context("spawn")
     ready, ends = context.Barrier(n_workers + 1), context.Queue()
-    with served(path) as port:
+    with served(path) as service:
         workers = [
-            context.Process(target=work, args=(port, i, ready, ends)) for i in range(n_workers)
+            context.Process(target=work, args=(service.port, i, ready, ends))
+            for i in range(n_workers)
         ]
         for one in workers:
             one.start()
-        wire = Wire(port)
+        wire = Wire(service.port)
         wire.until_it_answers()
-        with Person(port, range(n_runs - 50, n_runs)) as person:
+        with Person(service.port, range(n_runs - 50, n_runs)) as person:
             ready.wait()
+            before_s = service.cpu_s()
             waits, began, ended = zip(*(ends.get() for _ in workers), strict=True)
+            after_s = service.cpu_s()
         for one in workers:
             one.join()
         wire.close()
@@ -196,6 +216,8 @@ def throughput(folder: Path, make: Make, n_runs: int, n_workers: int) -> dict[st
     return {
         "n": len(claims), "s": seconds, "per_s": len(claims) / seconds, **_ms("claim", claims),
         **_ms("decision", person.waits), "load": os.getloadavg()[0],
+        "cpu_ms": None if before_s is None or after_s is None else
+        1e3 * (after_s - before_s) / len(claims),
     }  # fmt: skip
 
 
@@ -203,10 +225,10 @@ def latency(folder: Path, make: Make, n_queued: int, n_claims: int) -> dict[str,
     """Claim and give back, so that the queue stays as long as it is, while a person decides."""
     path = folder / f"http-queued-{n_queued}.db"
     make(path, n_queued, 0).close()
-    with served(path) as port:
-        wire, waits = Wire(port), []
+    with served(path) as service:
+        wire, waits = Wire(service.port), []
         wire.until_it_answers()
-        person = Person(port, range(n_queued // 2 + 1, n_queued + 1))
+        person = Person(service.port, range(n_queued // 2 + 1, n_queued + 1))
         first_s = person.first()
         with person:
             for i in range(n_claims):
@@ -218,19 +240,24 @@ def latency(folder: Path, make: Make, n_queued: int, n_claims: int) -> dict[str,
     return {**_ms("claim", waits), **_ms("decision", person.waits), "first_decision_s": first_s}
 
 
-def restart(folder: Path, make: Make, n_runs: int) -> dict[str, float]:
+def restart(folder: Path, make: Make, n_runs: int) -> dict[str, float | None]:
     """Start a service on a long journal, half of it over; three times, the greatest counts."""
-    path, waits = folder / "http-long.db", []
+    path, waits, used = folder / "http-long.db", [], []
     make(path, n_runs - n_runs // 2, n_runs // 2).close()
     for i in range(3):
         began_s = time.perf_counter()
-        with served(path) as port:
-            wire = Wire(port)
+        with served(path) as service:
+            wire = Wire(service.port)
             wire.until_it_answers()
             assert wire.claim(f"start-{i}") is not None
             waits.append(time.perf_counter() - began_s)
+            used.append(service.cpu_s())
             wire.close()
-    return {"first_claim_s": max(waits), "load": os.getloadavg()[0]}
+    known = [one for one in used if one is not None]
+    return {
+        "first_claim_s": max(waits), "cpu_s": max(known, default=None),
+        "load": os.getloadavg()[0],
+    }  # fmt: skip
 
 
 def measure_http(options: argparse.Namespace, record: Record, folder: Path, make: Make) -> None:
@@ -239,12 +266,13 @@ def measure_http(options: argparse.Namespace, record: Record, folder: Path, make
     rows = []
     for n in WORKERS:
         found = record.step(f"http, {n} workers", lambda n=n: throughput(folder, make, n_runs, n))
-        for kind in ("per_s", "claim_p50_ms", "claim_p95_ms", "decision_p95_ms"):
+        for kind in ("per_s", "claim_p50_ms", "claim_p95_ms", "decision_p95_ms", "cpu_ms"):
             record.figure(f"http, {n} workers: {kind}", found[kind])
-        rows.append([str(n), f"{found['per_s']:.0f}", *_told(found), f"{found['load']:.1f}"])
+        cpu = _number(found["cpu_ms"], 1)
+        rows.append([str(n), f"{found['per_s']:.0f}", *_told(found), cpu, f"{found['load']:.1f}"])
     table(
         ["workers over HTTP", "runs per second", "claim, median ms", "95 %",
-         "priority meanwhile, 95 % ms", "load"],
+         "priority meanwhile, 95 % ms", "CPU of the service, ms a run", "load"],
         rows,
     )  # fmt: skip
     rows = []
@@ -261,19 +289,21 @@ def measure_http(options: argparse.Namespace, record: Record, folder: Path, make
         rows,
     )  # fmt: skip
     found = record.step(f"http, restart on {n_long}", lambda: restart(folder, make, n_long))
-    record.figure(f"http, restart on {n_long}: first_claim_s", found["first_claim_s"])
+    for kind in ("first_claim_s", "cpu_s"):
+        record.figure(f"http, restart on {n_long}: {kind}", found[kind])
     table(
-        ["runs in the journal", "starting the service to its first claim, s"],
-        [[f"{n_long:,}", f"{found['first_claim_s']:.2f}"]],
-    )
+        ["runs in the journal", "starting the service to its first claim, s", "its CPU, s", "load"],
+        [[f"{n_long:,}", f"{found['first_claim_s']:.2f}", _number(found["cpu_s"], 2),
+          f"{found['load']:.1f}"]],
+    )  # fmt: skip
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _told(found: dict[str, Any]) -> list[str]:
-    decision = found["decision_p95_ms"]
-    return [
-        f"{found['claim_p50_ms']:.1f}", f"{found['claim_p95_ms']:.1f}",
-        "" if decision is None else f"{decision:.1f}",
-    ]  # fmt: skip
+    return [_number(found[kind], 1) for kind in ("claim_p50_ms", "claim_p95_ms", "decision_p95_ms")]
 
 
 def _ms(name: str, seconds: Sequence[float]) -> dict[str, float | None]:

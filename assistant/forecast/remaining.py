@@ -205,7 +205,8 @@ def _until(sums: Floats | None, limit: float) -> Floats | None:
     if all_within.any():  # the rate goes on
         last = sums[all_within, -1]
         rate = np.where(last > 0, sums.shape[1] / np.maximum(last, 1e-300), np.inf)
-        within[all_within] = np.minimum(np.floor(rate * limit), 1e9)
+        with np.errstate(over="ignore"):  # what is beyond any number is beyond 1e9 too
+            within[all_within] = np.minimum(np.floor(rate * limit), 1e9)
     return within
 
 

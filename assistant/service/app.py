@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +28,7 @@ from assistant.starting import version
 PUBLIC = ("/health",)
 MOST_BYTES = 64 * 1024 * 1024
 """Of the bodies that carry many results or events."""
+FORGET_AFTER_S = 3600.0
 LIMITS = Limits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
 
 
@@ -105,8 +108,11 @@ def documented(lifespan: object = None) -> FastAPI:
 
 async def _keep(house: House, log: Log, every_s: float) -> None:
     """Look after the house until the service ends; a fault of it is logged, and it goes on."""
-    await _try(log, house.forget)
+    forgotten_s = -math.inf
     while True:
+        if time.monotonic() >= forgotten_s + FORGET_AFTER_S:
+            forgotten_s = time.monotonic()
+            await _try(log, house.forget)
         await asyncio.sleep(every_s)
         await _try(log, house.look_after)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from strategies.anova.kernel import Floats
 
@@ -38,7 +37,7 @@ class Targets:
         if n == 0:
             empty = np.zeros(0)
             return cls(empty, empty, empty)
-        ranks = (rankdata(responses) - 0.5) / n
+        ranks = (mean_ranks(responses) - 0.5) / n
         losses = responses.max() - responses
         scale = float(np.median(losses)) or float(losses.max())
         logs = np.log1p(losses / (0.5 * scale)) if scale > 0 else losses
@@ -60,3 +59,16 @@ def _standardised(values: Floats) -> Floats:
     spread = float(values.std())
     shifted: Floats = values - values.mean()
     return shifted / spread if spread > 0 else np.zeros_like(values)
+
+
+def mean_ranks(values: Floats) -> Floats:
+    """Return the ranks of numbers from 1, float64 [n]; equal ones share the mean of theirs.
+
+    As `scipy.stats.rankdata` does, whose import would cost every start a quarter of a second.
+
+    >>> mean_ranks(np.array([3.0, 1.0, 3.0])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[which]
+    return ranks

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assistant import Experiment, Sla, Tariff
+from assistant import Experiment, Sla, Tariff, open_session
 from assistant.codec import decode_event, encode_event
 from assistant.events import (
     BudgetChanged,
@@ -21,9 +21,12 @@ from assistant.events import (
     RunStarted,
     SpaceChanged,
 )
+from assistant.executors import SerialExecutor
 from assistant.forecast import forecast
 from assistant.forecasts import Forecast, GoalForecast
 from assistant.report.outlook import Subject, headline, sentences
+from assistant.store import MemoryStore
+from tests.assistant.examples import Bowl
 from tests.forecast.examples import ended_s, told, told_events
 
 FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
@@ -386,3 +389,14 @@ def test_the_fan_begins_today_and_ends_with_the_best() -> None:
     assert (last.low, last.median, last.high) == (seen.best.low, seen.best.median, seen.best.high)
     assert all(b.low <= a.low for a, b in zip(seen.fan, seen.fan[1:], strict=False))
     assert all(one.low <= one.median <= one.high for one in seen.fan)
+
+
+def test_a_limit_of_cost_that_nothing_comes_near() -> None:
+    bowl = Bowl()
+    sla = Sla(max_cost=1e308, tariff=Tariff("EUR", per_hour=1e-9))
+    session = open_session(bowl, store=MemoryStore(), sla=sla, strategy="random")
+    session.submit(session.suggest(3))
+    session.run_queued(SerialExecutor(bowl))
+    remaining = session.forecast().remaining
+    assert remaining is not None
+    assert remaining.median == 21  # what the space has left

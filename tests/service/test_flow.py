@@ -14,7 +14,17 @@ import pytest
 from assistant import session as session_module
 from assistant.service.auth import Role
 from tests.service.examples import eventually
-from tests.service.real import AT, Real, claimed, journal, refused, result, serving, with_runs
+from tests.service.real import (
+    AT,
+    NAME,
+    Real,
+    claimed,
+    journal,
+    refused,
+    result,
+    serving,
+    with_runs,
+)
 
 PATIENCE_S = 20.0
 KEY = {"Idempotency-Key": "k"}
@@ -50,13 +60,13 @@ def test_a_suggestion_that_takes_long_delays_no_worker(
 ) -> None:
     thinking = Thinking()
     monkeypatch.setattr(session_module, "current_strategy", lambda _experiment: thinking)
-    many = ThreadPoolExecutor(60)  # more than the service has threads for people
+    many = ThreadPoolExecutor(80)  # more than the service has threads and slots for people
     try:
         suggested = many.submit(lambda: owner.post(f"{AT}/suggestions", json={"n": 2}))
         assert thinking.has_begun.wait(PATIENCE_S)
         patched = many.submit(lambda: owner.patch(f"{AT}/runs/5", json={"priority": 7}))
         clients = [real.client(Role.VIEWER) for _ in range(6)]
-        looked = [many.submit(clients[i % 6].get, f"{AT}/runs/1") for i in range(50)]
+        looked = [many.submit(clients[i % 6].get, f"{AT}/runs/1") for i in range(75)]
         worker = real.client(Role.WORKER)
         for run in (1, 2):
             told = claimed(worker)
@@ -124,6 +134,16 @@ def test_looking_while_workers_write_never_fails(real: Real, owner: httpx.Client
         thread.join(PATIENCE_S)
     assert failed == []
     assert owner.get(AT).json()["runs"]["completed"] == 20
+
+
+def test_what_is_looked_at_stays_as_it_is(real: Real) -> None:
+    view = real.house.look(NAME)
+    before = view.experiment.n_events, view.experiment.run(2)
+    real.session().hold(2)
+    real.session().include({"x": 3, "y": 2, "mode": "odd"})
+    assert (view.experiment.n_events, view.experiment.run(2)) == before
+    assert len(view.experiment.runs) == 5
+    assert real.house.look(NAME).experiment.run(2).held
 
 
 def test_no_claims_while_the_service_ends(real: Real, owner: httpx.Client) -> None:

@@ -11,10 +11,17 @@ from typing import Any
 import httpx
 import pytest
 
+from assistant import Session
 from assistant.client import Link
-from assistant.client.working import HttpClaims
-from assistant.errors import ClaimLostError, ServiceError
+from assistant.client.working import HttpClaims, Worker
+from assistant.errors import ClaimLostError, ServiceError, StoreFullError
+from assistant.executors import SerialExecutor
+from assistant.opening import open_described
+from assistant.ports import Completion
+from assistant.service import house as house_module
 from assistant.service.auth import Role
+from assistant.store import Claim
+from tests.assistant.examples import TODAY, Bowl
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,
@@ -97,7 +104,17 @@ def test_a_pause_that_comes_twice_is_one(owner: httpx.Client) -> None:
     assert owner.get(AT).json()["active"]
 
 
-def test_an_experiment_is_opened_once_for_each_key(owner: httpx.Client) -> None:
+def test_an_experiment_is_opened_once_for_each_key(
+    owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = threading.Semaphore(0)
+
+    def slowly(*given: Any, **more: Any) -> Session:
+        at_once.release()
+        assert not (at_once.acquire() and at_once.acquire(timeout=0.2)), "two at once"
+        return open_described(*given, **more)
+
+    monkeypatch.setattr(house_module, "open_described", slowly)
     opened = journal(owner, "ExperimentOpened")[0]
     described = {**opened, "experiment_id": ""}
     del described["type"]
@@ -299,4 +316,63 @@ def test_a_claim_that_was_lost_meanwhile_is_made_anew(real: Real, owner: httpx.C
     assert (claim.run_id, claim.attempt) == (1, 2)
     with pytest.raises(ClaimLostError):
         claims.heartbeat(journal(owner, "RunStarted")[0]["token"])
+    link.close()
+
+
+# A worker that waits things out
+
+
+class Restarting:
+    """Claims of a service that is away, then has no room, and takes everything in the end."""
+
+    def __init__(self, refusals: list[Exception], lost: bool = False) -> None:
+        self._refusals, self._lost = refusals, lost
+        self.told: list[str] = []
+        self.n_claims = 0
+
+    def claim(self) -> Claim | None:
+        self.n_claims += 1
+        if self.n_claims == 1:
+            raise ServiceError("the service does not answer")
+        return Claim("bowl", 7, "t", 1, TODAY, 1, None, 30.0) if self.n_claims == 2 else None
+
+    def heartbeat(self, token: str) -> float:
+        return 30.0
+
+    def complete(self, token: str, completion: Completion) -> None:
+        if self._refusals:
+            raise self._refusals.pop()
+        if self._lost:
+            raise ClaimLostError("too late")
+        self.told.append(token)
+
+    def give_back(self, token: str, reason: str) -> None:
+        raise AssertionError("nothing was interrupted")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_worker_keeps_its_result_until_it_can_be_told(lost: bool) -> None:
+    claims = Restarting([StoreFullError("no room"), ServiceError("away")], lost)
+    waits: list[float] = []
+    worker = Worker(claims, lambda _claim: SerialExecutor(Bowl()))  # type: ignore[arg-type]
+    done = worker.work(lambda: claims.n_claims > 2, waits.append)
+    assert done == (0 if lost else 1)
+    assert claims.told == ([] if lost else ["t"])
+    assert len(waits) == 4  # away, no room, away, nothing to do
+
+
+def test_a_worker_that_shall_stop_does_not_wait_for_ever() -> None:
+    claims = Restarting([ServiceError("away")] * 9)
+    worker = Worker(claims, lambda _claim: SerialExecutor(Bowl()))  # type: ignore[arg-type]
+    with pytest.raises(ServiceError, match="away"):
+        worker.work(lambda: len(claims._refusals) < 5 and claims.n_claims > 1, lambda _s: None)
+
+
+def test_a_full_disk_is_said_to_the_client(real: Real) -> None:
+    full = httpx.MockTransport(
+        lambda _request: httpx.Response(507, json={"detail": "there is no space left"})
+    )
+    link = Link(real.url, "t", transport=full)
+    with pytest.raises(StoreFullError, match="no space"):
+        link.change("POST", "/v1/claims", {})
     link.close()

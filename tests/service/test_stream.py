@@ -42,6 +42,7 @@ PATIENCE_S = 20.0
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LOOK_S", 0.01)
     monkeypatch.setattr(reading, "ALIVE_S", 0.05)
+    monkeypatch.setattr(reading, "PAGE", 3)  # a stream goes on from page to page
 
 
 @pytest.fixture

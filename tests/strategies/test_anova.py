@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
@@ -25,7 +27,7 @@ from strategies.anova.acquisition import log_expected_improvement
 from strategies.anova.fit import JITTER, Prior, learn
 from strategies.anova.kernel import Axis, Hyperparameters, gram
 from strategies.anova.posterior import Posterior
-from strategies.anova.targets import Targets
+from strategies.anova.targets import Targets, mean_ranks
 from strategies.anova.validity import Validity
 
 SPACE = ParameterSpace(
@@ -415,3 +417,10 @@ def test_a_chance_counts_failures_and_needs_runs_that_differ() -> None:
     assert with_failures.succeeds < 0.9
     assert with_failures.chance is not None
     assert with_failures.chance <= with_failures.succeeds
+
+
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0]) | st.floats(-1e9, 1e9), min_size=1))
+def test_ranks_are_those_of_scipy(values: list[float]) -> None:
+    from scipy.stats import rankdata
+
+    assert mean_ranks(np.array(values)).tolist() == rankdata(values).tolist()
