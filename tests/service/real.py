@@ -91,6 +91,20 @@ def with_runs(real: Real, n: int = 5, **more: Any) -> Session:
     return session
 
 
+def emptied(real: Real) -> Real:
+    """Forget all that a service knows, which is quicker than to begin another."""
+    store = real.house.store
+    with real.house._loading:
+        with store.transaction("normal") as connection:
+            for table in ("lease", "attempt", "reply", "run", "experiment", "event"):
+                connection.execute(f"DELETE FROM {table}")
+        real.house._sessions.clear()
+        store._known.cache_clear()
+    real.lines.seek(0)
+    real.lines.truncate()
+    return real
+
+
 def claimed(client: httpx.Client, worker: str = "w", lease_s: float = 30.0, **more: Any) -> Any:
     """Claim a run, which there must be."""
     answer = client.post("/v1/claims", json={"worker": worker, "lease_s": lease_s}, **more)

@@ -6,7 +6,6 @@ after each the service still answers.
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,16 +13,31 @@ import pytest
 
 from assistant.service.auth import Role
 from tests.service.examples import eventually
-from tests.service.real import AT, Real, claimed, journal, refused, result, serving, with_runs
+from tests.service.real import (
+    AT,
+    Real,
+    claimed,
+    emptied,
+    journal,
+    refused,
+    result,
+    serving,
+    with_runs,
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    with serving(tmp_path_factory.mktemp("served")) as found:
+        yield found
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> Iterator[Real]:
-    with serving(tmp_path) as found:
-        with_runs(found)
-        yield found
-        assert httpx.get(f"{found.url}/health").status_code == 200
-        assert not [line for line in found.log() if line["event"] == "fault"]
+def real(service: Real) -> Iterator[Real]:
+    with_runs(emptied(service))
+    yield service
+    assert httpx.get(f"{service.url}/health").status_code == 200
+    assert not [line for line in service.log() if line["event"] == "fault"]
 
 
 @pytest.fixture
@@ -261,11 +275,13 @@ def test_c46_a_result_is_one_thing(owner: httpx.Client, body: dict[str, Any]) ->
     assert state(owner) == "running"
 
 
-def test_c47_a_clock_that_jumps_ends_no_lease(real: Real, owner: httpx.Client) -> None:
+def test_c47_a_clock_that_jumps_ends_no_lease(
+    real: Real, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = claimed(owner)["token"]
     now_s = real.house.clock.now_s
     for jump in (3600.0, -3600.0):
-        real.house.clock.now_s = lambda jump=jump: now_s() + jump  # type: ignore[method-assign]
+        monkeypatch.setattr(real.house.clock, "now_s", lambda jump=jump: now_s() + jump)
         real.house.look_after()
         assert owner.post(f"/v1/claims/{token}/heartbeat").status_code == 200
     assert result(owner, token).status_code == 200
