@@ -83,10 +83,12 @@ def test_steer_is_stored_behind_the_runs_that_ended_meanwhile(
     session.submit(session.initial_evaluation(3))
 
     class Late(Interrupted):
-        before = BudgetChanged
-        meanwhile = staticmethod(lambda: session.run_queued(SerialExecutor(Bowl())))
+        def __init__(self, path: Path, _key: object) -> None:
+            super().__init__(path)
+            self.before = BudgetChanged
+            self.meanwhile = lambda: session.run_queued(SerialExecutor(Bowl()))
 
-    monkeypatch.setattr("assistant.cli.steer.SqliteStore", Late)
+    monkeypatch.setattr("assistant.door.KeptStore", Late)
     assert run(["steer", "bowl", "--runs", "20"]) == 0
     session.catch_up()
     assert session.experiment.sla.max_runs == 20
