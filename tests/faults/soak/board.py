@@ -3,7 +3,14 @@
 import mmap
 import struct
 
-PHASES = {b"\0": "starting", b"i": "idle", b"c": "claiming", b"r": "running", b"t": "telling"}
+PHASES = {
+    b"\0": "starting",
+    b"?": "not told",
+    b"i": "idle",
+    b"c": "claiming",
+    b"r": "running",
+    b"t": "telling",
+}
 SLOTS = 64
 
 
