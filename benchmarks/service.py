@@ -11,6 +11,9 @@
 * the wait for a claim with 10 and with 100,000 runs in the queue;
 * a start on a journal of 100,000 runs: from opening the file, and from starting the interpreter.
 
+``--part http`` measures the same through a service in a process of its own, with what a person's
+decision waits meanwhile; see `benchmarks.service_http`.
+
 All figures depend on the disk and on what else it does: the load of the machine is noted.
 """
 
@@ -35,6 +38,7 @@ from assistant.store import SqliteStore
 from assistant.store.queue import RunQueue
 from assistant.store.sqlite import Durability
 from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.service_http import measure_http
 from strategies import Configuration, Parameter, ParameterSpace
 
 NAME = "runs"
@@ -218,18 +222,25 @@ def measure_store(options: argparse.Namespace, record: Record, folder: Path) -> 
     )  # fmt: skip
 
 
+PARTS = ("store", "http")
+
+
 def main() -> None:
     """Measure, print the tables, write the JSON."""
     options_parser: argparse.ArgumentParser = parser(__doc__ or "")
-    options_parser.add_argument("--part", choices=("store",), default="store")
+    options_parser.add_argument("--part", action="append", choices=PARTS, help="all if not given")
     options_parser.add_argument(
         "--optuna-python", default=sys.executable, help="an interpreter that has Optuna"
     )
     options_parser.add_argument("--folder", type=Path, help="on the disk that shall be measured")
     options = options_parser.parse_args()
-    record = Record("service", options, [], free=("optuna_python", "folder"))
+    record = Record("service", options, [], free=("part", "optuna_python", "folder"))
+    parts = options.part or PARTS
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        measure_store(options, record, Path(name))
+        if "store" in parts:
+            measure_store(options, record, Path(name))
+        if "http" in parts:
+            measure_http(options, record, Path(name), store_with)
     record.write()
 
 
