@@ -64,8 +64,8 @@ MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "a heartbeat renews the leases of others": (
         (
             QUEUE,
-            '"UPDATE lease SET until_s = ? WHERE token = ?"',
-            '"UPDATE lease SET until_s = ? WHERE token >= ?"',
+            '"UPDATE lease SET until_s = ? WHERE token = ?",\n                    (',
+            '"UPDATE lease SET until_s = ? WHERE token >= ?",\n                    (',
         ),
     ),
     "a lease that has run out is renewed": (
