@@ -55,7 +55,7 @@ def serve(
     ] = False,
     files: Annotated[
         Path | None,
-        typer.Option(help="Folder that job logs and tables of requests must lie in."),
+        typer.Option(help="Folder of job logs and tables that requests may name."),
     ] = None,
     log_format: LogFormat = "text",
     store: StoreOption = None,

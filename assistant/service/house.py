@@ -27,6 +27,7 @@ from assistant.events import Event, ExperimentOpened
 from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
+from assistant.service.admission import admitted
 from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
 from assistant.service.logs import Log
@@ -41,8 +42,6 @@ from assistant.view import View
 LOOK_AFTER_S = 0.5
 """How often a house is looked after."""
 REPLIES_KEPT_S = 7 * 86_400.0
-PROGRAMS = ("command", "function")
-"""Applications that start what their settings name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,8 @@ class House:
         clock: dates the events.
         programs: whether settings that come in a request may name programs to start: commands,
             functions, hooks. Only where whoever may send requests may start programs anyway.
-        files: folder in which job logs and tables of requests must lie; None is anywhere.
+        files: folder of the job logs and tables that requests may name; None is none, or any where
+            programs are allowed.
         steady_s: passes; leases are counted by it, without the time in which this process was
             stopped. It must be looked after, every `LOOK_AFTER_S`.
     """
@@ -187,11 +187,11 @@ class House:
         Raises:
             SettingsError: they are wrong, or name programs or files that are not allowed here.
         """
-        self._refuse_programs(tables)
+        placed = admitted(tables, programs=self._programs, files=self._files)
 
         def opened() -> Session:
-            built = build_sweep(check_settings(tables, "the request"))
-            return open_sweep(built, self.store, name or "sweep", recipe(tables, ()))
+            built = build_sweep(check_settings(placed, "the request"))
+            return open_sweep(built, self.store, name or "sweep", recipe(placed, ()))
 
         decided = self._opened(asked, opened)
         self.queue.set_active(decided.experiment_id, True)  # whoever works here may have its runs
@@ -207,25 +207,6 @@ class House:
             with self._loading:
                 self._sessions[session.id] = session
         return self._decided(session, 0, session.experiment.n_events)
-
-    def _refuse_programs(self, tables: Mapping[str, Any]) -> None:
-        application = tables.get("application", {})
-        kind = application.get("kind") if isinstance(application, Mapping) else None
-        if not self._programs and (kind in PROGRAMS or "hooks" in tables):
-            what = "hooks" if "hooks" in tables else f"an application of kind '{kind}'"
-            raise SettingsError(
-                f"{what} would start programs on this machine, which this service does not allow; "
-                "its operator can with --allow-programs"
-            )
-        if self._files is None or not isinstance(application, Mapping):
-            return
-        named = [application.get(key) for key in ("log", "table", "cwd", "folder")]
-        named += list(tables.get("results", []))
-        for path in (Path(one) for one in named if isinstance(one, str)):
-            if not (self._files / path).resolve().is_relative_to(self._files.resolve()):
-                raise SettingsError(
-                    f"the file '{path}' lies outside of the folder that this service may read"
-                )
 
     # -- decisions -----------------------------------------------------------------------------
 

@@ -1,0 +1,66 @@
+"""What the settings of a request may name: programs and files, if the operator says so.
+
+Whoever holds the token of a steerer steers experiments; starting programs and reading files is
+more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from assistant.errors import SettingsError
+from assistant.settings import check_settings
+
+SAFE = ("scheduling", "lookup")
+"""Applications that start nothing; every other kind is taken for one that does."""
+
+
+def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -> dict[str, Any]:
+    """Return the tables of a request with the files that they name where they may be.
+
+    Args:
+        tables: of a sweep file, as they came.
+        programs: whether they may name programs to start.
+        files: folder that they may name files of, relative to it; None is no file, or any file
+            where programs may be named.
+
+    Raises:
+        SettingsError: they are wrong, or name what they may not.
+    """
+    settings = check_settings(tables, "the request")  # the kind may be implied by what is given
+    if not programs and (settings.application.kind not in SAFE or settings.hooks.build().kinds):
+        kind = settings.application.kind
+        what = "hooks" if kind in SAFE else f"an application of kind '{kind}'"
+        raise SettingsError(
+            f"{what} would start programs on this machine, which this service does not allow; "
+            "its operator can with --allow-programs"
+        )
+    found = dict(tables)
+    if files is None and programs:
+        return found
+    application = dict(found.get("application", {}))
+    for key in ("log", "table"):
+        if application.get(key) is not None:
+            application[key] = _placed(application[key], files)
+    if application:
+        found["application"] = application
+    if found.get("results"):
+        found["results"] = [_placed(path, files) for path in found["results"]]
+    return found
+
+
+def _placed(named: str, files: Path | None) -> str:
+    """Return the absolute path of a file within the folder."""
+    if files is None:
+        raise SettingsError(
+            f"this service reads no files that requests name, such as '{named}'; its operator can "
+            "name a folder of them with --files"
+        )
+    path = (files / named).resolve()
+    if not path.is_relative_to(files.resolve()):
+        raise SettingsError(
+            f"the file '{named}' lies outside of the folder that this service may read"
+        )
+    return str(path)

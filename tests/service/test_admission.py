@@ -1,0 +1,78 @@
+"""What a request may name: no program and no file, unless the operator says so."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.errors import SettingsError
+from assistant.service.admission import admitted
+from assistant.service.house import Asked, House
+from assistant.service.logs import Log
+from assistant.store import SqliteStore
+
+PARAMETERS = [{"name": "x", "levels": [1, 2]}]
+COMMAND = {"command": ["sh", "-c", "touch canary; echo {x}"], "cwd": "."}
+FUNCTION = {"function": "os:system", "folder": "."}
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "a command of a kind that is told": {"application": {"kind": "command", **COMMAND}},
+    "a command of a kind that is implied": {"application": COMMAND},
+    "a function of a kind that is told": {"application": {"kind": "function", **FUNCTION}},
+    "a function of a kind that is implied": {"application": FUNCTION},
+    "a hook": {"hooks": {"on_finish": ["touch", "canary"]}},
+}
+TABLE = "x,objective\n1,1\n2,2\n3,3\n"
+
+
+@pytest.mark.parametrize("tables", PROGRAMS.values(), ids=PROGRAMS)
+def test_no_request_starts_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"runs": 3, **tables}
+    if "application" in tables:
+        given["parameters"] = PARAMETERS
+    store = SqliteStore(tmp_path / "store.db")
+    with pytest.raises(SettingsError, match="would start programs on this machine"):
+        House(store, Log(level="error")).open_settings(given, "evil", Asked())
+    assert store.experiments() == ()
+    assert not (tmp_path / "canary").exists()
+    assert admitted(given, programs=True, files=None) == given
+
+
+def naming(path: str) -> dict[str, Any]:
+    return {"runs": 2, "application": {"table": path}}
+
+
+def test_no_file_is_read_where_none_may_be(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    for tables in (
+        naming(str(tmp_path / "t.csv")),
+        {"application": {"log": "/etc/passwd"}},
+        {"results": ["/etc/passwd"]},
+    ):
+        with pytest.raises(SettingsError, match="reads no files that requests name"):
+            admitted(tables, programs=False, files=None)
+
+
+@pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "link", "deep/../../t.csv"])
+def test_a_file_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "t.csv").write_text(TABLE)
+    (inside / "link").symlink_to(tmp_path / "t.csv")
+    for programs in (False, True):
+        with pytest.raises(SettingsError, match="lies outside of the folder"):
+            admitted(naming(name), programs=programs, files=inside)
+
+
+def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path is one of the folder, not of wherever the service was started."""
+    elsewhere, inside = tmp_path / "elsewhere", tmp_path / "inside"
+    for folder, text in ((elsewhere, TABLE + "4,4\n"), (inside, TABLE)):
+        folder.mkdir()
+        (folder / "t.csv").write_text(text)
+    monkeypatch.chdir(elsewhere)
+    house = House(SqliteStore(tmp_path / "store.db"), Log(level="error"), files=inside)
+    opened = house.open_settings(naming("t.csv"), "table", Asked())
+    assert house.session(opened.experiment_id).experiment.space.size == 3
