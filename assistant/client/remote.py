@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from pydantic import TypeAdapter
 
+from assistant.client.http_store import HttpStore
 from assistant.client.link import Link
 from assistant.client.working import HttpClaims, run_claims
 from assistant.codec import decode_event, encode_event
@@ -30,7 +31,6 @@ from assistant.sla import Sla, Watch
 from assistant.view import View
 from strategies import Level
 
-PAGE = 10_000
 _WATCH: TypeAdapter[Watch] = TypeAdapter(Watch)
 
 
@@ -50,10 +50,11 @@ class RemoteSession(View):
 
     def __init__(self, link: Link, experiment_id: str, clock: Clock | None = None) -> None:
         self._link, self._clock = link, clock or SystemClock()
+        self._kept, self._name = HttpStore(link), experiment_id
         self._path = f"/v1/experiments/{experiment_id}"
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
-        self._experiment = Experiment.replay(self._load(0))
+        self._experiment = Experiment.replay(self._kept.load(self._name))
 
     @property
     def experiment(self) -> Experiment:
@@ -67,11 +68,11 @@ class RemoteSession(View):
     def catch_up(self) -> None:
         """Take in what has happened in the service since."""
         with self._lock:
-            self._take(self._load(self._experiment.n_events))
+            self._take(self._kept.load(self._name, self._experiment.n_events))
 
     def events(self) -> tuple[Event, ...]:
         """Return the journal so far."""
-        return self._load(0)
+        return self._kept.load(self._name)
 
     def listen(self, listener: Listener) -> None:
         """Tell ``listener`` of every event that comes from now on."""
@@ -301,14 +302,6 @@ class RemoteSession(View):
             else:
                 self.catch_up()
             return events
-
-    def _load(self, since: int) -> tuple[Event, ...]:
-        events: list[Event] = []
-        while True:
-            page = self._link.get(f"{self._path}/events", since=since + len(events), limit=PAGE)
-            events += [decode_event(json.dumps(one)) for one in page["events"]]
-            if not page["more"]:
-                return tuple(events)
 
     def _take(self, events: tuple[Event, ...]) -> None:
         for event in events:

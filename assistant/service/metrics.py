@@ -6,6 +6,7 @@ Reference: Prometheus, "Exposition formats", text format 0.0.4.
 import math
 import re
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +17,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
-class _Metric:
+class _Metric(ABC):
     kind = ""
 
     def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
@@ -30,8 +31,9 @@ class _Metric:
         text = self._text.replace("\\", r"\\").replace("\n", r"\n")
         return [f"# HELP {self.name} {text}", f"# TYPE {self.name} {self.kind}"]
 
+    @abstractmethod
     def lines(self) -> list[str]:
-        raise NotImplementedError
+        """Return the samples."""
 
     def _key(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         if len(labels) != len(self.labels):

@@ -5,30 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from assistant import Sla, load_session, open_session
+from assistant import load_session
 from assistant.chances import percent
 from assistant.cli.main import run
 from assistant.events import Event
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore, SqliteStore
+from assistant.store import SqliteStore
 from strategies import strategy_entry
-from tests.assistant.examples import Hills, TickingClock
+from tests.assistant.warned import journal_with_a_warning
 
 
 @pytest.fixture(scope="module")
 def warned_events() -> tuple[Event, ...]:
-    """An experiment with an open warning by the forecast."""
-    session = open_session(
-        Hills(), store=MemoryStore(), sla=Sla(50, goal=-20.0), clock=TickingClock(),
-        strategy="grasp", experiment_id="hills",
-    )  # fmt: skip
-    session.submit(session.initial_evaluation(12))
-    while session.experiment.open_advice is None:
-        session.run_queued(SerialExecutor(Hills()))
-        batch = session.suggest(4)
-        if session.experiment.open_advice is None:
-            session.submit(batch)
-    return session.events()
+    return journal_with_a_warning()
 
 
 @pytest.fixture

@@ -1,0 +1,22 @@
+"""A journal that ends with an open warning by the forecast."""
+
+from assistant import Sla, open_session
+from assistant.events import Event
+from assistant.executors import SerialExecutor
+from assistant.store import MemoryStore
+from tests.assistant.examples import Hills, TickingClock
+
+
+def journal_with_a_warning() -> tuple[Event, ...]:
+    """Return the journal of a sweep towards a goal that nothing reaches."""
+    session = open_session(
+        Hills(), store=MemoryStore(), sla=Sla(50, goal=-20.0), clock=TickingClock(),
+        strategy="grasp", experiment_id="hills",
+    )  # fmt: skip
+    session.submit(session.initial_evaluation(12))
+    while session.experiment.open_advice is None:
+        session.run_queued(SerialExecutor(Hills()))
+        batch = session.suggest(4)
+        if session.experiment.open_advice is None:
+            session.submit(batch)
+    return session.events()
