@@ -61,6 +61,7 @@ def picture(page: Any, name: str) -> None:
 
 
 def test_from_the_first_page_to_the_report(chromium: str, server: str, tmp_path: Path) -> None:
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=20_000)
@@ -88,6 +89,24 @@ def test_from_the_first_page_to_the_report(chromium: str, server: str, tmp_path:
             expect(found).to_have_count(1)
             return found
 
+        def settled() -> None:
+            """Wait until the page stands still: a list that is open would close when it moves."""
+            expect(page.locator("[data-test-script-state=notRunning]")).to_have_count(1)
+            page.wait_for_load_state("networkidle")
+
+        def choose(label: str, option: str) -> None:
+            """Choose from a list; a drawing that began meanwhile closes it, so ask again."""
+            for attempt in range(3):
+                settled()
+                page.get_by_role("combobox", name=label).click()
+                try:
+                    page.get_by_role("option", name=option).click(timeout=5_000)
+                except PlaywrightTimeout:
+                    assert attempt < 2, f"the list {label!r} did not show {option!r}"
+                    page.keyboard.press("Escape")
+                else:
+                    return
+
         def submit(n: int) -> Any:
             return page.get_by_role("button", name=f"Submit {n} runs")  # and its shortcut
 
@@ -110,8 +129,7 @@ def test_from_the_first_page_to_the_report(chromium: str, server: str, tmp_path:
         page.get_by_label("Budget of runs").fill("16")
         page.get_by_label("Budget of runs").press("Enter")
         page.get_by_text("How it chooses").click()
-        page.get_by_role("combobox", name="Strategy").click()
-        page.get_by_role("option", name="grasp").click()
+        choose("Strategy", "grasp")
         says("Neighbours", exact=True)
         button("Start the experiment").click()
         completed("1 of 16")
