@@ -14,4 +14,4 @@ from assistant.ui import app
 st.set_page_config(page_title="Copperline", page_icon="🟠", layout="wide")
 
 _named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("COPPERLINE_STORE")
-app.run(Path(_named) if _named else Path("copperline-out") / "experiments.db")
+app.run_app(Path(_named) if _named else Path("copperline-out") / "experiments.db")

@@ -6,17 +6,10 @@ unattended sweep is.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from assistant import Advice, AssistantError, Executor, Run, Session
-from assistant.ending import goal_to_confirm, reached_goal
-from assistant.errors import GoneOnError
-from assistant.recommendation import (
-    confirmed_last,
-    is_confirmation_due,
-    is_exhausted,
-    search_room,
-)
+from assistant.automatic import Limits, step
+from assistant.sla import Automatic, OnWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +42,10 @@ class Follower:
     initial: int = 10
     batch: int | None = None
     max_runs: int | None = None
-    advice: Literal["accept", "ignore", "wait"] = "ignore"
+    advice: OnWarning = "ignore"
 
     def __post_init__(self) -> None:
-        if self.initial < 0:
-            raise AssistantError(f"the number of first runs must be at least 0, not {self.initial}")
-        if self.batch is not None and self.batch < 1:
-            raise AssistantError(f"a batch has at least 1 suggestion, not {self.batch}")
-        if self.advice not in ("accept", "ignore", "wait"):
-            raise AssistantError(
-                f"warnings are met with accept, ignore or wait, not '{self.advice}'"
-            )
+        Automatic(self.batch, self.initial, self.advice)  # refuses what is out of range
 
     def steer(
         self,
@@ -79,100 +65,18 @@ class Follower:
         Raises:
             AssistantError: there is no limit of runs or of cost, and no deadline.
         """
-        if self._left(session) is None and not session.experiment.sla.is_limited:
+        if self.max_runs is None and not session.experiment.sla.is_limited:
             raise AssistantError(
                 "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
                 "itself; give one (runs, deadline, cost)"
             )
+        limited = Limits(session, self.max_runs)
         may_start = not session.is_over_limit()
-        if may_start and self._room(session, 1) and session.experiment.baseline is None:
+        if may_start and limited.room(1) and session.experiment.baseline is None:
             session.submit_baseline()
-        over = self._run(session, executor, on_change)
-        if over is not None:
-            return over
-        if not session.experiment.batches and (n := self._room(session, self.initial)):
-            session.initial_evaluation(n)
-        while True:
-            waiting = self._answer(session, on_advice)
-            if waiting is not None:
-                return waiting
-            self._take_open_batch(session)
-            over = self._run(session, executor, on_change)
-            if over is not None:
-                return over
-            n = self._room(session, self.batch or session.batch_size)
-            try:
-                found = session.suggest(n).suggestions if n else ()
-            except GoneOnError:  # somebody steered while it was thought about: think again
-                continue
-            if found:
-                continue
-            if is_confirmation_due(session.experiment, self._limit(session), self._left(session)):
-                session.confirm(1)  # one at a time: what it shows decides what is repeated next
-                continue
-            left = self._left(session)
-            exhausted = n > 0 or (bool(left) and is_exhausted(session.experiment))
-            return self._ended(session, exhausted=exhausted)
-
-    def _run(
-        self, session: Session, executor: Executor, on_change: Callable[[Run], None] | None
-    ) -> str | None:
-        """Execute what waits and what confirms a goal. Returns why it ends; None if it goes on."""
-        experiment = session.experiment
+        how = Automatic(self.batch, self.initial, self.advice)
         while True:
             session.run_queued(executor, on_change, session.is_over_limit)
-            passed = session.passed_limit()
-            if passed is not None or experiment.sla.at_goal == "go_on":
-                return passed
-            doubted = goal_to_confirm(experiment)
-            if doubted is None or self._left(session) == 0:
-                return reached_goal(experiment)
-            session.replicate(doubted.id, reason=f"the goal is reached by run {doubted.id}: again")
-
-    def _ended(self, session: Session, exhausted: bool) -> str:
-        experiment = session.experiment
-        n = confirmed_last(experiment)
-        runs = "run" if n == 1 else f"{n} runs"
-        last = f", the last {runs} of it to confirm the winner" if n else ""
-        if not exhausted:
-            return f"the budget of {experiment.n_charged} runs is used up{last}"
-        n_tried, _ = experiment.tried
-        confirmed = f", and the winner was confirmed in the last {runs}" if n else ""
-        return (
-            f"the space is exhausted: all {n_tried} allowed configurations have been run{confirmed}"
-        )
-
-    def _take_open_batch(self, session: Session) -> None:
-        batch = session.experiment.open_batch
-        if batch is None:
-            return
-        free = session.experiment.free_in(batch)
-        is_confirming = any(one.kind == "confirmation" for one in batch.suggestions)
-        room = self._left(session) if is_confirming else self._room(session, len(free))
-        session.submit(batch, keep=free[:room])
-
-    def _answer(self, session: Session, on_advice: Callable[[Advice], None] | None) -> str | None:
-        """Answer the open warning. Returns why it stops if it waits for somebody else's answer."""
-        advice = session.experiment.open_advice
-        if advice is None:
-            return None
-        if on_advice is not None:
-            on_advice(advice)
-        if self.advice == "wait":
-            return f"warning {advice.number} waits for an answer"
-        answer, which = advice.unattended if self.advice == "accept" else ("ignored", None)
-        session.answer_advice(answer, alternative=which)
-        return None
-
-    def _room(self, session: Session, wanted: int) -> int:
-        """Return how many new configurations may be tried, at most ``wanted``."""
-        room = search_room(session.experiment, self._limit(session), self._left(session))
-        return wanted if room is None else min(wanted, room)
-
-    def _left(self, session: Session) -> int | None:
-        limit = self._limit(session)
-        return None if limit is None else max(0, limit - session.experiment.n_charged)
-
-    def _limit(self, session: Session) -> int | None:
-        limits = (session.experiment.sla.max_runs, self.max_runs)
-        return min((limit for limit in limits if limit is not None), default=None)
+            ended = step(session, how, self.max_runs, on_advice)
+            if ended is not None:
+                return ended

@@ -7,7 +7,7 @@ from typing import Any
 Spec = dict[str, Any]
 """A Vega-Lite specification: JSON, whose shape is Vega-Lite's business."""
 
-INK, MUTED, ACCENT, WARN, GRID = "#1f2933", "#7b8794", "#b4632d", "#c0392b", "#e4e7eb"
+INK, MUTED, ACCENT, WARN = "#1f2933", "#7b8794", "#b4632d", "#c0392b"
 TEXT = "#6b7785"
 """Of titles, legends and dots: as readable on dark ground as on light."""
 LOG_FROM_RATIO = 20.0
@@ -16,8 +16,9 @@ CONFIG: Spec = {
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
     "view": {"stroke": None},
+    "numberFormat": ",.6~r",
     "axis": {
-        "labelColor": MUTED,
+        "labelColor": TEXT,
         "titleColor": TEXT,
         "titleFontWeight": "normal",
         "gridColor": MUTED,
@@ -203,9 +204,12 @@ def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, 
         "data": {"values": rows},
         "transform": [{"filter": "isValid(datum.value)"}],
         "layer": [
-            {"mark": {"type": "line", "color": GRID}, "encoding": {"x": x, "y": y}},
             {
-                "mark": {"type": "rule", "color": ACCENT, "opacity": 0.4},
+                "mark": {"type": "line", "color": MUTED, "opacity": 0.4},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "mark": {"type": "rule", "color": ACCENT, "opacity": 0.6},
                 "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
             },
             {

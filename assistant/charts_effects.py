@@ -6,7 +6,8 @@ They look like those of `assistant.charts`. Texts of levels are made by the call
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.charts import ACCENT, CONFIG, GRID, INK, MUTED, SCHEMA, WARN, Spec, slant
+from assistant.charts import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, WARN, Spec, slant
+from assistant.effects import StandardisedEffects, Strength
 from strategies.analysis import Contrast, HalfNormalPoint, Margins
 
 MOST_BARS = 20
@@ -15,7 +16,15 @@ MOST_BARS = 20
 MOST_LINES = 8
 """Lines of an interaction plot that the eye can tell apart."""
 
-_LINES = ("#b4632d", "#1f2933", "#2a7f9e", "#7b5ea7", "#5b8c3a", "#c0392b", "#d9a441", "#7b8794")
+CHOSEN_LEVEL, CHOSEN_PAIR = "chosen_level", "chosen_pair"
+"""Names of what can be chosen in a chart, with the fields that say which."""
+
+_OTHER = "#3d85b8"
+"""Beside the copper of the accent, as readable on dark ground as on light."""
+
+_LINES = (ACCENT, _OTHER, "#2f9e77", "#b86a9a", "#c99a1f", "#7d6bc4", "#c0392b", MUTED)
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
+           "triangle-left")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,10 @@ def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title
         "data": {"values": rows},
         "layer": [
             _zero(),
-            {"mark": {"type": "line", "color": GRID}, "encoding": {"x": x, "y": y}},
+            {
+                "mark": {"type": "line", "color": MUTED, "opacity": 0.4},
+                "encoding": {"x": x, "y": y},
+            },
             {
                 "transform": [{"filter": "isValid(datum.low)"}],
                 "mark": {"type": "rule", "color": ACCENT, "strokeWidth": 1.5},
@@ -109,11 +121,15 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
             _zero(),
             {"mark": {"type": "line"}, "encoding": {"x": x, "y": y, "color": colour}},
             {
-                "mark": {"type": "circle", "opacity": 1, "size": 45},
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 55},
                 "encoding": {
                     "x": x,
                     "y": y,
                     "color": colour,
+                    "shape": {
+                        **colour,
+                        "scale": {"domain": shown, "range": list(_SHAPES[: len(shown)])},
+                    },
                     "tooltip": [{"field": name} for name in ("first", "second", "change", "n")],
                 },
             },
@@ -127,9 +143,31 @@ def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
     Colour says the sign. ``title`` names the effect with its unit.
     """
     largest = sorted(contrasts, key=lambda contrast: -abs(contrast.effect))[:MOST_BARS]
-    names = [contrast.name for contrast in largest]
+    bars = [(c.name, c.effect, c.effect) for c in largest]
+    ends = ((margins.margin, "one by one (ME)"), (margins.simultaneous, "all at once (SME)"))
+    return _bars(bars, ends, title)
+
+
+def pareto_standardised(found: StandardisedEffects) -> Spec:
+    """Sizes of contrasts in standard errors as bars, the largest first, with the limits of noise.
+
+    The lines are the limits of t for one contrast alone, and by Bonferroni for all of them.
+    """
+    bars = [(one.name, t, one.effect) for one, t in found.effects[:MOST_BARS]]
+    ends = ((found.limit, "one by one (t)"), (found.bonferroni, "all at once (Bonferroni)"))
+    return _bars(bars, ends, "effect in standard errors (|t|)")
+
+
+def _bars(
+    bars: Sequence[tuple[str, float, float]], ends: Sequence[tuple[float | None, str]], title: str
+) -> Spec:
+    """Draw bars of (name, size with sign, effect), and limits as dashed rules."""
+    names = [name for name, _, _ in bars]
     signs = ["raises it", "lowers it"]
-    rows = [{"name": c.name, "size": abs(c.effect), "sign": signs[c.effect < 0]} for c in largest]
+    rows = [
+        {"name": name, "size": abs(size), "sign": signs[size < 0], "effect": effect}
+        for name, size, effect in bars
+    ]
     x = {"field": "size", "type": "quantitative", "title": title}
     layers: list[Spec] = [
         {
@@ -141,25 +179,27 @@ def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
                     "type": "nominal",
                     "sort": names,
                     "title": None,
-                    "axis": {"labelLimit": 260, "labelColor": INK},
+                    "axis": {"labelLimit": 260, "labelColor": TEXT},
                 },
                 "color": {
                     "field": "sign",
                     "type": "nominal",
-                    "scale": {"domain": signs, "range": [ACCENT, INK]},
+                    "scale": {"domain": signs, "range": [ACCENT, _OTHER]},
+                    "legend": {"orient": "bottom"},
                 },
-                "tooltip": [{"field": "name"}, {"field": "size"}, {"field": "sign"}],
+                "tooltip": [{"field": one} for one in ("name", "size", "sign", "effect")],
             },
         }
     ]
-    ends = ((margins.margin, "one by one (ME)", MUTED), (margins.simultaneous, "all at once (SME)",
-                                                         WARN))  # fmt: skip
-    for size, label, colour in ends:
+    longest = max(
+        [abs(size) for _, size, _ in bars] + [size or 0.0 for size, _ in ends], default=0.0
+    )
+    for (size, label), colour, dy in zip(ends, (MUTED, WARN), (-15, -2), strict=True):
         if size is not None:
-            layers += _margin(x, size, label, colour)
+            layers += _margin(x, size, label, colour, dy, longest)
     return {
         **_frame(300, max(20 * len(rows), 60)),
-        "padding": {"top": 18, "left": 5, "right": 5, "bottom": 5},
+        "padding": {"top": 30, "left": 5, "right": 5, "bottom": 5},
         "data": {"values": rows},
         "layer": layers,
     }
@@ -182,6 +222,7 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
     ]
     x = {"field": "size", "type": "quantitative", "title": title}
     y = {"field": "quantile", "type": "quantitative", "title": "half-normal quantile"}
+    middle = max((p.size for p in points), default=0.0) / 2  # names lie inside of the picture
     layers: list[Spec] = []
     if margins.pse is not None and points:
         end = min(points[-1].quantile, points[-1].size / margins.pse)
@@ -202,12 +243,127 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
                 "tooltip": [{"field": "name"}, {"field": "size"}, {"field": "quantile"}],
             },
         },
-        {
-            "mark": {"type": "text", "align": "right", "dx": -7, "color": INK},
-            "encoding": {"x": x, "y": y, "text": {"field": "label"}},
-        },
+        *(
+            {
+                "transform": [{"filter": f"datum.size {side} {middle!r}"}],
+                "mark": {"type": "text", "align": align, "dx": dx, "color": TEXT},
+                "encoding": {"x": x, "y": y, "text": {"field": "label"}},
+            }
+            for side, align, dx in ((">=", "right", -7), ("<", "left", 7))
+        ),
     ]
     return {**_frame(420, 260), "data": {"values": rows}, "layer": layers}
+
+
+def strength_matrix(main: Sequence[Strength], pairs: Sequence[Strength]) -> Spec:
+    """What parameters (on the diagonal) and pairs explain, as a half matrix that can be clicked.
+
+    The area of a disc is the share, and beside it stands the number. A plus: it can be estimated
+    in part only; a question mark: not at all. Parameters are the strongest first.
+    Choosing a cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
+    """
+    tested = {name for one in pairs for name in one.parameters}
+    ordered = sorted(main, key=lambda one: -(one.share or 0.0))
+    names = [one.parameters[0] for one in ordered if one.parameters[0] in tested]
+    names = names or [one.parameters[0] for one in ordered]
+    rows = []
+    for one in (*(m for m in main if m.parameters[0] in names), *pairs):
+        ends = sorted((one.parameters[0], one.parameters[-1]), key=names.index)
+        share, plus = one.share, "+" if one.is_part else ""
+        rows.append(
+            {
+                "first": ends[0],
+                "second": ends[1],
+                "share": share,
+                "label": "?" if share is None else f"{share:.0%}{plus}",
+                "what": "main effect" if len(one.parameters) == 1 else "interaction",
+                "df": f"{one.test.df} of {one.test.full_df}",
+                "p": "unknown" if one.test.p is None else f"{one.test.p:.2g}",
+            }
+        )  # fmt: skip
+    across = {
+        "field": "first",
+        "type": "nominal",
+        "sort": names,
+        "title": None,
+        "axis": {
+            "labelAngle": slant(names),
+            "labelLimit": 140,
+            "labelColor": TEXT,
+            "orient": "top",
+        },
+    }
+    down = {
+        "field": "second",
+        "type": "nominal",
+        "sort": names,
+        "title": None,
+        "axis": {"labelLimit": 200, "labelColor": TEXT},
+    }
+    titles = {"first": "", "second": "", "what": "", "label": "explains", "df": "", "p": ""}
+    tips = [{"field": name, "title": title or name} for name, title in titles.items()]
+    return {
+        **_frame(420, max(36 * len(names), 72)),
+        "data": {"values": rows},
+        "encoding": {"x": across, "y": down},
+        "layer": [
+            {
+                "name": "cells",
+                "params": [
+                    {
+                        "name": CHOSEN_PAIR,
+                        "select": {"type": "point", "fields": ["first", "second"], "toggle": False},
+                    }
+                ],
+                "mark": {
+                    "type": "rect", "fill": MUTED, "fillOpacity": 0.06, "stroke": MUTED,
+                    "strokeOpacity": 0.3, "cursor": "pointer",
+                },
+                "encoding": {"tooltip": tips},
+            },
+            {
+                "transform": [{"filter": "datum.share > 0"}],
+                "mark": {
+                    "type": "circle", "color": ACCENT, "opacity": 1, "xOffset": -14,
+                    "cursor": "pointer",
+                },
+                "encoding": {
+                    "size": {
+                        "field": "share",
+                        "type": "quantitative",
+                        "scale": {"domainMin": 0, "range": [0, 480]},
+                        "legend": None,
+                    },
+                    "tooltip": tips,
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 11, "align": "left", "dx": 2, "color": TEXT},
+                "encoding": {"text": {"field": "label"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+def choosable(spec: Spec, parameter: str) -> Spec:
+    """Return a chart of levels whose dots can be clicked.
+
+    Choosing gives ``parameter`` and ``level``, the level's text; see `CHOSEN_LEVEL`. The last
+    layer holds the dots, as in `main_effects` and `charts.level_estimates`.
+    """
+    rows = [{**row, "parameter": parameter} for row in spec["data"]["values"]]
+    dots = spec["layer"][-1]
+    param = {
+        "name": CHOSEN_LEVEL,
+        "select": {
+            "type": "point",
+            "fields": ["parameter", "level"],
+            "nearest": True,
+            "toggle": False,
+        },
+    }
+    last = {**dots, "params": [param], "mark": {**dots["mark"], "cursor": "pointer"}}
+    return {**spec, "data": {"values": rows}, "layer": [*spec["layer"][:-1], last]}
 
 
 def _frame(width: int, height: int) -> Spec:
@@ -233,17 +389,23 @@ def _zero() -> Spec:
     }
 
 
-def _margin(x: Spec, size: float, label: str, colour: str) -> list[Spec]:
+def _margin(x: Spec, size: float, label: str, colour: str, dy: int, longest: float) -> list[Spec]:
+    """Draw a limit; its label lies ``dy`` pixels below the upper edge, so that two do not meet.
+
+    The axis reaches to the ``longest`` size; at its ends the label lies on the inner side.
+    """
+    at = size / longest if longest else 0.0
+    align = "left" if at < 0.25 else "right" if at > 0.7 else "center"
     data = {"values": [{"size": size, "label": label}]}
     return [
         {
             "data": data,
-            "mark": {"type": "rule", "color": colour, "strokeDash": [5, 4]},
+            "mark": {"type": "rule", "color": colour, "strokeDash": [5, 4], "strokeWidth": 1.5},
             "encoding": {"x": x},
         },
         {
             "data": data,
-            "mark": {"type": "text", "color": colour, "align": "center", "baseline": "bottom"},
-            "encoding": {"x": x, "y": {"value": -3}, "text": {"field": "label"}},
+            "mark": {"type": "text", "color": colour, "align": align, "baseline": "bottom"},
+            "encoding": {"x": x, "y": {"value": dy}, "text": {"field": "label"}},
         },
     ]

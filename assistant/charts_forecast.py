@@ -40,7 +40,9 @@ class ChanceMark:
 
 def goes_on(points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None) -> bool:
     """Return whether the fan's better end lies outside of the picture."""
-    return any(drawn != one.low for one, drawn in zip(fan, _lows(points, fan, goal), strict=True))
+    return any(
+        drawn != one.low for one, drawn in zip(fan, fan_lows(points, fan, goal), strict=True)
+    )
 
 
 def best_with_fan(
@@ -62,7 +64,7 @@ def best_with_fan(
         end: further runs until the budget ends, drawn as a vertical rule; None if unknown.
         title: names the value with its unit.
     """
-    n, lows = len(points), _lows(points, fan, goal)
+    n, lows = len(points), fan_lows(points, fan, goal)
     rows = [
         {"run": n + one.runs, "low": low, "median": one.median, "high": one.high, "to": one.low}
         for one, low in zip(fan, lows, strict=True)
@@ -73,10 +75,12 @@ def best_with_fan(
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
     x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
     y = {"type": "quantitative", "title": title, "scale": scale}
-    drawn = _fan(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
-    rules = _goal_rule(goal, y)
+    drawn = (
+        fan_layers(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
+    )
+    rules = goal_rule(goal, y)
     if end is not None:
-        rules += _end_rule("run", n + end, "quantitative", "budget ends", x)
+        rules += end_rule("run", n + end, "quantitative", "budget ends", x)
     return {**spec, "layer": [*drawn, *spec["layer"], *rules]}
 
 
@@ -101,7 +105,7 @@ def best_over_time(
     """
     timed = [one for one in fan if one.seconds is not None]
     known = [p for p in points if p.at_s is not None]
-    lows = _lows(known, timed, goal)
+    lows = fan_lows(known, timed, goal)
     rows = [
         {
             "at": 1000.0 * (now_s + (one.seconds or 0.0)),
@@ -131,9 +135,9 @@ def best_over_time(
         "title": "time (UTC)",
         "axis": {"grid": False, "labelOverlap": True, "format": clock},
     }
-    drawn = _fan(rows, x, y, []) if len(rows) > 1 else []
+    drawn = fan_layers(rows, x, y, []) if len(rows) > 1 else []
     return {
-        **_frame(640, 260),
+        **frame(640, 260),
         "data": {"values": past},
         "layer": [
             *drawn,
@@ -155,8 +159,8 @@ def best_over_time(
                 },
                 "encoding": {"x": x, "y": {"field": "best", **y}},
             },
-            *_goal_rule(goal, y),
-            *_end_rule("at", 1000.0 * deadline_s, "temporal", "deadline", x),
+            *goal_rule(goal, y),
+            *end_rule("at", 1000.0 * deadline_s, "temporal", "deadline", x),
         ],
     }
 
@@ -164,11 +168,9 @@ def best_over_time(
 def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
     """The chance as a tick in its band, from 0 to 100 %, with where verdicts begin."""
     row = {"chance": chance, "low": band[0], "high": band[1], "label": f"{chance:.0%}"}
-    x = _chance_axis("x")
-    marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
-    sides = ((marks[:1], "right", -5), (marks[1:], "left", 5))
+    x = chance_axis("x")
     return {
-        **_frame(640, 28),
+        **frame(640, 28),
         "padding": {"top": 18, "left": 5, "right": 5, "bottom": 5},
         "data": {"values": [row]},
         "layer": [
@@ -185,25 +187,34 @@ def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
                     ],
                 },
             },
-            {
-                "data": {"values": marks},
-                "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
-                "encoding": {"x": {**x, "field": "at"}},
-            },
-            *(
-                {
-                    "data": {"values": side},
-                    "mark": {"type": "text", "color": TEXT, "align": align, "dx": dx},
-                    "encoding": {
-                        "x": {**x, "field": "at"},
-                        "y": {"value": -8},
-                        "text": {"field": "label"},
-                    },
-                }
-                for side, align, dx in sides
-            ),
+            *chance_marks(x),
         ],
     }
+
+
+def chance_marks(x: Spec) -> list[Spec]:
+    """Return rules where verdicts begin, with their names above a chart of chances along ``x``."""
+    marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
+    sides = ((marks[:1], "right", -5), (marks[1:], "left", 5))
+    return [
+        {
+            "data": {"values": marks},
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+            "encoding": {"x": {**x, "field": "at"}},
+        },
+        *(
+            {
+                "data": {"values": side},
+                "mark": {"type": "text", "color": TEXT, "align": align, "dx": dx},
+                "encoding": {
+                    "x": {**x, "field": "at"},
+                    "y": {"value": -8},
+                    "text": {"field": "label"},
+                },
+            }
+            for side, align, dx in sides
+        ),
+    ]
 
 
 def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool | None) -> Spec:
@@ -218,7 +229,7 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
     x = {"field": "runs", "type": "quantitative", "title": "runs over", "axis": axis}
     x["scale"] = {"zero": False}
-    y = _chance_axis("y")
+    y = chance_axis("y")
     layers: list[Spec] = [
         {
             "mark": {"type": "area", "color": ACCENT, "opacity": 0.22},
@@ -252,10 +263,11 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
                 "encoding": {**at, "text": {"field": "label"}},
             },
         ]
-    return {**_frame(640, 200), "data": {"values": rows}, "layer": layers}
+    return {**frame(640, 200), "data": {"values": rows}, "layer": layers}
 
 
-def _frame(width: int, height: int) -> Spec:
+def frame(width: int, height: int) -> Spec:
+    """Return what every chart begins with; sizes in pixels."""
     return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
 
 
@@ -263,12 +275,12 @@ def _known(value: float | None) -> list[float]:
     return [] if value is None else [value]
 
 
-def _lows(
-    points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None
+def fan_lows(
+    points: Sequence[RunPoint], fan: Sequence[FanPoint], *goals: float | None
 ) -> tuple[float, ...]:
     """Return the better end of the fan as it is drawn: not so far out that it hides all else."""
     solid = [*(p.value for p in points), *(v for one in fan for v in (one.median, one.high))]
-    solid += _known(goal)
+    solid += [goal for goal in goals if goal is not None]
     if not solid:
         return ()
     least, most = min(solid), max(solid)
@@ -279,8 +291,24 @@ def _lows(
     return tuple(min(max(one.low, floor), most + room) for one in fan)
 
 
-def _fan(rows: Sequence[Spec], x: Spec, y: Spec, first: Sequence[Spec]) -> list[Spec]:
-    """Return the area and the median of what is to come."""
+def fan_layers(
+    rows: Sequence[Spec],
+    x: Spec,
+    y: Spec,
+    first: Sequence[Spec],
+    colour: str = ACCENT,
+    dash: Sequence[int] = (6, 4),
+) -> list[Spec]:
+    """Return the area and the median of what is to come.
+
+    Args:
+        rows: with the field of ``x``, and ``low``, ``median``, ``high``, and ``to`` to be told.
+        x: encoding of the runs or the time.
+        y: encoding of the value, without its field.
+        first: of the tooltip.
+        colour: of both.
+        dash: of the median.
+    """
     data = {"values": list(rows)}
     tooltip = [
         *first,
@@ -291,21 +319,22 @@ def _fan(rows: Sequence[Spec], x: Spec, y: Spec, first: Sequence[Spec]) -> list[
     return [
         {
             "data": data,
-            "mark": {"type": "area", "color": ACCENT, "opacity": 0.22},
+            "mark": {"type": "area", "color": colour, "opacity": 0.22},
             "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
         },
         {
             "data": data,
-            "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2, "strokeDash": [6, 4]},
+            "mark": {"type": "line", "color": colour, "strokeWidth": 2, "strokeDash": list(dash)},
             "encoding": {"x": x, "y": {**y, "field": "median"}, "tooltip": tooltip},
         },
     ]
 
 
-def _goal_rule(goal: float | None, y: Spec) -> list[Spec]:
+def goal_rule(goal: float | None, y: Spec, label: str = "goal", dx: int = 4) -> list[Spec]:
+    """Return a rule at the goal, named ``dx`` pixels from the left; none without a goal."""
     if goal is None:
         return []
-    data = {"values": [{"goal": goal, "label": "goal"}]}
+    data = {"values": [{"goal": goal, "label": label}]}
     at = {**y, "field": "goal"}
     return [
         {
@@ -315,13 +344,14 @@ def _goal_rule(goal: float | None, y: Spec) -> list[Spec]:
         },
         {
             "data": data,
-            "mark": {"type": "text", "align": "left", "dx": 4, "dy": -6, "color": TEXT},
+            "mark": {"type": "text", "align": "left", "dx": dx, "dy": -6, "color": TEXT},
             "encoding": {"x": {"value": 0}, "y": at, "text": {"field": "label"}},
         },
     ]
 
 
-def _end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec]:
+def end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec]:
+    """Return a vertical rule where something ends, with its name above it."""
     data = {"values": [{field: at, "label": label}]}
     return [
         {
@@ -341,7 +371,8 @@ def _end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spe
     ]
 
 
-def _chance_axis(channel: str) -> Spec:
+def chance_axis(channel: str) -> Spec:
+    """Return the encoding of a chance from 0 to 100 %, without its field."""
     axis = {"format": ".0%", "grid": False, "tickCount": 5, "values": [0, 0.25, 0.5, 0.75, 1]}
     title = "chance to reach the goal" if channel == "x" else "chance"
     return {"type": "quantitative", "title": title, "scale": {"domain": [0, 1]}, "axis": axis}

@@ -4,6 +4,7 @@ Each either returns what shall be recorded or refuses with one sentence; the ses
 applies. Nothing here touches a clock, a store or an executor.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -91,11 +92,28 @@ def taken_from(
             values = {**experiment.space.values(configuration), **edits[position]}
             edited = experiment.space.from_values(values)
             if edited != configuration:
-                names = ", ".join(f"{name}={value}" for name, value in edits[position].items())
                 configuration, source = edited, "edited"
-                reason = f"suggestion {position + 1} of batch {batch.number}, changed to {names}"
+                reason = edited_reason(position, batch.number, edits[position])
         wanted.append(Wanted(configuration, source, reason, batch.number))
     return tuple(wanted)
+
+
+_EDITED = re.compile(r"suggestion (\d+) of batch (\d+), changed to ", re.ASCII)
+
+
+def edited_reason(position: int, batch: int, edit: Mapping[str, Level]) -> str:
+    """Return the reason of a run that was suggested otherwise; `edited_from` reads it."""
+    return f"suggestion {position + 1} of batch {batch}, changed to {_values_text(edit)}"
+
+
+def edited_from(reason: str) -> tuple[int, int] | None:
+    """Return position (from 0) and batch of the suggestion that a run was edited from, if told.
+
+    >>> edited_from(edited_reason(2, 5, {"x": 1})), edited_from("the analyst's own")
+    ((2, 5), None)
+    """
+    found = _EDITED.match(reason)
+    return None if found is None else (int(found[1]) - 1, int(found[2]))
 
 
 def submission(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from assistant.client import HttpStore, Link
+from assistant.client.link import TRIES
 from assistant.errors import ServiceError
 from assistant.events import Event
 from assistant.ports import StoredExperiment
@@ -104,14 +105,20 @@ def open_store(path: Path, *, take_key: bool = True) -> Reached:
     return Reached(path, take_key=take_key)
 
 
-def link_to(path: Path, endpoint: Endpoint) -> Link:
-    """Return a connection to the service of a store, which finds it again after a restart."""
+def link_to(path: Path, endpoint: Endpoint, tries: int = TRIES) -> Link:
+    """Return a connection to the service of a store, which finds it again after a restart.
+
+    Args:
+        path: of the store.
+        endpoint: where it is served now.
+        tries: how often a request is sent while no answer comes; 6 last about 3 s.
+    """
 
     def again() -> tuple[str, str] | None:
         there = find(path)
         return None if there is None else (there.url, there.token)
 
-    return Link(endpoint.url, endpoint.token, find=again)
+    return Link(endpoint.url, endpoint.token, find=again, tries=tries)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@
     │   └── ImpossibleValueError    a value that it could take in no state at all
     ├── ApplicationError    an application cannot be built from what was given
     ├── RunError            one run failed; recorded as a failure, never as an observation
+    │   └── ProgramError            a program of the user's failed; it knows what was printed
     ├── StoreError          the store cannot be read or written
     │   ├── UnknownExperimentError  no experiment of that name is stored
     │   ├── TakenNameError          there is an experiment of that name already
@@ -53,6 +54,32 @@ class ApplicationError(AssistantError):
 
 class RunError(AssistantError):
     """One run failed; it is recorded as a failure, never as an observation."""
+
+
+class ProgramError(RunError):
+    """A program of the user's own was started, or was to be, and gave no measures.
+
+    Args:
+        sentence: why.
+        argv: program and arguments as they were handed over.
+        code: exit code, negative for a signal; None if it was not started.
+        overtime: whether the limit of a run ended it.
+        stdout: the end of what it printed.
+        stderr: the same of standard error.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        argv: tuple[str, ...] = (),
+        code: int | None = None,
+        overtime: bool = False,
+        stdout: str = "",
+        stderr: str = "",
+    ) -> None:
+        super().__init__(sentence)
+        self.argv, self.code, self.overtime = argv, code, overtime
+        self.stdout, self.stderr = stdout, stderr
 
 
 class StoreError(AssistantError):

@@ -11,7 +11,7 @@ from assistant.alarm import Check
 from assistant.forecasts import Forecast, PaperForecast
 from assistant.objective import Measure, Objective
 from assistant.run import Outcome, Source
-from assistant.sla import Sla, Steering, Watch
+from assistant.sla import Automatic, Sla, Steering, Watch
 from strategies import Configuration, Level, ParameterSpace, Suggestion
 
 
@@ -328,6 +328,15 @@ class PlanSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """From now on it steers itself, or (None) a person decides again; ``reason`` says why."""
+
+    at_s: float
+    automatic: Automatic | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentFinished:
     """The analyst is satisfied, or the budget or the space is used up."""
 
@@ -373,6 +382,7 @@ Event = (
     | WatchChanged
     | SpaceChanged
     | PlanSubmitted
+    | HandedOver
     | ExperimentFinished
     | ExperimentReopened
 )

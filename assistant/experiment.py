@@ -22,6 +22,7 @@ from assistant.events import (
     ExperimentOpened,
     ExperimentReopened,
     Forecasted,
+    HandedOver,
     PlanSubmitted,
     RunEvent,
     SpaceChanged,
@@ -32,7 +33,7 @@ from assistant.events import (
 from assistant.goal import first_to_reach
 from assistant.run import Run, RunState
 from assistant.runs import after, find, waiting
-from assistant.sla import Steering
+from assistant.sla import Automatic, Steering
 from assistant.spending import Spending, spending
 from assistant.standing import (
     Standing,
@@ -85,6 +86,7 @@ class Experiment:
         self.steering = opened.steering
         self.watch = opened.watch
         self.plan: Mapping[str, tuple[Level, ...]] = {}
+        self.handed_over: HandedOver | None = None
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> "Experiment":
@@ -127,6 +129,8 @@ class Experiment:
                 self.space = space
             case PlanSubmitted(levels=levels):
                 self.plan = levels
+            case HandedOver():
+                self.handed_over = event
             case ExperimentFinished():
                 self._finished = event
             case ExperimentReopened():
@@ -186,6 +190,13 @@ class Experiment:
     def finished(self) -> ExperimentFinished | None:
         """The last word, once it is said."""
         return self._finished
+
+    @property
+    def automatic(self) -> Automatic | None:
+        """How it steers itself; None while a person decides, or once it is finished."""
+        if self.handed_over is None or self._finished is not None:
+            return None
+        return self.handed_over.automatic
 
     def run(self, run_id: int) -> Run:
         """Return one run. Raises ExperimentError if there is none of that number."""

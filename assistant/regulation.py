@@ -13,12 +13,13 @@ from assistant.events import (
     Alternative,
     Answer,
     BudgetChanged,
+    HandedOver,
     SpaceChanged,
     SteeringChanged,
     WatchChanged,
 )
 from assistant.experiment import Experiment
-from assistant.sla import Sla, Steering, Watch
+from assistant.sla import Automatic, Sla, Steering, Watch
 from strategies import Level, find_regions, home_of
 
 
@@ -127,6 +128,28 @@ def watching(experiment: Experiment, watch: Watch, now_s: float) -> WatchChanged
         raise SettingsError(f"what is watched is said by a Watch, not {watch!r}")
     watch.warns_by_forecast(experiment.sla)
     return WatchChanged(now_s, watch)
+
+
+def handing_over(
+    experiment: Experiment, automatic: Automatic | None, reason: str, now_s: float
+) -> HandedOver | None:
+    """Return that it steers itself from now on, or (None) that a person decides again.
+
+    Raises:
+        ExperimentError: it is finished, or nothing would ever end it.
+        SettingsError: ``automatic`` does not say how.
+    """
+    decisions.refuse_if_finished(experiment)
+    if automatic is None and experiment.automatic is None:
+        return None
+    if automatic is not None and not isinstance(automatic, Automatic):
+        raise SettingsError(f"how it steers itself is said by an Automatic, not {automatic!r}")
+    if automatic is not None and not experiment.sla.is_limited:
+        raise ExperimentError(
+            "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
+            "itself; agree on one first"
+        )
+    return HandedOver(now_s, automatic, reason)
 
 
 def closing_all(

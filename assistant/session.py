@@ -9,8 +9,8 @@ The paper's names: ``initial_evaluation`` is initialEvaluation(), ``submit`` is 
 since the design model is a function of what has been observed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +35,7 @@ from assistant.journal import Journal, Listener
 from assistant.ports import Clock, Executor, Result, Store
 from assistant.recommendation import KEPT_RUNS, confirming
 from assistant.run import Run
-from assistant.sla import Sla, Watch
+from assistant.sla import Automatic, Sla, Watch
 from assistant.view import View
 from strategies import Level, Strategy, Suggestion
 
@@ -366,6 +366,21 @@ class Session(View):
                 )
             self._journal.record(ExperimentReopened(self._journal.now_s()))
 
+    def hand_over(self, automatic: Automatic | None, reason: str = "") -> None:
+        """Let it steer itself from now on; None gives it back to the person.
+
+        Whoever executes it takes the steps (`automatic.step`): a service for those it executes.
+
+        Raises:
+            ExperimentError: it is finished, or no limit would ever end it.
+        """
+        self._journal.decide(regulation.handing_over, automatic, reason)
+
+    def look(self) -> Experiment:
+        """Return the state as it is now, in a copy that nobody changes."""
+        with self._journal.deciding():
+            return self.experiment.supposing(())
+
     def now_s(self) -> float:
         """Return the time of the session's clock, in seconds since 1970-01-01 UTC."""
         return self._journal.now_s()
@@ -380,6 +395,16 @@ class Session(View):
     def deciding(self) -> AbstractContextManager[None]:
         """Look at the latest state and decide, with nobody else deciding in between."""
         return self._journal.deciding()
+
+    @contextmanager
+    def only_on(self, version: int) -> Iterator[None]:
+        """Decide within the block only if the experiment is at the version that was looked at.
+
+        Raises GoneOnError if somebody has decided something since.
+        """
+        with self._journal.deciding():
+            queueing.refuse_other_version(self.experiment, version)
+            yield
 
     def take(self, events: Sequence[Event]) -> None:
         """Record what another session of this experiment has decided.

@@ -8,11 +8,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from assistant.applications import Command, Lookup, Scheduling, Today
+from assistant.applications import DEFAULT_PRESET, Command, Lookup, Scheduling, Today
 from assistant.applications.schema import (
     CommandSettings,
     DurationS,
@@ -38,11 +38,12 @@ from assistant.settings_objective import (
     objective_of,
 )
 from assistant.sla import AtGoal, Sla, WarnRule, Watch
-from sim.api import default_workload, load_workload, rules_from_texts
+from sim.api import Allocation, Workload, default_workload, load_workload, rules_from_texts
 from strategies import (
     DEFAULT_STRATEGY,
     Exclusion,
     Level,
+    MeasuredTable,
     ParameterSpace,
     RegionRule,
     make_strategy,
@@ -60,6 +61,7 @@ class SchedulingSettings(Strict):
     """``[application]`` with ``kind = "scheduling"``."""
 
     kind: Literal["scheduling"] = "scheduling"
+    preset: str = DEFAULT_PRESET
     log: str | None = None
     first: int | None = Field(default=None, ge=1)
     procs: int | None = Field(default=None, ge=1, le=10**12)
@@ -69,7 +71,12 @@ class SchedulingSettings(Strict):
     small_job_below: DurationS = 3600.0
     small_job_wait: DurationS = 10800.0
     too_wide: Literal["reject", "clip"] = "reject"
-    overrun: Literal["raise", "kill"] = "raise"
+    overrun: Literal["raise", "kill", "extend"] = "raise"
+    grace: DurationS | None = None
+    split: bool | None = None
+    options: dict[str, LevelValue] = Field(default_factory=dict)
+    allocation: Allocation | None = None
+    machine_procs: int | None = Field(default=None, ge=1, le=10**12)
 
 
 class LookupSettings(Strict):
@@ -189,20 +196,39 @@ def read_settings(path: Path) -> dict[str, Any]:
         SettingsError: no such file, or not TOML; the sentence says the line.
     """
     try:
-        tables = tomllib.loads(read_text(path, "the sweep file"))
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or built to hurt
+        text = read_text(path, "the sweep file")
+    except ValueError as error:
         raise SettingsError(f"the sweep file '{path}' is not TOML: {error}") from error
+    return parse_settings(text, f"the sweep file '{path}'", path.parent, path.stem)
+
+
+def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, Any]:
+    """Return the tables of the text of a sweep file, paths in it made absolute.
+
+    Args:
+        text: TOML.
+        what: names it in sentences, such as ``the sweep file 'a.toml'``.
+        folder: that its paths are relative to.
+        name: of a sweep over one's own program, where it says none.
+
+    Raises:
+        SettingsError: not TOML; the sentence says the line.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
+        raise SettingsError(f"{what} is not TOML: {error}") from error
     application = tables.get("application")
     if isinstance(application, dict):
-        place = {"command": "cwd", "function": "folder"}.get(_kind(application))
+        place = {"command": "cwd", "function": "folder"}.get(kind_of(application))
         if place is not None:
-            tables.setdefault("name", path.stem)
+            tables.setdefault("name", name)
             if isinstance(application.setdefault(place, "."), str):
-                application[place] = str((path.parent / application[place]).absolute())
+                application[place] = str((folder / application[place]).absolute())
         for key in ("log", "table"):
             if isinstance(application.get(key), str):
-                application[key] = str(path.parent / application[key])
-    return anchored(tables, path.parent)
+                application[key] = str(folder / application[key])
+    return anchored(tables, folder)
 
 
 def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
@@ -210,28 +236,36 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
     tables = dict(tables)
     application = tables.get("application")
     if isinstance(application, Mapping) and "kind" not in application:
-        tables["application"] = {"kind": _kind(application), **application}
+        tables["application"] = {"kind": kind_of(application), **application}
     try:
         return SweepSettings.model_validate(tables)
     except ValidationError as error:
         raise SettingsError(f"{where}: {_sentence(error)}") from error
 
 
-def _kind(application: Mapping[str, Any]) -> str:
+def kind_of(application: Mapping[str, Any]) -> str:
     """Return the kind of an application, from what is given if it is not said."""
     told = {"table": "lookup", "command": "command", "function": "function"}
     implied = next((kind for key, kind in told.items() if key in application), "scheduling")
     return str(application.get("kind", implied))
 
 
-def build_sweep(settings: SweepSettings) -> Sweep:
+Source: TypeAlias = Workload | MeasuredTable
+"""What a log or a table holds."""
+
+
+def build_sweep(settings: SweepSettings, source: Source | None = None) -> Sweep:
     """Read the log or table, build the application and its objective.
+
+    Args:
+        settings: of the sweep.
+        source: what `read_source` gave for the same log or table; it is read if None.
 
     Raises:
         AssistantError, SimError, StrategyError: the first thing that is wrong, in one sentence.
     """
     make_strategy(settings.strategy.name, **settings.strategy.options)
-    application = _application(settings)
+    application = _application(settings, source)
     space = application.space
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
@@ -260,7 +294,26 @@ def _watch(chosen: WatchSettings, objective: Objective) -> Watch:
     )
 
 
-def _application(settings: SweepSettings) -> Application:
+def read_source(settings: SweepSettings) -> Source | None:
+    """Read the log or the table; None for a program of one's own.
+
+    Raises:
+        SettingsError, SimError, StrategyError: it cannot be read.
+    """
+    chosen = settings.application
+    if isinstance(chosen, LookupSettings):
+        return MeasuredTable.read(chosen.table)
+    if not isinstance(chosen, SchedulingSettings):
+        return None
+    if chosen.log is None:
+        if chosen.first is not None or chosen.reading:
+            raise SettingsError("'first' and 'reading' are about a log; name it with log")
+        return default_workload(settings.seed)
+    rules = rules_from_texts(chosen.reading)
+    return load_workload(Path(chosen.log), rules=rules, first=chosen.first)
+
+
+def _application(settings: SweepSettings, source: Source | None) -> Application:
     chosen = settings.application
     if isinstance(chosen, CommandSettings | FunctionSettings):
         return _own_program(settings, chosen)
@@ -270,17 +323,14 @@ def _application(settings: SweepSettings) -> Application:
             f"those of kind '{chosen.kind}' are given"
             + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
         )
-    if isinstance(chosen, LookupSettings):
-        return Lookup.read(chosen.table)
-    if chosen.log is None:
-        if chosen.first is not None or chosen.reading:
-            raise SettingsError("'first' and 'reading' are about a log; name it with log")
-        workload = default_workload(settings.seed)
-    else:
-        rules = rules_from_texts(chosen.reading)
-        workload = load_workload(Path(chosen.log), rules=rules, first=chosen.first)
+    if source is None:
+        source = read_source(settings)
+    if isinstance(chosen, LookupSettings) and isinstance(source, MeasuredTable):
+        return Lookup(source, Path(chosen.table).name)
+    if not isinstance(chosen, SchedulingSettings) or not isinstance(source, Workload):
+        raise AssertionError("what was read is not what the application is about")
     return Scheduling(
-        workload,
+        source,
         procs=chosen.procs,
         today=Today(chosen.today.order, chosen.today.backfill),
         levels={name: tuple(levels) for name, levels in chosen.levels.items()},
@@ -288,6 +338,12 @@ def _application(settings: SweepSettings) -> Application:
         small_job_wait_s=chosen.small_job_wait,
         too_wide=chosen.too_wide,
         overrun=chosen.overrun,
+        preset=chosen.preset,
+        split=chosen.split,
+        options=chosen.options,
+        grace_s=chosen.grace or 0.0,
+        allocation=chosen.allocation,
+        machine_procs=chosen.machine_procs,
     )
 
 

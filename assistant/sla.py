@@ -5,7 +5,7 @@ Every form of the agreement maps to remaining runs.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from assistant.errors import SettingsError
 from strategies import DEFAULT_STRATEGY, Configuration, RegionRule
@@ -320,6 +320,35 @@ class Steering:
         n = len(self.weights)
         weighed = f", {n} {'region' if n == 1 else 'regions'} weighed" if n else ""
         return text if split is None else f"{text}, exploitation {split:g}{weighed}"
+
+
+OnWarning = Literal["wait", "accept", "ignore"]
+"""What is done about a warning while nobody decides: wait for an answer, accept, or ignore it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Automatic:
+    """How an experiment steers itself, once it was handed over.
+
+    Args:
+        batch: suggestions taken at a time; None takes as many as suit the strategy.
+        initial: first runs, before results decide.
+        advice: what is done about warnings.
+    """
+
+    batch: int | None = None
+    initial: int = 10
+    advice: OnWarning = "wait"
+
+    def __post_init__(self) -> None:
+        if self.initial < 0:
+            raise SettingsError(f"the number of first runs must be at least 0, not {self.initial}")
+        if self.batch is not None and self.batch < 1:
+            raise SettingsError(f"a batch has at least 1 suggestion, not {self.batch}")
+        if self.advice not in get_args(OnWarning):
+            raise SettingsError(
+                f"warnings are met with accept, ignore or wait, not '{self.advice}'"
+            )
 
 
 def _number(name: str, value: object) -> None:

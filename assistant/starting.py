@@ -91,6 +91,14 @@ def rebuild(opened: ExperimentOpened) -> Application:
     return built.application
 
 
+def job_log(opened: ExperimentOpened) -> str | None:
+    """Return the path of the job log that an experiment simulates; None if it simulates none."""
+    if not opened.recipe:
+        return None
+    log = json.loads(opened.recipe).get("application", {}).get("log")
+    return log if isinstance(log, str) else None
+
+
 def stored_hooks(experiment: Experiment) -> Hooks:
     """Return the hooks of the sweep file that an experiment was opened with.
 

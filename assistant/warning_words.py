@@ -95,4 +95,6 @@ def span(seconds: float) -> str:
 
 
 def _steps(steps: float) -> str:
-    return "1 step" if f"{steps:.2g}" == "1" else f"{steps:.2g} steps"
+    rounded = float(f"{steps:.2g}")
+    told = f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"  # never 1.1e+02
+    return "1 step" if told == "1" else f"{told} steps"

@@ -4,6 +4,7 @@ import typer
 
 from assistant.cli import (
     backup,
+    browser,
     doctor,
     effects,
     experiments,
@@ -13,9 +14,11 @@ from assistant.cli import (
     queue,
     resume,
     service,
+    simulating,
     steer,
     sweep,
     tabulate,
+    try_out,
     what_if,
     workloads,
 )
@@ -25,6 +28,7 @@ def register(app: typer.Typer) -> None:
     """Put every command on the application."""
     app.command("demo")(sweep.demo)
     app.command("init")(init.init)
+    app.command("try")(try_out.try_out)
     app.command("sweep")(sweep.sweep)
     app.command("resume")(resume.resume)
     app.command("steer")(steer.steer)
@@ -36,8 +40,8 @@ def register(app: typer.Typer) -> None:
     app.command("report")(experiments.report)
     app.command("journal")(experiments.journal)
     app.command("experiments")(experiments.experiments)
-    app.command("simulate")(workloads.simulate)
-    app.command("app")(experiments.app)
+    app.command("simulate")(simulating.simulate)
+    app.command("app")(browser.app)
     app.command("serve")(service.serve)
     app.command("work")(service.work)
     app.command("backup")(backup.backup)

@@ -1,10 +1,7 @@
 """Commands over stored experiments: list, suggest, report, and the browser UI."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +10,6 @@ from rich.table import Table
 
 from assistant import Experiment, Store, load_session
 from assistant.cli.console import (
-    EXIT_INTERRUPTED,
     OUT,
     Json,
     StoreOption,
@@ -24,7 +20,7 @@ from assistant.cli.options import past_results
 from assistant.cli.summary import print_summary, summary
 from assistant.cli.warned import print_warning, warning_object
 from assistant.codec import encode_event
-from assistant.door import open_store, serving
+from assistant.door import open_store
 from assistant.errors import SettingsError, StoreError
 from assistant.events import ExperimentFinished
 from assistant.expectation import expectation
@@ -229,24 +225,3 @@ def experiments(store: StoreOption = None, as_json: Json = False) -> int:
         table.add_row(e.id, e.name, moment(e.opened_s), str(e.n_events))
     OUT.print(table)
     return 0
-
-
-def app(
-    port: Annotated[int, typer.Option(help="On this machine only.", min=1, max=65535)] = 8501,
-    store: StoreOption = None,
-) -> int:
-    """Open the browser UI over the stored experiments; Ctrl-C ends it."""
-    found = find_spec("streamlit_app")
-    if found is None or found.origin is None:
-        raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
-    command = [
-        sys.executable, "-m", "streamlit", "run", found.origin,
-        "--server.address", "127.0.0.1", "--server.port", str(port),
-        "--browser.gatherUsageStats", "false", "--client.toolbarMode", "minimal",
-        "--server.fileWatcherType", "none", "--", str(store_path(store)),
-    ]  # fmt: skip
-    with serving(store_path(store)):  # the browser's process comes and goes; this one keeps
-        try:
-            return subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
-        except KeyboardInterrupt:
-            return EXIT_INTERRUPTED

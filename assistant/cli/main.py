@@ -22,7 +22,7 @@ app = typer.Typer(
     name="copperline",
     help="Steer a parameter sweep: propose configurations, run them, learn what matters, report."
     "\n\nExit codes: 0 done; 1 a fault of ours; 2 bad input; 3 nothing feasible found; "
-    "130 interrupted.",
+    "4 the run that was tried failed; 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from assistant import Experiment, Session
+from assistant.applications import DEFAULT_PRESET, presets
 from assistant.errors import ObjectiveError, SettingsError
 from assistant.objective import Goal
 from assistant.ports import Result
@@ -40,6 +41,22 @@ Backfill = Annotated[
     str | None,
     typer.Option(help="Today's backfill; a list (today's first) makes it a parameter."),
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help=f"Parameters to open: {', '.join(preset.name for preset in presets())}."
+        f"  [default: {DEFAULT_PRESET}]",
+    ),
+]
+PolicyOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy-option",
+        metavar="NAME=VALUE",
+        help="What order or backfill is told in every run, e.g. depth=8.",
+    ),
+]
 Levels = Annotated[
     list[str] | None,
     typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
@@ -69,6 +86,8 @@ def merge_options(
     order: str | None,
     backfill: str | None,
     levels: list[str],
+    preset: str | None,
+    policy_options: list[str],
     reading: list[str],
     too_wide: str | None,
     exclude: list[str],
@@ -92,11 +111,13 @@ def merge_options(
         tables["application"] = application = {"kind": "lookup", "table": str(table)}
     if log is not None:
         application["log"] = str(log)
-    plain = {"first": first, "too_wide": too_wide}
+    plain = {"preset": preset, "first": first, "too_wide": too_wide}
     application.update({name: value for name, value in plain.items() if value is not None})
     _lists(application, procs=procs, order=order, backfill=backfill)
     for name, values in pairs(levels, "--levels", "small_procs=0,16,32"):
         application.setdefault("levels", {})[name] = _values(values)
+    for name, value in pairs(policy_options, "--policy-option", "depth=8"):
+        application.setdefault("options", {})[name] = _value(value)
     for rule, choice in pairs(reading, "--reading", "unsorted=sort"):
         application.setdefault("reading", {})[rule] = choice
     if also is not None:
@@ -285,6 +306,24 @@ def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
             )
         found[name] = value
     return list(found.items())
+
+
+def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
+    """Return what was told of queues or users, which are known by their numbers in the log.
+
+    Raises:
+        SettingsError: it is none of these, or told twice.
+    """
+    found = {}
+    for number, value in pairs(texts, flag, example):
+        try:
+            found[int(number)] = float(value)
+        except ValueError:
+            raise SettingsError(
+                f"{flag} '{number}={value}': both are numbers, the first as it stands in the log, "
+                f"for example {example}"
+            ) from None
+    return found
 
 
 def _values(text: str) -> list[Level]:

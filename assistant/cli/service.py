@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal
@@ -18,6 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from assistant.cli.console import OUT, StoreOption, say, store_path
+from assistant.cli.crew import LOOK_S, TOKEN, Wanted, crew, wanted_workers
 from assistant.client import HttpClaims, Link, Worker
 from assistant.client.working import LEASE_S
 from assistant.codec import decode_event
@@ -30,7 +28,6 @@ from assistant.starting import rebuild
 from assistant.store import Claim, SqliteStore
 
 DEFAULT_PORT = 8765
-TOKEN = "COPPERLINE_TOKEN"  # noqa: S105 - the name of an environment variable
 
 LogFormat = Annotated[
     Literal["text", "json"], typer.Option("--log-format", help="One line an event, on stderr.")
@@ -43,6 +40,14 @@ def serve(
     workers: Annotated[
         int, typer.Option(help="Processes on this machine that execute runs.", min=0, max=1024)
     ] = 0,
+    execute: Annotated[
+        bool,
+        typer.Option(
+            "--execute",
+            help="Execute what is started here, of each experiment as many runs at once as it "
+            "says.",
+        ),
+    ] = False,
     name: Annotated[
         list[str] | None,
         typer.Option(help="A host name under which it is reached; repeat it.", show_default=False),
@@ -58,6 +63,13 @@ def serve(
         typer.Option(help="Folder of job logs and tables that requests may name."),
     ] = None,
     log_format: LogFormat = "text",
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option("--log-level", help="What is less is not told."),
+    ] = "info",
+    parent: Annotated[int | None, typer.Option(help="Process that it ends with.", hidden=True)] = (
+        None
+    ),
     store: StoreOption = None,
 ) -> int:
     """Serve the stored experiments over HTTP: steer, watch and execute them from elsewhere.
@@ -82,60 +94,29 @@ def serve(
         )
     with key:
         opened = SqliteStore(path)
-        log = Log(shape=log_format)
+        log = Log(shape=log_format, level=log_level)
         listening = bind(host, port, tokens=tokens_path(path))  # refused before tokens are made
         tokens = read_or_make_tokens(tokens_path(path)).with_owner()
         house = House(opened, log, programs=allow_programs, files=files)
         service = make_service(house, tokens, log, names=tuple(name or ()))
         server = Server(service.asgi, listening, log, drain=service.context.drain)
         key.publish(server.url, tokens.by_role[Role.OWNER])
-        say(f"Serving '{path}' at {server.url}; tokens are in '{tokens_path(path)}'.")
-        with _workers(workers, server.url, tokens.by_role[Role.WORKER]) as names:
+        if log_level in ("debug", "info"):
+            say(f"Serving '{path}' at {server.url}; tokens are in '{tokens_path(path)}'.")
+        house.executes = execute
+
+        def wanted() -> Wanted:
+            own = wanted_workers(house) if execute else {}
+            return {"": workers, **own} if workers else own
+
+        with crew(wanted, server.url, tokens.by_role[Role.WORKER]) as names:
+            if parent is not None:
+                _end_with(parent)
             server.run()
         for one in names:  # they were ended by us, and have not failed
             house.queue.give_back_of(one, "the service was ended")
         opened.close()
     return 0
-
-
-@contextlib.contextmanager
-def _workers(n: int, url: str, token: str) -> Iterator[list[str]]:
-    """Keep ``n`` workers in processes of their own; one that dies is replaced.
-
-    If this process dies, they end after the run that they execute. Yields their names.
-    """
-    ended = threading.Event()
-    parent, names = os.getpid(), list[str]()
-    command = [sys.executable, "-m", "assistant.cli", "work", "--url", url]
-    command += ["--parent", str(parent), "--name"]
-    environment = {**os.environ, TOKEN: token}
-
-    def started() -> subprocess.Popen[bytes]:
-        names.append(f"{socket.gethostname()}-{parent}-{len(names) + 1}")
-        return subprocess.Popen([*command, names[-1]], env=environment)  # noqa: S603 - our own
-
-    def keep() -> None:
-        running: list[subprocess.Popen[bytes]] = []
-        while not ended.wait(0.5):
-            running = [one for one in running if one.poll() is None]
-            running += [started() for _ in range(n - len(running))]
-        for one in running:
-            one.terminate()
-        for one in running:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                one.wait(timeout=5)
-            one.kill()
-
-    if n == 0:
-        yield names
-        return
-    keeper = threading.Thread(target=keep, name="copperline-workers", daemon=True)
-    keeper.start()
-    try:
-        yield names
-    finally:
-        ended.set()
-        keeper.join()
 
 
 def work(
@@ -158,6 +139,9 @@ def work(
     parent: Annotated[
         int | None, typer.Option(help="Process that it ends with, after its run.", hidden=True)
     ] = None,
+    idle: Annotated[
+        float, typer.Option(help="End after so many seconds without a run.", hidden=True)
+    ] = math.inf,
     store: StoreOption = None,
 ) -> int:
     """Execute runs for a service, one at a time, until it is ended; start more for more.
@@ -175,28 +159,59 @@ def work(
             raise KeyboardInterrupt
         ended.set()
 
-    def idle(seconds: float) -> None:
-        if until_idle:
-            ended.set()
-        ended.wait(seconds)
-
-    def executor_of(claim: Claim) -> Executor:
-        return _executor(link, claim)
+    rest = _Rest(ended, 0.0 if until_idle else idle)
 
     def stop() -> bool:
+        rest.is_over()
         return ended.is_set() or (parent is not None and os.getppid() != parent)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     main = threading.get_ident()
-    worker = Worker(claims, executor_of, lost=lambda: signal.pthread_kill(main, signal.SIGUSR1))
+    worker = Worker(
+        claims,
+        lambda claim: executor_of(link, claim),
+        lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
+    )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
-    told = worker.work(stop, idle, ended.wait)
+    told = worker.work(stop, rest, ended.wait)
     OUT.print(f"{told} results told.")
     return 0
 
 
-def _executor(link: Link, claim: Claim) -> Executor:
+def _end_with(parent: int) -> None:
+    """End this process, as SIGTERM does, once its parent is gone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="copperline-parent", daemon=True).start()
+
+
+class _Rest:
+    """Waits while there is nothing to do, and ends the worker after so long of it at a time."""
+
+    def __init__(self, ended: threading.Event, most_s: float) -> None:
+        self._ended, self._most_s = ended, most_s
+        self._rested_s, self._resting = 0.0, False
+
+    def __call__(self, seconds: float) -> None:
+        if self._rested_s >= self._most_s:
+            self._ended.set()
+        self._ended.wait(seconds)
+        self._rested_s, self._resting = self._rested_s + seconds, True
+
+    def is_over(self) -> None:
+        """Note that it is looked for work: what was not rest since the last time was work."""
+        if not self._resting:
+            self._rested_s = 0.0
+        self._resting = False
+
+
+def executor_of(link: Link, claim: Claim) -> Executor:
+    """Return what executes the runs of an experiment, by the claim of one of them."""
     told = link.get(f"/v1/claims/{claim.token}/application")
     opened = decode_event(_line(told["opened"]))
     if not isinstance(opened, ExperimentOpened):

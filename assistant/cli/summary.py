@@ -12,6 +12,7 @@ from assistant.recommendation import Recommendation
 from assistant.report.data import ReportData
 from assistant.report.words import number, quantity
 from assistant.run import Run
+from assistant.trust import Trust
 
 N_EFFECTS = 3
 
@@ -37,9 +38,16 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
         },
         "agreement": [asdict(use) for use in data.agreement],
         "space": {"size": data.space_size, "allowed": data.allowed_size},
+        "trust": None if data.trust is None else _trust(data.trust.told),
         "finished": data.finished,
         "report": None if report is None else str(report),
     }
+
+
+def _trust(told: Trust) -> dict[str, Any]:
+    """Return how each group of runs did, and whether stated intervals held; not run by run."""
+    whole = asdict(told)
+    return {name: whole[name] for name in ("scores", "coverage", "error", "unanswered", "today")}
 
 
 def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:

@@ -17,6 +17,8 @@ from assistant.cli.options import (
     JobLog,
     Levels,
     Order,
+    PolicyOptions,
+    PresetName,
     Procs,
     ReadingRule,
     SweepFile,
@@ -41,7 +43,9 @@ def tabulate(
     procs: Procs = None,
     order: Order = None,
     backfill: Backfill = None,
+    preset: PresetName = None,
     levels: Levels = None,
+    policy_option: PolicyOptions = None,
     reading: ReadingRule = None,
     too_wide: TooWide = None,
     exclude: Exclude = None,
@@ -64,7 +68,8 @@ def tabulate(
     merge_options(
         tables,
         log=log, first=first, procs=procs, order=order, backfill=backfill,
-        levels=levels or [], reading=reading or [], too_wide=too_wide,
+        levels=levels or [], preset=preset, policy_options=policy_option or [],
+        reading=reading or [], too_wide=too_wide,
         table=None, exclude=exclude or [], strategy=None,
     )  # fmt: skip
     built = build_sweep(check_settings(tables, where))

@@ -2,10 +2,11 @@
 
 from assistant.client.http_store import HttpStore
 from assistant.client.link import Link
-from assistant.client.remote import RemoteSession, open_remote, open_settings
+from assistant.client.remote import Execution, RemoteSession, open_remote, open_settings
 from assistant.client.working import HttpClaims, Worker
 
 __all__ = [
+    "Execution",
     "HttpClaims",
     "HttpStore",
     "Link",

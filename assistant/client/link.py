@@ -7,6 +7,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 
 import httpx
@@ -181,19 +182,20 @@ class Link:
         if more.get("json") is None:
             more.pop("json", None)
         pause_s = FIRST_PAUSE_S
-        for attempt in range(1, self._tries + 1):
+        for attempt in count(1):
+            is_last = attempt >= self._tries
             try:
                 answer = self._http.request(method, path, **more)
             except httpx.TransportError as error:
-                if attempt == self._tries:
+                if is_last:
+                    self._look_again()  # what is sent next goes to where it is by then
                     raise ServiceError(
                         f"the service at {self.url} does not answer: {error}; is it running?"
                     ) from error
             else:
-                gone = answer.status_code in NOT_ANSWERED
-                if attempt == self._tries or not (
-                    gone or (answer.status_code == 401 and self._look_again())
-                ):
+                if answer.status_code == 401 and self._look_again():
+                    continue  # started anew, with another token: that is no silence
+                if is_last or answer.status_code not in NOT_ANSWERED:
                     return answer
             self._pause(pause_s)
             pause_s *= 2

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, Unpack
 
 from pydantic import TypeAdapter
@@ -27,11 +28,26 @@ from assistant.opening import Description, describe
 from assistant.ports import Application, Clock, Executor, Result, SystemClock
 from assistant.recommendation import KEPT_RUNS
 from assistant.run import Run
-from assistant.sla import Sla, Watch
+from assistant.sla import Automatic, Sla, Watch
 from assistant.view import View
 from strategies import Level
 
 _WATCH: TypeAdapter[Watch] = TypeAdapter(Watch)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Who executes the runs of an experiment.
+
+    Args:
+        active: whether workers may have its runs.
+        executes: whether the service starts workers for it by itself.
+        notes: what its hooks or its workers could not do, in sentences.
+    """
+
+    active: bool
+    executes: bool
+    notes: tuple[str, ...] = ()
 
 
 class RemoteSession(View):
@@ -54,6 +70,7 @@ class RemoteSession(View):
         self._path = f"/v1/experiments/{experiment_id}"
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
+        self._expected: int | None = None
         self._experiment = Experiment.replay(self._kept.load(self._name))
 
     @property
@@ -284,6 +301,40 @@ class RemoteSession(View):
         """See `Session.reopen`."""
         self._decide("/reopen")
 
+    def hand_over(self, automatic: Automatic | None, reason: str = "") -> None:
+        """See `Session.hand_over`."""
+        told = None if automatic is None else asdict(automatic)
+        self._decide("/automatic", {"automatic": told, "reason": reason})
+
+    def start(self) -> None:
+        """Let the workers of the service have its runs from now on."""
+        self._link.change("POST", f"{self._path}/start")
+
+    def pause(self) -> None:
+        """Let workers have no more of its runs; what goes on may end."""
+        self._link.change("POST", f"{self._path}/pause")
+
+    def execution(self) -> Execution:
+        """Return who executes its runs, as the service knows it."""
+        told = self._link.get(f"{self._path}/execution")
+        return Execution(told["active"], told["executes"], tuple(told["notes"]))
+
+    def look(self) -> Experiment:
+        """Return the state as it is now, in a copy that nobody changes."""
+        with self._lock:
+            self.catch_up()
+            return self._experiment.supposing(())
+
+    @contextmanager
+    def only_on(self, version: int) -> Iterator[None]:
+        """See `Session.only_on`; checked at each decision of the block."""
+        with self._lock:
+            self._expected = version
+            try:
+                yield
+            finally:
+                self._expected = None
+
     # -- the wire ------------------------------------------------------------------------------
 
     def _decide(
@@ -295,7 +346,9 @@ class RemoteSession(View):
                 told = json.loads(json.dumps(body, allow_nan=False))
             except (TypeError, ValueError) as error:
                 raise ExperimentError(f"this cannot be sent to the service: {error}") from error
-            answer = self._link.change(method, self._path + path, told)
+            answer = self._link.change(method, self._path + path, told, version=self._expected)
+            if self._expected is not None:
+                self._expected = answer["version"]
             events = tuple(decode_event(json.dumps(one)) for one in answer["events"])
             if answer["first"] == self._experiment.n_events:
                 self._take(events)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assistant.charts import LevelEstimate, RunPoint, TradePoint
+from assistant.charts import RunPoint, TradePoint
 from assistant.events import Event, Fact
 from assistant.experiment import Experiment
 from assistant.objective import Measure
@@ -12,12 +12,14 @@ from assistant.report.agreement import TermUse, agreement
 from assistant.report.answer import Answer, answer
 from assistant.report.course import ForecastSection, forecast_section
 from assistant.report.effects import EffectsSection, effects_section
+from assistant.report.levels import ParameterEffect, level_qualities
 from assistant.report.trade import FrontRow, front_rows, trade_points
+from assistant.report.trust import TrustSection, trust_section
 from assistant.report.watched import AdviceRow, RegionRow, advice_rows, region_rows
 from assistant.report.words import level, number, quantity, setting, unit_of
 from assistant.run import Run, RunState
 from assistant.standing import Standing
-from strategies import Level, Marginal, Parameter
+from strategies import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +42,6 @@ class MeasureRow:
     today: str | None
     best: str
     change: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterEffect:
-    """What one parameter's levels did, on the scale of the measured value."""
-
-    parameter: str
-    unit: str
-    description: str
-    range_value: float | None
-    levels: tuple[LevelEstimate, ...]
-
-    @property
-    def n_tried(self) -> int:
-        """Levels with at least one observation."""
-        return sum(m.n > 0 for m in self.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +109,7 @@ class ReportData:
     deadline_s: float | None
     agreement: tuple[TermUse, ...]
     forecast: ForecastSection | None
+    trust: TrustSection | None
 
 
 def collect(
@@ -165,13 +152,13 @@ def collect(
         allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
         facts=opened.facts,
-        changes=_changes(experiment, best, today),
+        changes=changes(experiment),
         measures=_measures(best, today, opened.objective.measures),
-        points=_points(experiment),
+        points=run_points(experiment),
         front=front_rows(experiment),
         trade=trade_points(experiment),
         today_value=today.outcome.value if today else None,
-        effects=_effects(experiment),
+        effects=level_qualities(experiment),
         adjusted=effects_section(experiment),
         runs=tuple(_row(experiment, run) for run in experiment.runs),
         parameters=tuple(p.name for p in experiment.space.parameters),
@@ -181,6 +168,7 @@ def collect(
         deadline_s=experiment.sla.deadline_s,
         agreement=agreement(experiment),
         forecast=forecast_section(experiment, events, last_s if now_s is None else now_s),
+        trust=trust_section(experiment),
     )
 
 
@@ -188,9 +176,9 @@ def _standing(experiment: Experiment, run: Run | None) -> Standing | None:
     return None if run is None else experiment.standing(run)
 
 
-def _changes(
-    experiment: Experiment, best: Standing | None, today: Standing | None
-) -> tuple[Change, ...]:
+def changes(experiment: Experiment) -> tuple[Change, ...]:
+    """Return what the best changes of today's configuration, every parameter in its order."""
+    best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
     if best is None:
         return ()
     space = experiment.space
@@ -241,7 +229,8 @@ def _change_text(old: Measure, new: Measure) -> str:
     return f"{(new - old) / abs(old):+.1%}" if old else f"{number(new - old)} more"
 
 
-def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
+def run_points(experiment: Experiment) -> tuple[RunPoint, ...]:
+    """Return the completed runs in the order in which they ended, with the best until then."""
     ended = sorted(
         experiment.runs_in(RunState.COMPLETED), key=lambda run: (run.ended_s or 0.0, run.id)
     )
@@ -261,47 +250,6 @@ def _points(experiment: Experiment) -> tuple[RunPoint, ...]:
             )
         )
     return tuple(points)
-
-
-def _effects(experiment: Experiment) -> tuple[ParameterEffect, ...]:
-    """Return what to expect per level by the ANOVA model, parameters with the widest range first.
-
-    The model is of what was measured, whether or not a run met the constraints; strategies learn
-    from responses, in which a violation counts.
-    """
-    space, model = experiment.space, experiment.measured_anova
-    if model is None:
-        return ()
-    counts = experiment.measured_model
-    effects = []
-    for parameter in space.parameters:
-        marginals = model.main_effect(parameter.name)
-        estimates = [
-            _estimate(experiment, parameter, marginals[i], counts.count(parameter.name, i))
-            for i in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
-        ]
-        known = [e.value for e in estimates if e.value is not None]
-        effects.append(
-            ParameterEffect(
-                parameter.name,
-                parameter.unit,
-                parameter.description,
-                max(known) - min(known) if len(known) > 1 else None,
-                tuple(estimates),
-            )
-        )
-    return tuple(sorted(effects, key=lambda e: e.range_value or 0.0, reverse=True))
-
-
-def _estimate(
-    experiment: Experiment, parameter: Parameter, marginal: Marginal, n: int
-) -> LevelEstimate:
-    text = level(parameter.levels[marginal.level_ids[0]])
-    if n == 0:
-        return LevelEstimate(text, None, None, None, 0)
-    value_of = experiment.opened.objective.value_of
-    low, high = sorted(value_of(end) for end in marginal.interval)
-    return LevelEstimate(text, value_of(marginal.value), low, high, n)
 
 
 def _row(experiment: Experiment, run: Run) -> RunRow:

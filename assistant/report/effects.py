@@ -3,11 +3,25 @@
 from dataclasses import dataclass
 
 from assistant.charts_effects import LevelChange
-from assistant.effects import EffectsReport, MainEffect, effects_report
+from assistant.effects import (
+    EffectsReport,
+    MainEffect,
+    Response,
+    Strength,
+    Strengths,
+    effects_report,
+    first_response,
+)
 from assistant.experiment import Experiment
-from assistant.report.words import level, number
+from assistant.objective import Goal
+from assistant.report.words import level, number, unit_of
 from strategies.analysis import Contrast, HalfNormalPoint, LackOfFit, Margins, Prediction, TermTest
 from strategies.errors import AnalysisError
+
+CLEAR = 0.05
+"""Probability by chance below which an effect is called clear."""
+LITTLE = 0.01
+"""Share of the variation below which a pair is not worth its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +99,76 @@ def figure_of(effect: MainEffect) -> EffectFigure:
 def sentences(report: EffectsReport) -> tuple[str, ...]:
     """Return what an analysis rests on: the error, the margins, the fit, the prediction."""
     told = [report.error.reason, margins_text(report.margins, report.unknown_contrasts)]
-    told += [lack_of_fit_text(report.lack_of_fit), prediction_text(report.prediction)]
+    told += [fit_text(report), lack_of_fit_text(report.lack_of_fit)]
+    told += [prediction_text(report.prediction)]
     return tuple(sentence for sentence in dict.fromkeys(told) if sentence)
+
+
+def responses_of(experiment: Experiment) -> tuple[Response, ...]:
+    """Return what effects can be looked for in: the objective's values, then every other measure.
+
+    Of the other measures those that are a number in some run; where a constraint bounds one from
+    one side, the other direction is the better one.
+    """
+    objective = experiment.opened.objective
+    found = [first_response(experiment)]
+    if objective.second is not None:
+        second = objective.second
+        found.append(Response(str(second.wrapper), second.unit, second.goal, is_second=True))
+    names = {one.name for one in found}
+    bounds = {c.measure: c for c in objective.constraints}
+    outcomes = [run.outcome for run in experiment.runs if run.outcome is not None]
+    for name in sorted({name for one in outcomes for name in one.measures} - names):
+        bound = bounds.get(name)
+        goal: Goal | None = None
+        if bound is not None and (bound.at_most is None) != (bound.at_least is None):
+            goal = "maximise" if bound.at_most is None else "minimise"
+        response = Response(name, unit_of(name), goal, measure=name)
+        if any(response.of(one) is not None for one in outcomes):
+            found.append(response)
+    return tuple(found)
+
+
+def headline(report: EffectsReport, found: Strengths) -> str:
+    """Say in a sentence or two what matters; of nothing that is known, why not."""
+    known = [one for one in found.main if one.share is not None]
+    if not known:
+        return f"No effect on {report.value_name} can be told yet: {report.error.reason}"
+    known.sort(key=lambda one: -(one.share or 0.0))
+    most = known[0]
+    text = (
+        f"{most.parameters[0]} matters most: it explains {_share(most)} of how {report.value_name} "
+        f"varies over the {report.n_runs} runs."
+    )
+    if not most.share:
+        text = f"No parameter explains more of {report.value_name} than chance would."
+    tested = [one for one in known if one.test.p is not None]
+    if tested:
+        clear = [one.parameters[0] for one in tested if (one.test.p or 0.0) < CLEAR]
+        told = f": {', '.join(clear)}" if clear else ""
+        text += f" Clear beyond chance, one by one: {len(clear)} of {len(tested)} parameters{told}."
+    pair = next((one for one in found.pairs if one.share is not None), None)
+    if pair is not None and (pair.share or 0.0) < LITTLE:
+        text += f" No pair is known to explain {LITTLE:.0%} beyond that."
+    elif pair is not None:
+        text += f" The strongest pair is {' x '.join(pair.parameters)} with {_share(pair)}."
+    return text
+
+
+def _share(one: Strength) -> str:
+    least = "at least " if one.is_part else ""
+    return f"{least}{one.share or 0.0:.0%}"
+
+
+def fit_text(report: EffectsReport) -> str:
+    """Return how much of the variation the model explains; nothing where that is not known."""
+    if report.r_squared is None:
+        return ""
+    left = "1 degree" if report.residual_df == 1 else f"{report.residual_df} degrees"
+    return (
+        f"The model explains {report.r_squared:.0%} of the variation (R² {report.r_squared:.2f}); "
+        f"{left} of freedom {'is' if report.residual_df == 1 else 'are'} left over."
+    )
 
 
 def f_text(test: TermTest) -> str:

@@ -9,10 +9,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from assistant import chances, charts, charts_effects
+from assistant import chances, charts, charts_effects, charts_steering
 from assistant.errors import StoreError
 from assistant.report import drawings, words
 from assistant.report.data import ReportData
+from assistant.report.trust import marks
 
 MAX_EFFECT_CHARTS = 12
 
@@ -54,7 +55,14 @@ def render_html(data: ReportData) -> str:
         effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
         **_adjusted(data, title),
         **_forecast(data, title),
+        promises=_promises(data),
     )
+
+
+def _promises(data: ReportData) -> Markup | None:
+    """Return the drawing of what suggestions promised and what came; None without a promise."""
+    drawn = () if data.trust is None else marks(data.trust.told.promises)
+    return _svg(charts_steering.promises(drawn, data.trust.title)) if data.trust and drawn else None
 
 
 def _adjusted(data: ReportData, title: str) -> dict[str, Any]:

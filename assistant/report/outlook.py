@@ -314,7 +314,7 @@ def left_words(left: Interval | None) -> str:
     if left.high is None or left.median is None:
         return f"{count(left.low)} or more runs left"
     if left.high <= 0:
-        return "runs left (most likely none)"  # what is over is not told by these words
+        return "runs left (most likely 0)"  # what is over is not told by these words
     if count(left.low) == count(left.high):
         return "1 run left" if left.low == 1 else f"{count(left.low)} runs left"
     return f"{count(left.low)} to {count(left.high)} runs left ({count(left.median)} most likely)"

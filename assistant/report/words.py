@@ -64,6 +64,15 @@ def duration(seconds: float) -> str:
     return spoken.removesuffix(")") or text
 
 
+def lasting(seconds: float) -> str:
+    """Say roughly how long something lasts.
+
+    >>> lasting(0.2), lasting(87.3), lasting(9100.0)
+    ('less than a second', 'about 87 s', 'about 2 h 32 min')
+    """
+    return "less than a second" if seconds < 1 else f"about {duration(round(seconds))}"
+
+
 def unit_of(measure: str) -> str:
     """Return the unit that a measure's name ends in.
 

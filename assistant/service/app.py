@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from assistant.service.auth import Tokens
 from assistant.service.context import Context
 from assistant.service.guard import Limits, guarded
+from assistant.service.helm import Helm
 from assistant.service.house import LOOK_AFTER_S, House
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
@@ -69,6 +70,7 @@ def make_service(
         alone: whether nothing else in this process executes runs of the store, so that those which
             go on without a lease are of a process that is gone.
     """
+    helm = Helm(house)
     metrics = Metrics()
     house.count_in(metrics)
     context = Context(house, Drain(), metrics, version())
@@ -76,13 +78,18 @@ def make_service(
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(partial(house.take_over, alone=alone))
-        keeper = asyncio.create_task(_keep(house, log, look_after_s))
+        tasks = [
+            asyncio.create_task(_keep(house, log, look_after_s)),
+            asyncio.create_task(_steer(helm, log, look_after_s)),
+        ]
         try:
             yield
         finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await run_in_threadpool(helm.end)
 
     app = documented(lifespan)
     app.state.context = context
@@ -115,6 +122,13 @@ async def _keep(house: House, log: Log, every_s: float) -> None:
             await _try(log, house.forget)
         await asyncio.sleep(every_s)
         await _try(log, house.look_after)
+
+
+async def _steer(helm: Helm, log: Log, every_s: float) -> None:
+    """Take the steps that are due until the service ends; thinking may take its time."""
+    while True:
+        await asyncio.sleep(every_s)
+        await _try(log, helm.turn)
 
 
 async def _try(log: Log, work: object) -> None:

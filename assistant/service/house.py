@@ -19,7 +19,6 @@ from typing import Any
 from assistant.errors import (
     AssistantError,
     ExperimentError,
-    GoneOnError,
     KeyReusedError,
     SettingsError,
 )
@@ -27,6 +26,7 @@ from assistant.events import Event, ExperimentOpened
 from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
+from assistant.queueing import refuse_other_version
 from assistant.service.admission import admitted
 from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
@@ -41,6 +41,8 @@ from assistant.view import View
 
 LOOK_AFTER_S = 0.5
 """How often a house is looked after."""
+NOTES_KEPT = 5
+"""Of an experiment."""
 REPLIES_KEPT_S = 7 * 86_400.0
 
 
@@ -128,15 +130,29 @@ class House:
         self.clock = clock or SystemClock()
         self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
-        self._programs, self._files = programs, files
+        self.programs, self._files = programs, files
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
         self._opening = threading.Lock()
+        self._notes: dict[str, tuple[str, ...]] = {}
+        self.executes = False
+        """Whether workers are started here for the experiments that are active."""
         self.count_in(Metrics())
 
     def count_in(self, metrics: Metrics) -> None:
         """Count what happens here from now on."""
         self.counts = Counts(metrics, self.queue.depth, lambda: self.queue.lost)
+
+    def note(self, experiment_id: str, sentence: str) -> None:
+        """Keep what people who watch an experiment should know of its execution."""
+        told = self._notes.get(experiment_id, ())
+        if sentence not in told:
+            self._notes[experiment_id] = (*told, sentence)[-NOTES_KEPT:]
+            self.log.warning("noted", experiment=experiment_id, note=sentence)
+
+    def notes(self, experiment_id: str) -> tuple[str, ...]:
+        """Return what was noted of an experiment since the service began."""
+        return self._notes.get(experiment_id, ())
 
     # -- experiments ---------------------------------------------------------------------------
 
@@ -187,7 +203,7 @@ class House:
         Raises:
             SettingsError: they are wrong, or name programs or files that are not allowed here.
         """
-        placed = admitted(tables, programs=self._programs, files=self._files)
+        placed = admitted(tables, programs=self.programs, files=self._files)
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))
@@ -223,12 +239,8 @@ class House:
             known = self._answered(asked)
             if known is not None:
                 return known
-            experiment = session.experiment
-            if asked.version is not None and asked.version != experiment.version:
-                raise GoneOnError(
-                    f"experiment '{experiment_id}' is at version {experiment.version}, and the "
-                    f"request was made for {asked.version}; look at it again"
-                )
+            if asked.version is not None:
+                refuse_other_version(session.experiment, asked.version)
             with self._asking(asked) as asking:
                 act(session)
             made = asking.reply or self._nothing(asked, session)
@@ -335,4 +347,6 @@ class House:
         passed = session.passed_limit()
         if passed is not None and self.queue.is_active(session.id):
             self.queue.set_active(session.id, False)
+            if session.experiment.automatic is not None:
+                session.hand_over(None, passed)
             self.log.warning("paused", experiment=session.id, reason=passed)

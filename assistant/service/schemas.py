@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from assistant.objective import Measure
-from assistant.sla import AtGoal, Sla, Tariff
+from assistant.sla import AtGoal, OnWarning, Sla, Tariff
 from assistant.store.queue import LEASES_S
 
 Text = Annotated[str, Field(max_length=4000)]
@@ -96,6 +96,21 @@ class SteeringIn(Body):
     strategy: Name | None = None
     options: Levels | None = None
     exploitation: Share | Literal["keep"] | None = "keep"
+
+
+class AutomaticIn(Body):
+    """How an experiment steers itself; see `Automatic`."""
+
+    batch: Annotated[int, Field(ge=1, le=1000)] | None = None
+    initial: Annotated[int, Field(ge=0, le=1000)] = 10
+    advice: OnWarning = "wait"
+
+
+class HandOverIn(Body):
+    """It steers itself from now on; null gives it back to the person."""
+
+    automatic: AutomaticIn | None
+    reason: Text = ""
 
 
 class TariffIn(Body):

@@ -78,6 +78,23 @@ class OverviewOut(BaseModel):
     best: RunOut | None
 
 
+class ExecutionOut(BaseModel):
+    """Who executes: whether workers may have runs, and whether the service starts some itself."""
+
+    active: bool
+    executes: bool
+    notes: list[str]
+
+
+def execution(house: House, experiment_id: str) -> ExecutionOut:
+    """Return who executes the runs of an experiment."""
+    return ExecutionOut(
+        active=house.queue.is_active(experiment_id),
+        executes=house.executes,
+        notes=list(house.notes(experiment_id)),
+    )
+
+
 def run_shown(view: View, run: Run) -> RunOut:
     """Return one run of an experiment."""
     values: Mapping[str, Level] = view.experiment.space.values(run.configuration)

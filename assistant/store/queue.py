@@ -35,6 +35,7 @@ from assistant.objective import Measure, finite
 from assistant.ports import Clock, Completion, SystemClock
 from assistant.run import measured_s
 from assistant.store.claim import Attempt, Claim
+from assistant.store.demand import Demand
 from assistant.store.sqlite import Durability, Reply, SqliteStore
 from strategies import Configuration
 
@@ -48,7 +49,7 @@ EXPIRED_AT_ONCE = 100
 """Leases that one claim looks after, so that it is not delayed by many."""
 
 
-class RunQueue:
+class RunQueue(Demand):
     """Runs of all experiments of a store that may execute.
 
     Args:
@@ -70,8 +71,7 @@ class RunQueue:
         token: Callable[[], str] = lambda: secrets.token_hex(16),
         results: Durability = "full",
     ) -> None:
-        self._store = store
-        self._clock = clock or SystemClock()
+        super().__init__(store, clock or SystemClock())
         self._steady_s = steady_s
         self._max_attempts = max_attempts
         self._token = token
@@ -236,23 +236,6 @@ class RunQueue:
                 "UPDATE lease SET until_s = ? + lease_s", (self._steady_s(),)
             ).rowcount
 
-    def set_active(self, experiment_id: str, active: bool) -> None:
-        """Let workers have runs of an experiment, or no more of them."""
-        with self._store.transaction("full") as connection:
-            changed = connection.execute(
-                "UPDATE experiment SET active = ? WHERE id = ?", (int(active), experiment_id)
-            )
-            if not changed.rowcount:
-                raise AssistantError(f"no experiment '{experiment_id}'")
-
-    def is_active(self, experiment_id: str) -> bool:
-        """Whether workers may have runs of an experiment."""
-        with self._store.errors():
-            row = self._store.connection.execute(
-                "SELECT active FROM experiment WHERE id = ?", (experiment_id,)
-            ).fetchone()
-        return bool(row and row[0])
-
     def attempt(self, token: str) -> Attempt:
         """Return what is known of a token. Raises UnknownClaimError."""
         with self._store.errors():
@@ -271,12 +254,6 @@ class RunQueue:
                 reason = "the process that executed it is gone"
                 self._record(name, RunReturned(self._clock.now_s(), run_id, reason))
         return len(rows)
-
-    def depth(self) -> dict[str, int]:
-        """Return how many runs there are in each state, over all experiments."""
-        with self._store.errors():
-            rows = self._store.connection.execute("SELECT state, count(*) FROM run GROUP BY state")
-            return {str(state): int(n) for state, n in rows}
 
     # -- within a transaction ------------------------------------------------------------------
 

@@ -87,6 +87,12 @@ def answer_at(*places: str) -> None:
             st.success(plain(told.text), icon=":material/check:")
 
 
+def refusal() -> Told | None:
+    """Return the last answer if it was a refusal."""
+    told: Told | None = st.session_state.get(_TOLD)
+    return told if told is not None and told.refused else None
+
+
 def forget() -> None:
     """Drop the last answer."""
     st.session_state.pop(_TOLD, None)

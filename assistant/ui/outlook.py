@@ -3,17 +3,12 @@
 The banner is drawn anew each second: a forecast is computed once for a state and a second.
 """
 
-import time
-
 import pandas as pd
 import streamlit as st
 
 from assistant import Experiment
 from assistant.chances import band_words, percent
-from assistant.forecast import forecast
 from assistant.forecasts import MOST_LEFT, FanPoint, Forecast
-from assistant.report import ReportData, drawings
-from assistant.report.course import ForecastSection
 from assistant.report.outlook import (
     Subject,
     Verdict,
@@ -22,15 +17,11 @@ from assistant.report.outlook import (
     figures,
     headline,
     paper_words,
-    sentences,
     term_words,
     verdict_of,
 )
 from assistant.report.words import number
-from assistant.ui import words
-from assistant.ui.charting import low, wide
 
-_KEPT = "forecast"
 _SHOWN: dict[Verdict, tuple[str, str]] = {
     "silent": ("info", ":material/hourglass_top:"),
     "reached": ("success", ":material/flag:"),
@@ -44,21 +35,9 @@ _SHOWN: dict[Verdict, tuple[str, str]] = {
 """How a box looks by the verdict; the words say the same."""
 
 
-def seen_now(experiment: Experiment) -> Forecast:
-    """Return the forecast of this second, computed once for each state of the experiment."""
-    now_s = time.time()
-    key = (experiment.opened.experiment_id, experiment.n_events, int(now_s))
-    kept = st.session_state.get(_KEPT)
-    if kept is None or kept[0] != key:
-        kept = (key, forecast(experiment, now_s))
-        st.session_state[_KEPT] = kept
-    told: Forecast = kept[1]
-    return told
-
-
-def banner(experiment: Experiment) -> None:
+def banner(experiment: Experiment, seen: Forecast) -> None:
     """Draw how the goal stands, in a box with words and an icon; without a goal in a line."""
-    seen, subject = seen_now(experiment), Subject.of(experiment)
+    subject = Subject.of(experiment)
     verdict, text = verdict_of(seen), headline(subject, seen)
     if verdict == "no_goal":
         st.markdown(f":material/flag: {text}")
@@ -67,13 +46,15 @@ def banner(experiment: Experiment) -> None:
         first, stop, rest = text.partition(". " if verdict == "nearly_used" else ": ")
         strong = f"**{first}{stop.rstrip()}** {rest}" if rest else f"**{text}**"
         getattr(st, kind)(strong, icon=icon)
+    if verdict == "no_goal" and seen.paper.shortfall is None:
+        return  # nothing was agreed, and the rule has nothing to say
     cautions = "".join(f" Caution: {caution}." for caution in seen.cautions)
     st.caption(f"{paper_words(seen.paper)}{cautions}")
 
 
-def tiles(experiment: Experiment) -> None:
+def tiles(experiment: Experiment, seen: Forecast) -> None:
     """Draw runs left, chance, what the best may come to, and when that is over."""
-    seen, subject = seen_now(experiment), Subject.of(experiment)
+    subject = Subject.of(experiment)
     if seen.is_over or (not seen.terms and seen.goal is None):
         return
     with st.container(horizontal=True):
@@ -116,48 +97,6 @@ def _chance(subject: Subject, seen: Forecast) -> None:
         height="stretch",
         help=f"To reach {subject.value(goal.goal)} {horizon}; below it the band by the space.",
     )  # fmt: skip
-
-
-def section(experiment: Experiment, data: ReportData, title: str) -> bool:
-    """Draw best so far with what may come, as charts and a table. Returns whether there is any."""
-    told = data.forecast
-    if told is None or not told.fan:
-        return False
-    subject = Subject.of(experiment)
-    st.subheader("Best so far, and what may come")
-    bar = drawings.chance_bar(told)
-    if bar is not None and told.chance is not None and told.band is not None:
-        alt = f"chance {percent(told.chance)}, {band_words(told.band)} depending on the space"
-        st.vega_lite_chart(low(bar), theme=None, width="stretch", alt=alt)
-    _drawn_fan(data, told, title)
-    for sentence in sentences(subject, seen_now(experiment)):
-        st.markdown(sentence)
-    with st.expander("As a table"):
-        table = fan_table(told.fan, title, told.at_s)
-        st.dataframe(table, hide_index=True, width="stretch", alt="the best to come")
-    return True
-
-
-def _drawn_fan(data: ReportData, told: ForecastSection, title: str) -> None:
-    over_runs = drawings.fan(data, told, title)
-    if over_runs is None:
-        return
-    end = told.fan[-1]
-    alt = (
-        f"{title} to come: {number(end.median)} in the middle after {words.runs(end.runs)} more, "
-        f"from {number(end.low)} to {number(end.high)}"
-    )
-    st.vega_lite_chart(wide(over_runs), theme=None, width="stretch", alt=alt)
-    over_time = drawings.over_time(data, told, title)
-    if over_time is not None:
-        st.vega_lite_chart(
-            wide(over_time), theme=None, width="stretch", alt=f"{alt}, until the deadline"
-        )
-    goes_on = "; its better end goes on outside of the picture" if drawings.fan_goes_on(
-        data, told) else ""  # fmt: skip
-    st.caption(
-        f"The dashed line is the middle of the futures, the area holds 8 of 10 of them{goes_on}."
-    )
 
 
 def fan_table(fan: tuple[FanPoint, ...], title: str, at_s: float) -> pd.DataFrame:

@@ -6,17 +6,16 @@ import streamlit as st
 from assistant import Experiment
 from assistant.report import ReportData, collect, render_html
 from assistant.report.words import cell
+from assistant.ui import words
+from assistant.ui.desk import Desk
 from assistant.ui.intents import Intent
-from assistant.ui.learn import front_table
-from assistant.ui.progress import bar
-from assistant.ui.runner import Runner
-from assistant.ui.steer import runs_table
+from assistant.ui.overview.front import front_table
+from assistant.ui.overview.runs import runs_table
 from assistant.ui.words import plain
 
 
-def page(runner: Runner, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns start or pause, if asked for."""
-    intent = bar(runner, experiment)
+def page(desk: Desk, experiment: Experiment) -> Intent | None:
+    """Draw the page. It only shows and hands out: nothing is decided here."""
     data = collect(experiment)
     found = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if found else st.warning
@@ -27,7 +26,7 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     with st.container(horizontal=True):
         st.download_button(
             "Download the report (HTML)",
-            lambda: render_html(collect(experiment, runner.session.events())),
+            lambda: render_html(collect(experiment, desk.session.events())),
             file_name=f"{data.experiment_id}.html",
             mime="text/html",
             type="primary",
@@ -53,7 +52,7 @@ def page(runner: Runner, experiment: Experiment) -> Intent | None:
     limits = "; ".join(data.constraints) or "none"
     st.markdown(f"**Objective**: {plain(data.objective)}. **Constraints**: {plain(limits)}.")
     st.markdown(f"**Strategy**: {plain(data.strategy)}. **Seed**: {data.seed}.")
-    return intent
+    return None
 
 
 def runs_csv(experiment: Experiment) -> str:
@@ -84,8 +83,12 @@ def _tables(data: ReportData) -> None:
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="agreement")
     if data.front:
+        title = words.titled(data.value_name, data.unit)
+        also = words.titled(data.second_name or "", data.second_unit)
         st.subheader(plain(f"The front: {data.value_name} against {data.second_name}"))
-        st.dataframe(front_table(data), hide_index=True, width="stretch", alt="the front")
+        st.dataframe(
+            front_table(data.front, title, also), hide_index=True, width="stretch", alt="the front"
+        )
     if data.measures:
         st.subheader("What was measured")
         rows = [

@@ -2,16 +2,9 @@
 
 import time
 
-from assistant import BatchSuggested, Experiment, Run
-from assistant.report.words import level, quantity, setting
+from assistant import BatchSuggested, Experiment, Run, RunState
+from assistant.report.words import level, number, quantity, setting
 from strategies import Configuration, Level, Parameter, ParameterSpace
-
-STATES = {
-    "viewing": "Looking only",
-    "running": "Running",
-    "paused": "Paused",
-    "idle": "Ready",
-}
 
 SOURCES = {
     "baseline": "today",
@@ -21,6 +14,14 @@ SOURCES = {
     "analyst": "yours",
     "imported": "from before",
     "replicate": "repeated",
+}
+
+STATES = {
+    RunState.QUEUED: "waiting",
+    RunState.RUNNING: "running",
+    RunState.COMPLETED: "completed",
+    RunState.FAILED: "failed",
+    RunState.CANCELLED: "cancelled",
 }
 
 VERDICTS = {True: "good", False: "bad", None: ""}
@@ -92,6 +93,12 @@ def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
     return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in space.parameters)
 
 
+def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
+    """Return the levels of a configuration as they are shown, by column."""
+    values = space.values(configuration)
+    return {column(p): level(values[p.name]) for p in space.parameters}
+
+
 def run_label(experiment: Experiment, run: Run) -> str:
     """Return a run in a list of runs: number, value, verdict."""
     value = run.outcome.value if run.outcome else None
@@ -103,6 +110,15 @@ def batch_title(batch: BatchSuggested) -> str:
     """Return the heading of a batch."""
     n = len(batch.suggestions)
     return f"Batch {batch.number}: {n} suggestion{'' if n == 1 else 's'}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval, or that it is unknown.
+
+    >>> interval(1.0, 2.5), interval(None, None)
+    ('1 to 2.5', 'unknown')
+    """
+    return "unknown" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:

@@ -54,6 +54,21 @@ class Prediction:
     succeeds: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Bands:
+    """What is expected of many configurations: responses with their 95% intervals.
+
+    Args:
+        values: float64 [m].
+        lows: lower ends, float64 [m].
+        highs: upper ends, float64 [m].
+    """
+
+    values: Floats
+    lows: Floats
+    highs: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Marginal:
     """The quality to expect with some levels, averaged over all other parameters.
@@ -163,6 +178,32 @@ class AnovaModel:
         if chance is not None:
             chance = float(f"{chance:.{DIGITS}g}")
         return Prediction(told[1], (told[0], told[2]), chance, succeeds)
+
+    def predict_all(self, ids: Ints) -> Bands:
+        """Predict a run of each of many configurations, noise included; see `predict`.
+
+        Args:
+            ids: level ids [m, parameters] of the space.
+        """
+        mean, sd = self.posterior.predict(self.reduced(ids))
+        return self._bands(mean, np.hypot(sd, np.sqrt(self.hyperparameters.noise)))
+
+    def average_all(self, positions: Sequence[int], ids: Ints) -> Bands:
+        """Predict typical configurations: averaged over the parameters that are not named.
+
+        As `main_effect` and `interaction` do, for any number of parameters.
+
+        Args:
+            positions: of the parameters that are named, in the space.
+            ids: their level ids [m, positions].
+        """
+        combinations = [tuple(row) for row in ids.tolist()]
+        return self._bands(*self._averaged(tuple(positions), combinations))
+
+    def _bands(self, mean: Floats, sd: Floats) -> Bands:
+        half = sd * self.doubt * float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
+        ends = [self.targets.responses_at(z) for z in (mean - half, mean, mean + half)]
+        return Bands(ends[1], np.minimum(ends[0], ends[1]), np.maximum(ends[2], ends[1]))
 
     def main_effect(self, parameter: str) -> tuple[Marginal, ...]:
         """Return what to expect of every level of a parameter, by level id."""

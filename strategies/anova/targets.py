@@ -47,12 +47,17 @@ class Targets:
 
     def response(self, z: float) -> float:
         """Return the response at a target, linear between the observed ones and beyond."""
+        return float(self.responses_at(np.float64(z)))
+
+    def responses_at(self, z: Floats | np.float64) -> Floats:
+        """Return the responses at targets of any shape; see `response`."""
         knots, responses = self.knots, self.responses
         if knots.size < 2:
-            return float(responses[0])
-        i = int(np.clip(np.searchsorted(knots, z), 1, knots.size - 1))
+            return np.full(np.shape(z), responses[0])
+        i = np.clip(np.searchsorted(knots, z), 1, knots.size - 1)
         slope = (responses[i] - responses[i - 1]) / (knots[i] - knots[i - 1])
-        return float(responses[i] + slope * (z - knots[i]))
+        found: Floats = responses[i] + slope * (z - knots[i])
+        return found
 
 
 def _standardised(values: Floats) -> Floats:

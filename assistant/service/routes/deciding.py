@@ -26,7 +26,7 @@ from assistant.service.house import Decided
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import DecidedOut
 from assistant.session import Session
-from assistant.sla import Watch
+from assistant.sla import Automatic, Watch
 
 router = APIRouter(
     prefix="/v1", tags=["deciding"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
@@ -298,6 +298,16 @@ def import_results(
 def recover(experiment: Experiment, asked: AskedOf, house: HouseOf) -> Response:
     """Return runs to the queue that a process which is gone had started without a lease."""
     return _answer(house.decide(experiment, asked, lambda session: session.recover()))
+
+
+@router.post("/experiments/{experiment}/automatic", response_model=DecidedOut)
+def hand_over(
+    experiment: Experiment, body: schemas.HandOverIn, asked: AskedOf, house: HouseOf
+) -> Response:
+    """Let it steer itself while it is active, or give it back to the person."""
+    how = None if body.automatic is None else Automatic(**body.automatic.model_dump())
+    act: Act = lambda session: session.hand_over(how, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
 
 
 @router.post("/experiments/{experiment}/finish", response_model=DecidedOut)

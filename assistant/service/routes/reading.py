@@ -19,7 +19,15 @@ from assistant.service.context import VIEWER, Context, ContextOf, Experiment, Ho
 from assistant.service.house import House
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import EventsOut, WhatIfIn
-from assistant.service.shown import OverviewOut, RunOut, StoredOut, overview, run_shown
+from assistant.service.shown import (
+    ExecutionOut,
+    OverviewOut,
+    RunOut,
+    StoredOut,
+    overview,
+    run_shown,
+)
+from assistant.service.shown import execution as execution_of
 from assistant.what_if import WhatIf
 
 router = APIRouter(
@@ -72,6 +80,13 @@ def queue(experiment: Experiment, house: HouseOf) -> list[RunOut]:
     """Return the runs that may start, the next one in front; at most 1,000 of them."""
     view = house.look(experiment)
     return [run_shown(view, run) for run in view.experiment.waiting[:PAGE]]
+
+
+@router.get("/experiments/{experiment}/execution")
+def execution(experiment: Experiment, house: HouseOf) -> ExecutionOut:
+    """Say who executes the runs: whether workers may have them, and what could not be done."""
+    house.session(experiment)  # 404 where there is none
+    return execution_of(house, experiment)
 
 
 @router.get("/experiments/{experiment}/runs/{run}")

@@ -1,0 +1,1 @@
+"""One run in full, and beside another: what came of it, who wanted it, the schedule behind it."""

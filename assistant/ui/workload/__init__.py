@@ -1,0 +1,1 @@
+"""Workload: what a job log holds, before anything is simulated."""
