@@ -8,6 +8,7 @@
 
 from sim.api import default_workload, load_workload, simulate
 from sim.errors import SimError
+from sim.model.capacity import CapacityWindow
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.metrics import Metrics, summarise
 from sim.model.result import SimulationResult
@@ -15,6 +16,7 @@ from sim.model.scenario import Scenario
 from sim.model.workload import Workload
 
 __all__ = [
+    "CapacityWindow",
     "ClusterSpec",
     "MachineSpec",
     "Metrics",

@@ -6,6 +6,7 @@ imported when a simulation needs them.
 
 from dataclasses import replace
 from os import PathLike
+from typing import Literal
 
 from sim.engine import ENGINES
 from sim.engine import run as run_engine
@@ -31,14 +32,28 @@ from sim.errors import (
     WorkloadError,
 )
 from sim.model.admission import admit
+from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
-from sim.model.metrics import Distribution, GroupMetrics, Metrics, max_wait_s, measures, summarise
-from sim.model.result import JobState, Placement, SimulationResult, StepSeries
+from sim.model.hours import WallClock
+from sim.model.metrics import (
+    SIZE_CLASSES,
+    TAU_S,
+    Distribution,
+    GroupMetrics,
+    Metrics,
+    max_wait_s,
+    measures,
+    summarise,
+)
+from sim.model.profile import Curve, Window, WorkloadProfile, profile
+from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
 from sim.model.workload import ReadingNote, Workload
-from sim.policies.backfill import BACKFILLS, backfill_named
+from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
+from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
+from sim.policies.told import options_of
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
@@ -46,12 +61,16 @@ from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 
 __all__ = [
+    "SIZE_CLASSES",
+    "TAU_S",
     "Allocation",
     "CacheCounts",
+    "CapacityWindow",
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
     "Compilation",
+    "Curve",
     "Distribution",
     "DurationError",
     "EngineError",
@@ -62,6 +81,7 @@ __all__ = [
     "Jobs",
     "MachineSpec",
     "Metrics",
+    "Option",
     "Overrun",
     "Partition",
     "Phase",
@@ -69,6 +89,7 @@ __all__ = [
     "Readiness",
     "ReadingNote",
     "ReadingRules",
+    "Restarts",
     "ResultCache",
     "Scenario",
     "ScenarioError",
@@ -78,12 +99,19 @@ __all__ = [
     "TooWide",
     "TraceError",
     "UnknownNameError",
+    "WallClock",
+    "Window",
+    "WindowKind",
     "Workload",
     "WorkloadDescription",
     "WorkloadError",
+    "WorkloadProfile",
+    "admit",
+    "backfills_for",
     "begin_to_compile",
     "check_backfill",
     "check_order",
+    "check_policies",
     "check_scenario",
     "compilation",
     "default_workload",
@@ -91,12 +119,14 @@ __all__ = [
     "explain",
     "format_duration",
     "known_names",
+    "known_options",
     "load_workload",
     "max_wait_s",
     "measures",
     "offered_load",
     "other_caches",
     "parse_duration",
+    "profile",
     "remove_other_caches",
     "rule_choices",
     "rules_from_texts",
@@ -130,12 +160,11 @@ def simulate(
         monitor: also record queue lengths and processors in use over time.
 
     Raises:
-        UnknownNameError: no such engine, order or backfilling rule.
+        UnknownNameError: no such engine, order, backfilling rule or option.
         EngineError: the engine cannot do what is asked, or nothing can be compiled here.
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
-    check_order(scenario.order)
-    check_backfill(scenario.backfill)
+    options_of(scenario)
     return run_engine(scenario, engine, monitor=monitor)
 
 
@@ -174,9 +203,21 @@ def check_scenario(scenario: Scenario) -> None:
         UnknownNameError: no such order or backfilling rule.
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
-    check_order(scenario.order)
-    backfill_named(scenario.backfill).decision(scenario.allocation)
+    check_policies(scenario)
     admit(scenario)
+
+
+def check_policies(scenario: Scenario) -> None:
+    """Refuse order, backfilling rule and options that `simulate` would refuse; look at no job.
+
+    Raises:
+        UnknownNameError: no such order, backfilling rule or option.
+        ScenarioError: the rule cannot allocate what is wanted, or an option has a value that is
+            not allowed.
+    """
+    check_order(scenario.order)
+    decision_of(backfill_named(scenario.backfill), scenario.allocation)
+    options_of(scenario)
 
 
 def check_order(name: str) -> None:
@@ -204,3 +245,17 @@ def known_names() -> dict[str, tuple[str, ...]]:
         "backfill": tuple(backfill.name for backfill in BACKFILLS),
         "engine": tuple(engine.name for engine in ENGINES),
     }
+
+
+def backfills_for(allocation: Allocation) -> tuple[str, ...]:
+    """Return the names of the backfilling rules that can decide with an allocation."""
+    return tuple(rule.name for rule in rules_for(allocation))
+
+
+def known_options(kind: Literal["order", "backfill"], name: str) -> tuple[Option, ...]:
+    """Return what an order or a backfilling rule can be told.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    return (order_named(name) if kind == "order" else backfill_named(name)).options

@@ -1,13 +1,21 @@
 """What can be steered. One line in `APPLICATIONS` registers one and gives it the contract suite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assistant.applications.command import Command
 from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
-from assistant.applications.scheduling import Scheduling, Today
+from assistant.applications.scheduling import (
+    DEFAULT_PRESET,
+    Openable,
+    Preset,
+    Scheduling,
+    Today,
+    openable,
+    presets,
+)
 from assistant.objective import Objective, Value
 from assistant.ports import Application
 from strategies import Parameter, ParameterSpace
@@ -56,22 +64,39 @@ def _function_example() -> Function:
 
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry(
-        "scheduling", "two partitions of a cluster over a job log, simulated", _scheduling_example
+        "scheduling",
+        "partitions and policies of a cluster over a job log, simulated",
+        _scheduling_example,
     ),
     ApplicationEntry("lookup", "a fully measured table of configurations", _lookup_example),
     ApplicationEntry("command", "any program, run with values as arguments", _command_example),
     ApplicationEntry("function", "a Python function", _function_example),
 )
 
+
+def policy_names() -> Mapping[str, tuple[str, ...]]:
+    """Return the names that the ``order`` and the ``backfill`` of a cluster may have."""
+    from sim.api import known_names
+
+    names = known_names()
+    return {name: names[name] for name in ("order", "backfill")}
+
+
 __all__ = [
     "APPLICATIONS",
+    "DEFAULT_PRESET",
     "ApplicationEntry",
     "Command",
     "Function",
     "JsonFile",
     "JsonOutput",
     "Lookup",
+    "Openable",
     "Patterns",
+    "Preset",
     "Scheduling",
     "Today",
+    "openable",
+    "policy_names",
+    "presets",
 ]

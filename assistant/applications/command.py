@@ -27,7 +27,7 @@ from assistant.applications.measuring import (
     measures_of,
 )
 from assistant.applications.template import Template, written
-from assistant.errors import ApplicationError, RunError
+from assistant.errors import ApplicationError, ProgramError, RunError
 from assistant.events import Fact
 from assistant.files import is_folder
 from assistant.objective import Measure, Objective
@@ -265,9 +265,10 @@ class Command:
         self, texts: Mapping[str, str], scratch: str | None, limit_s: float | None
     ) -> dict[str, Measure]:
         output = None if self._file is None else _Output(Path(self.cwd, self._file.fill(texts)))
+        argv = tuple(template.fill(texts) for template in self._argv)
         try:
             ended = run_child(
-                [template.fill(texts) for template in self._argv],
+                argv,
                 cwd=self.cwd,
                 env={**os.environ, **{k: t.fill(texts) for k, t in self._env.items()}},
                 stdin=self._stdin.fill(texts).encode(),
@@ -276,11 +277,16 @@ class Command:
                 scratch=scratch,
             )
         except (OSError, ValueError) as error:
-            raise RunError(why_not_started(self._argv[0].fill(texts), error)) from error
-        reason = why_failed(ended, limit_s)
-        if reason is not None:
-            raise RunError(reason)
-        measures = self._read(ended, output)
+            raise ProgramError(why_not_started(argv[0], error), argv) from error
+        try:
+            reason = why_failed(ended, limit_s)
+            if reason is not None:
+                raise RunError(reason)
+            measures = self._read(ended, output)
+        except RunError as error:
+            raise ProgramError(
+                str(error), argv, ended.code, ended.overtime, ended.stdout.text, ended.stderr.text
+            ) from error
         if WALL in self.objective.measures:
             measures.setdefault(WALL, ended.wall_s)
         return measures

@@ -20,13 +20,14 @@ from uuid import uuid4
 import numpy as np
 
 from sim.errors import EngineError
-from sim.model.result import Placement, SimulationResult
+from sim.model.result import Placement, Restarts, SimulationResult
 
 _COLUMNS = {"start_s": "float64", "end_s": "float64", "partition": "int64", "state": "int8"}
 _PLACEMENT = ("placement_first", "placement_machine")
+_RESTARTS = ("n_restarts", "lost_s")
 _DAMAGES = (
-    OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, NotImplementedError,
-    RuntimeError, zipfile.BadZipFile, zlib.error,
+    OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, RuntimeError,
+    zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What NumPy and zipfile raise for files that are not as we wrote them."""
 
@@ -120,13 +121,18 @@ class ResultCache:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 columns = {name: stored[name] for name in _COLUMNS}
                 parts = [stored[name] for name in _PLACEMENT if name in stored]
+                times = [stored[name] for name in _RESTARTS if name in stored]
                 engine = str(stored["engine"])
             _check_columns(columns)
         except _DAMAGES:
             return None, True
         placement = Placement(*parts) if parts else None
         return SimulationResult(
-            **columns, scenario_digest=digest, engine=engine, placement=placement
+            **columns,
+            scenario_digest=digest,
+            engine=engine,
+            placement=placement,
+            restarts=Restarts(*times) if times else None,
         ), False
 
     def _write(self, result: SimulationResult) -> None:
@@ -176,8 +182,9 @@ def _sources_digest() -> str:
     root = Path(__file__).resolve().parent.parent
     sha = hashlib.sha256()
     for room in ("model", "kernel", "policies", "engine"):
-        for path in sorted(root.glob(f"{room}/*.py")):
-            sha.update(f"{room}/{path.name}".encode() + b"\0" + path.read_bytes())
+        for path in sorted(root.glob(f"{room}/**/*.py")):
+            name = path.relative_to(root).as_posix()
+            sha.update(name.encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()[:16]
 
 

@@ -14,14 +14,17 @@ from sim.engine import preparation, setup
 from sim.engine.loading import loaded
 from sim.engine.loop import Course, new_course, run, run_nodes
 from sim.engine.programs import loop
+from sim.engine.standing import decides_by_plan, outside_of, restarts_of
 from sim.errors import DamagedCodeError
 from sim.kernel.node import Nodes
 from sim.kernel.pool import Pool
+from sim.kernel.ranking import never_scored
 from sim.kernel.records import interpretable
 from sim.model.admission import Admission, admit
 from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
-from sim.policies.backfill import backfill_named
+from sim.policies.backfill import backfill_named, decision_of
+from sim.policies.order import order_named
 
 SLICE, INTERPRETED_SLICE = 2_000_000, 2_000
 """Instants between two looks at what else is wanted: an interruption, a compiler that is done."""
@@ -37,15 +40,21 @@ def run_compiled(scenario: Scenario) -> SimulationResult:
     """
     if not preparation.is_ready(scenario.allocation):
         preparation.wait(scenario.allocation)
-    fetch = partial(loop, backfill_named(scenario.backfill), scenario.allocation)
-    return _run(scenario, *loaded(fetch, scenario.allocation))
+    return _run(scenario, *loaded(partial(_program, scenario), scenario.allocation))
 
 
-def _run(scenario: Scenario, program: Callable[..., bool], decide: Any) -> SimulationResult:
+def _program(scenario: Scenario) -> tuple[Callable[..., bool], Any, Any]:
+    order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
+    return loop(rule, order, scenario.allocation, decides_by_plan(scenario))
+
+
+def _run(
+    scenario: Scenario, program: Callable[..., bool], decide: Any, score_now: Any
+) -> SimulationResult:
     admission = admit(scenario)
     state = setup.make_state(scenario, admission)
     pool, course = setup.pool_of(state), _course(scenario, admission)
-    while not program(state, pool, decide, course, SLICE):
+    while not program(state, pool, decide, score_now, course, SLICE):
         pass
     return _finished(scenario, admission, state, course, "compiled")
 
@@ -64,7 +73,7 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
     is_ready = partial(preparation.is_ready, scenario.allocation)
     if is_ready():
         try:
-            found = loop(backfill_named(scenario.backfill), scenario.allocation)
+            found = _program(scenario)
         except DamagedCodeError:
             preparation.discard()
         else:
@@ -86,12 +95,15 @@ def _interpret(
 ) -> tuple[Admission, Pool | Nodes, Course]:
     """Return state and course at the end, or where they were when a look said it is in vain."""
     admission = admit(scenario)
-    decide = backfill_named(scenario.backfill).decision(scenario.allocation)
+    rule = backfill_named(scenario.backfill)
+    decide = decision_of(rule, scenario.allocation, decides_by_plan(scenario))
+    score_now = order_named(scenario.order).score_now or never_scored
     state = interpretable(setup.make_state(scenario, admission))
     pool, course = setup.pool_of(state), interpretable(_course(scenario, admission))
-    go_on = run_nodes if scenario.allocation == "whole_nodes" else run
-    while not go_on(state, pool, decide, course, INTERPRETED_SLICE) and not is_in_vain():
-        pass
+    go_on = run if scenario.allocation == "processors" else run_nodes
+    while not go_on(state, pool, decide, score_now, course, INTERPRETED_SLICE):
+        if is_in_vain():
+            break
     return admission, state, course
 
 
@@ -103,8 +115,9 @@ def _course(scenario: Scenario, admission: Admission) -> Course:
     return new_course(
         scenario.workload.submit_s,
         admission.runtime_s,
-        admission.partition,
+        admission.place,
         len(scenario.cluster.partitions),
+        outside_of(scenario, admission),
     )
 
 
@@ -125,4 +138,5 @@ def _finished(
         engine,
         note=note,
         placement=setup.placement_of(state),
+        restarts=restarts_of(scenario, setup.pool_of(state)),
     )

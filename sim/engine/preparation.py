@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sim.errors import EngineError
 from sim.kernel import jit
 from sim.model.scenario import Allocation
 
-_ALLOCATIONS: tuple[Allocation, ...] = ("processors", "whole_nodes")
+_ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
 
 _MOST_TRIES = 3
 
@@ -309,7 +309,7 @@ def main() -> None:
     try:
         if any(_ready_file(one).exists() and not is_ready(one) for one in _ALLOCATIONS):
             _empty()
-        for allocation in _ALLOCATIONS:  # the first can be used while the second is compiled
+        for allocation in _ALLOCATIONS:  # the first can be used while the others are compiled
             _prepare(allocation)
     finally:
         busy.unlink(missing_ok=True)

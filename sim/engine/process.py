@@ -6,6 +6,7 @@ something happened. That one has a priority behind all others of its time, so an
 A job without run time ends at the instant of its start and wakes the scheduler once more.
 """
 
+import math
 from collections.abc import Callable, Generator
 from heapq import heappush
 from typing import Any, Literal, NamedTuple, Protocol
@@ -15,13 +16,20 @@ import simpy
 from simpy.events import Event, EventPriority
 
 from sim.engine import preparation, setup
+from sim.engine.standing import decides_by_plan, outside_of, preempts, restarts_of
+from sim.kernel.doors import come, leave, let_in
 from sim.kernel.node import Nodes, release_machines
 from sim.kernel.pool import Pool, arrive, may_start, release
-from sim.kernel.records import field, first_of, interpretable
+from sim.kernel.prepare import prepare
+from sim.kernel.ranking import never_scored
+from sim.kernel.records import field, first_of, interpretable, set_value, value
+from sim.kernel.requeue import preempt, turn
+from sim.kernel.terms import OPEN, Outside
 from sim.model.admission import NOWHERE, Admission, admit
 from sim.model.result import SimulationResult, StepSeries
 from sim.model.scenario import Scenario
-from sim.policies.backfill import backfill_named
+from sim.policies.backfill import backfill_named, decision_of
+from sim.policies.order import order_named
 
 HAPPENS = EventPriority(1)
 DECIDES = EventPriority(2)
@@ -39,10 +47,10 @@ class Calendar(simpy.Environment):
     must agree bit by bit, so arrivals have to happen at their very time.
     """
 
-    def at(self, time_s: float) -> Event:
+    def at(self, time_s: float, value: object = None) -> Event:
         """Return an event that happens at a time that is not in the past."""
         event = Event(self)
-        event._ok, event._value = True, None
+        event._ok, event._value = True, value
         heappush(self._queue, (time_s, HAPPENS, next(self._eid), event))
         return event
 
@@ -55,14 +63,21 @@ class Calendar(simpy.Environment):
 class Text(NamedTuple):
     """The kernel functions that the scheduler calls, all compiled or all interpreted.
 
-    Arrivals and looks concern the pool in the state; ends and decisions the state itself.
+    Ends and decisions concern the state itself, all else the pool in it.
     """
 
-    arrive: Callable[[Pool, int, int], None]
-    release: Callable[[Any, int, int], None]
-    may_start: Callable[[Pool, int], bool]
-    decide: Callable[[Any, int, float], int]
     is_compiled: bool
+    arrive: Callable[[Pool, int, int], None]
+    release: Callable[[Any, int, int, float], None]
+    may_start: Callable[[Pool, int], bool]
+    prepare: Callable[[Pool, int, float, Any], None]
+    come: Callable[[Pool, Outside, int, int], None]
+    leave: Callable[[Pool, Outside, int, int], None]
+    let_in: Callable[[Pool, Outside, int], None]
+    turn: Callable[[Pool, int, float], int]
+    preempt: Callable[[Pool, int, float], int]
+    decide: Callable[[Any, int, float], int]
+    score_now: Any
 
 
 def text_for(scenario: Scenario, kernel: Kernel) -> Text:
@@ -77,20 +92,24 @@ def text_for(scenario: Scenario, kernel: Kernel) -> Text:
         ScenarioError: the rule cannot decide over what is allocated.
         UnknownNameError: no such backfilling rule.
     """
-    backfill, allocation = backfill_named(scenario.backfill), scenario.allocation
+    order, backfill = order_named(scenario.order), backfill_named(scenario.backfill)
+    allocation, by_plan = scenario.allocation, decides_by_plan(scenario)
     if kernel == "auto":
         preparation.begin()
     elif kernel == "compiled":
         preparation.wait(allocation)
     if kernel == "interpreted" or not preparation.is_ready(allocation):
-        let_go = release_machines if allocation == "whole_nodes" else release
-        decide = backfill.decision(allocation)
-        return Text(arrive, let_go, may_start, decide, is_compiled=False)
+        let_go = release if allocation == "processors" else release_machines
+        decide = decision_of(backfill, allocation, by_plan)
+        score_now = order.score_now or never_scored
+        beyond = (come, leave, let_in, turn, preempt)
+        return Text(False, arrive, let_go, may_start, prepare, *beyond, decide, score_now)
     from sim.engine.loading import loaded
-    from sim.engine.programs import decision, transitions
+    from sim.engine.programs import decision, score, transitions
 
     def fetch() -> Text:
-        return Text(*transitions(allocation), decision(backfill, allocation), is_compiled=True)
+        decide = decision(backfill, allocation, by_plan)
+        return Text._make((True, *transitions(allocation), decide, score(order)))
 
     return loaded(fetch, allocation)
 
@@ -120,25 +139,44 @@ class Scheduler:
         state = setup.make_state(scenario, admission)
         self.state: Pool | Nodes = state if text.is_compiled else interpretable(state)
         self.pool = setup.pool_of(self.state)
-        self.partition: list[int] = admission.partition.tolist()
+        self.place: list[int] = admission.place.tolist()
         self.runtime_s: list[float] = admission.runtime_s.tolist()
         self.start_s = [float("nan")] * n_jobs
         self.end_s = [float("nan")] * n_jobs
         self.monitor: Monitor | None = None
         self.witness: Witness | None = None
         self._touched: set[int] = set()
+        self.has_alarms = backfill_named(scenario.backfill).wakes
+        self._alarms: list[set[float]] = [set() for _ in scenario.cluster.partitions]
+        self.preempts = preempts(scenario).tolist()
+        outside = outside_of(scenario, admission)
+        self.outside = outside if text.is_compiled else interpretable(outside)
+        self.has_doors = len(outside.doors) > 0
+        self.has_standings = len(self.pool.terms.standings) > 0
+        self._endings: dict[int, Event] = {}
+        self._turning: list[int] = []
         self._wake = Event(calendar)
+        self._is_decisive = [window.kind != "planned" for window in scenario.windows]
+        self._window_of = [scenario.cluster.names.index(w.partition) for w in scenario.windows]
+        for time_s, turning in zip(outside.turns_s, outside.turns, strict=True):
+            self.calendar.at(float(time_s), int(turning)).callbacks.append(self._turns)
 
     def arrive(self, job: int) -> None:
-        """Take a submitted job into its queue."""
-        self.text.arrive(self.pool, self.partition[job], job)
-        self._touch(self.partition[job])
+        """Take a submitted job into its queue, or to the door before it."""
+        if self.has_doors:
+            self.text.come(self.pool, self.outside, self.place[job], job)
+        else:
+            self.text.arrive(self.pool, self.place[job], job)
+        self._touch(self.place[job])
 
     def run(self) -> Steps:
         """Decide at the end of every instant at which a partition was touched."""
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
+            turning, self._turning = self._turning, []
+            for event in turning:
+                self._turn(event)
             touched, self._touched = sorted(self._touched), set()
             for k in touched:
                 self._decide(k)
@@ -147,10 +185,21 @@ class Scheduler:
 
     def _decide(self, k: int) -> None:
         now_s = self.calendar.now
+        if self.has_doors:
+            self.text.let_in(self.pool, self.outside, k)
         if self.witness is not None:
             self.witness.before(self.pool, k, now_s)
-        may_start = self.text.may_start(self.pool, k)
-        n_started = self.text.decide(self.state, k, now_s) if may_start else 0
+        n_started = 0
+        if self.text.may_start(self.pool, k):
+            self.text.prepare(self.pool, k, now_s, self.text.score_now)
+            if self.preempts[k]:
+                n_killed = self.text.preempt(self.pool, k, now_s)
+                self._call_off(n_killed)
+                if n_killed:
+                    self.text.prepare(self.pool, k, now_s, self.text.score_now)
+            n_started = self.text.decide(self.state, k, now_s)
+            if self.has_alarms:
+                self._set_alarm(k)
         started = first_of(self.pool.started, n_started)
         if self.witness is not None:
             self.witness.after(self.pool, k, now_s, started)
@@ -158,23 +207,66 @@ class Scheduler:
             runtime_s = self.runtime_s[job]
             self.start_s[job] = now_s
             self.end_s[job] = now_s + runtime_s
-            self.calendar.timeout(runtime_s, job).callbacks.append(self._ended)
+            ending = self.calendar.timeout(runtime_s, job)
+            ending.callbacks.append(self._ended)
+            if self.has_standings:
+                set_value(self.pool.terms.standings, job, "since_s", now_s)
+                self._endings[job] = ending
+
+    def _turns(self, turning: Event) -> None:
+        """Note that a window begins or ends; that counts when all else has been applied."""
+        event: Any = turning.value
+        self._wake_up()
+        self._turning.append(event)
+
+    def _turn(self, event: int) -> None:
+        window = event if event >= 0 else ~event
+        self._call_off(self.text.turn(self.pool, event, self.calendar.now))
+        if event < 0 or self._is_decisive[window]:
+            self._touched.add(self._window_of[window])
+
+    def _call_off(self, n_killed: int) -> None:
+        """Let the jobs that have just been killed not end."""
+        for job in first_of(self.pool.started, n_killed):
+            callbacks = self._endings.pop(job).callbacks
+            if callbacks is not None:
+                callbacks.clear()
+
+    def _set_alarm(self, k: int) -> None:
+        """Wake at the time that the rule asked for, unless it has asked for that before."""
+        wake_s = float(value(self.pool.partitions, k, "wake_s"))
+        if wake_s < math.inf and wake_s not in self._alarms[k]:
+            self._alarms[k].add(wake_s)
+            self.calendar.at(wake_s, k).callbacks.append(self._rang)
+
+    def _rang(self, alarm: Event) -> None:
+        k: Any = alarm.value
+        self._alarms[k].discard(self.calendar.now)
+        if value(self.pool.partitions, k, "wake_s") <= self.calendar.now:
+            set_value(self.pool.partitions, k, "wake_s", math.inf)
+            self._touch(k)
 
     def _ended(self, ending: Event) -> None:
         job: Any = ending.value
-        self.text.release(self.state, self.partition[job], job)
-        self._touch(self.partition[job])
+        self.text.release(self.state, self.place[job], job, self.calendar.now)
+        if self.has_doors:
+            self.text.leave(self.pool, self.outside, self.place[job], job)
+        self._endings.pop(job, None)
+        self._touch(self.place[job])
 
     def _touch(self, k: int) -> None:
-        if not self._touched:
-            self.calendar.at_end_of_instant(self._wake, DECIDES)
+        self._wake_up()
         self._touched.add(k)
+
+    def _wake_up(self) -> None:
+        if not self._touched and not self._turning:
+            self.calendar.at_end_of_instant(self._wake, DECIDES)
 
 
 class Monitor:
     """Records queue lengths and processors in use after every decision.
 
-    All processors of a machine are in use while a job holds it.
+    All processors of a machine are in use while a job holds it; those that a window has are not.
     """
 
     def __init__(self, calendar: Calendar, scenario: Scenario, pool: Pool) -> None:
@@ -200,10 +292,18 @@ class Monitor:
                     column.pop()
             self._times_s.append(self.calendar.now)
             self._queued.append(field(self.pool.partitions, "n_queued"))
-            self._free.append(field(self.pool.partitions, "free"))
+            self._free.append(self._unused())
+
+    def _unused(self) -> list[int]:
+        """Return the processors of each partition that no job holds."""
+        unused, windows = field(self.pool.partitions, "free"), self.pool.terms.windows
+        columns = (field(windows, name) for name in ("place", "procs", "state"))
+        for place, procs, state in zip(*columns, strict=True):
+            unused[place] += procs if state == OPEN else 0
+        return unused
 
     def series(self) -> tuple[StepSeries, ...]:
-        """Return what was seen, one series per partition."""
+        """Return what was seen, one series per partition that has processors."""
         shape = (-1, len(self.partitions))
         queued = np.array(self._queued, dtype=np.int64).reshape(shape)
         free = np.array(self._free, dtype=np.int64).reshape(shape)
@@ -211,6 +311,7 @@ class Monitor:
         return tuple(
             StepSeries(partition.name, time_s, queued[:, k], partition.procs - free[:, k])
             for k, partition in enumerate(self.partitions)
+            if partition.on is None
         )
 
 
@@ -264,4 +365,5 @@ def run(
         engine="process",
         series=None if watcher is None else watcher.series(),
         placement=setup.placement_of(scheduler.state),
+        restarts=restarts_of(scenario, scheduler.pool),
     )

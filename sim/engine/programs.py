@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.engine.loop import Course, new_course, run, run_nodes
 from sim.kernel import jit
+from sim.kernel.doors import come, leave, let_in
 from sim.kernel.node import (
     Nodes,
     empty_nodes,
@@ -17,8 +18,13 @@ from sim.kernel.node import (
     start_on,
 )
 from sim.kernel.pool import Pool, arrive, empty_pool, may_start, release, start
+from sim.kernel.prepare import prepare
+from sim.kernel.ranking import never_scored
+from sim.kernel.requeue import preempt, turn
 from sim.model.scenario import Allocation
-from sim.policies.backfill import BACKFILLS, Backfill
+from sim.policies.backfill import decision_of, rules_for
+from sim.policies.kinds import Backfill, Order
+from sim.policies.order import ORDERS
 
 
 def _example(allocation: Allocation) -> tuple[Pool | Nodes, Pool, Course]:
@@ -36,39 +42,58 @@ def _example(allocation: Allocation) -> tuple[Pool | Nodes, Pool, Course]:
 
 
 @cache
-def decision(backfill: Backfill, allocation: Allocation = "processors") -> Any:
+def decision(
+    backfill: Backfill, allocation: Allocation = "processors", by_plan: bool = False
+) -> Any:
     """Return the compiled decision of a rule: (state, partition, now_s) to the number started.
 
     Raises:
         ScenarioError: the rule cannot decide over the state that the allocation needs.
     """
-    decide = backfill.decision(allocation)
+    decide = decision_of(backfill, allocation, by_plan)
     return jit.compiled(decide, _example(allocation)[0], 0, 0.0, returns=0)
 
 
 @cache
+def score(order: Order) -> Any:
+    """Return the compiled score of an order, or what stands in for one whose ranks never change."""
+    text = never_scored if order.score_now is None else order.score_now
+    return jit.compiled(text, 0.0, 0, 0.0, 0.0, np.zeros(0), returns=0.0)
+
+
+@cache
 def loop(
-    backfill: Backfill, allocation: Allocation = "processors"
-) -> tuple[Callable[..., bool], Any]:
-    """Return the compiled event loop, and the decision to give it.
+    backfill: Backfill,
+    order: Order,
+    allocation: Allocation = "processors",
+    by_plan: bool = False,
+) -> tuple[Callable[..., bool], Any, Any]:
+    """Return the compiled event loop, and the decision and the score to give it.
 
     Raises:
         ScenarioError: the rule cannot decide over the state that the allocation needs.
     """
     state, pool, course = _example(allocation)
-    decide = decision(backfill, allocation)
+    decide, score_now = decision(backfill, allocation, by_plan), score(order)
     text = run if allocation == "processors" else run_nodes
-    return jit.compiled(text, state, pool, jit.first_class(decide), course, 0), decide
+    given = jit.first_class(decide), jit.first_class(score_now)
+    return jit.compiled(text, state, pool, *given, course, 0), decide, score_now
 
 
 @cache
-def transitions(allocation: Allocation = "processors") -> tuple[Any, Any, Any]:
-    """Return what the SimPy engine calls beside decisions: arrive, release, may_start."""
-    state, pool, _ = _example(allocation)
+def transitions(allocation: Allocation = "processors") -> tuple[Any, ...]:
+    """Return what the SimPy engine calls beside decisions, in the order of its `Text`."""
+    state, pool, course = _example(allocation)
     return (
         jit.compiled(arrive, pool, 0, 0),
-        jit.compiled(release if allocation == "processors" else release_machines, state, 0, 0),
+        jit.compiled(release if allocation == "processors" else release_machines, state, 0, 0, 0.0),
         jit.compiled(may_start, pool, 0),
+        jit.compiled(prepare, pool, 0, 0.0, jit.first_class(score(ORDERS[0]))),
+        jit.compiled(come, pool, course.outside, 0, 0),
+        jit.compiled(leave, pool, course.outside, 0, 0),
+        jit.compiled(let_in, pool, course.outside, 0),
+        jit.compiled(turn, pool, 0, 0.0),
+        jit.compiled(preempt, pool, 0, 0.0),
     )
 
 
@@ -76,15 +101,18 @@ def compile_programs(allocation: Allocation) -> None:
     """Compile every program for an allocation, or load it from the disk cache."""
     _, pool, _ = _example(allocation)
     jit.compiled(start, pool, 0, 0, 0.0, 0)
-    if allocation == "whole_nodes":
-        _compile_shared()
-    for backfill in BACKFILLS:
-        if allocation == "processors" or backfill.decide_nodes is not None:
-            loop(backfill, allocation)
+    if allocation != "processors":
+        _compile_often_called()
+    for order in ORDERS:
+        score(order)
+    for backfill in rules_for(allocation):
+        loop(backfill, ORDERS[0], allocation)
+        if allocation == "processors":
+            decision(backfill, allocation, by_plan=True)
     transitions(allocation)
 
 
-def _compile_shared() -> None:
+def _compile_often_called() -> None:
     """Compile what several programs call with constants; Numba would, anew for each constant."""
     nodes, _, _ = _example("whole_nodes")
     jit.compiled(idle_procs, nodes, 0, 0, True)

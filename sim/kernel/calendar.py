@@ -37,3 +37,17 @@ def pop(times_s: list[float], jobs: list[int], n: int) -> None:
         slot, below = below, 2 * below + 1
     times_s[slot] = time_s
     jobs[slot] = job
+
+
+@kernel
+def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
+    """Take the end of a job out of a heap of n that holds it. Return how many it holds then."""
+    slot = 0
+    while jobs[slot] != job:
+        slot += 1
+    while slot > 0:  # to the top, as if it were earlier than all
+        above = (slot - 1) >> 1
+        times_s[slot], jobs[slot] = times_s[above], jobs[above]
+        slot = above
+    pop(times_s, jobs, n)
+    return n - 1

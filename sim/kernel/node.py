@@ -2,7 +2,8 @@
 
 It contains a pool (queues, running jobs, ranks) and says of every job which machines it holds. A
 job takes whole machines, in machine order, until their processors reach what it needs; so the
-pool's free processors are those of idle machines, and its tests stay valid.
+pool's free processors are those of idle machines, and its tests stay valid. Where machines are
+shared, it takes processors of machines (`sim.kernel.sharing`), and nothing is said of kinds.
 
 A machine *suits* a job if it has enough of every other resource for the processes that the job
 puts on it: one per processor of the machine, but no more than the job has. Machines of a partition
@@ -24,9 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.book import Book, empty_book
 from sim.kernel.pool import Pool, release, sort_running, start
 from sim.kernel.records import field, rows
 from sim.kernel.text import kernel
+from sim.kernel.usage import charge
 
 
 class Claim:
@@ -51,13 +54,22 @@ class Stock:
     """The machines of a partition.
 
     Attributes:
+        first_machine: its first machine.
+        behind_machine: the machine behind its last.
+        is_shared: 1 if several jobs may hold the same machine.
         first_kind: its first kind.
         behind_kind: the kind behind its last.
         reservation: number of its latest reservation; they count from 1.
         kept: processors of the idle machines that this reservation names.
     """
 
-    __slots__ = ("behind_kind", "first_kind", "kept", "reservation")
+    __slots__ = (
+        "behind_kind", "behind_machine", "first_kind", "first_machine", "is_shared", "kept",
+        "reservation",
+    )  # fmt: skip
+    first_machine: int
+    behind_machine: int
+    is_shared: int
     first_kind: int
     behind_kind: int
     reservation: int
@@ -112,6 +124,8 @@ class Nodes(NamedTuple):
         free: int64 [n_machines * R].
         demand: int64 [n_jobs * R], what one process of a job needs of each resource.
         places: int64 [...], machines of each job in the order in which it took them; see `Claim`.
+        shares: int64 [...], how many processors of each it took, where machines are shared.
+        book: which machines are meant for whom later, under a rule that says so.
     """
 
     pool: Pool
@@ -123,6 +137,8 @@ class Nodes(NamedTuple):
     free: list[int]
     demand: list[int]
     places: list[int]
+    shares: list[int]
+    book: Book
 
 
 def empty_nodes(
@@ -132,6 +148,9 @@ def empty_nodes(
     demand: NDArray[np.int64],
     capacity: NDArray[np.int64],
     machine_partition: NDArray[np.int64],
+    *,
+    is_shared: bool = False,
+    n_bookings: int = 0,
 ) -> Nodes:
     """Return a state, made of arrays, in which nothing has happened yet.
 
@@ -143,6 +162,8 @@ def empty_nodes(
         demand: int64 [n_jobs, R - 1], what a process needs of each resource but processors.
         capacity: int64 [n_machines, R], processors (1 or more) in the first column.
         machine_partition: int64 [n_machines], never falling; every partition has a machine.
+        is_shared: several jobs may hold the same machine.
+        n_bookings: how many bookings the rule makes in one decision at most.
     """
     n_jobs, n_machines = len(procs), len(capacity)
     like = np.column_stack([machine_partition, capacity])
@@ -157,7 +178,14 @@ def empty_nodes(
     stocks["first_kind"] = np.searchsorted(machine_partition[firsts], numbers, side="left")
     stocks["behind_kind"] = np.searchsorted(machine_partition[firsts], numbers, side="right")
     stocks["reservation"] = 1
-    most = _most_machines(procs, partition, capacity[:, 0], machine_partition)
+    stocks["first_machine"] = np.searchsorted(machine_partition, numbers, side="left")
+    stocks["behind_machine"] = np.searchsorted(machine_partition, numbers, side="right")
+    stocks["is_shared"] = is_shared
+    if is_shared:
+        n_there = (stocks["behind_machine"] - stocks["first_machine"])[partition]
+        most = np.where(partition >= 0, np.minimum(procs, n_there), 0)
+    else:
+        most = _most_machines(procs, partition, capacity[:, 0], machine_partition)
     claims = rows(Claim, n_jobs)
     claims["first_place"] = np.cumsum(most) - most
     claims["is_choosy"] = (demand > 0).any(axis=1)
@@ -166,8 +194,10 @@ def empty_nodes(
         capacity.flatten(),
         np.column_stack([np.ones(n_jobs, dtype=np.int64), demand]).flatten(),
         np.empty(int(most.sum()), dtype=np.int64),
+        np.empty(int(most.sum()) if is_shared else 0, dtype=np.int64),
     ]
-    return Nodes(pool, claims, stocks, kinds, machines, *columns)  # type: ignore[arg-type]
+    book = empty_book(most, capacity, n_bookings, is_used=is_shared or n_bookings > 0)
+    return Nodes(pool, claims, stocks, kinds, machines, *columns, book=book)  # type: ignore[arg-type, misc]
 
 
 def _most_machines(
@@ -278,6 +308,8 @@ def start_on(
     claim.waste = -wanted
     start(nodes.pool, k, job, now_s, n_started)
     nodes.pool.partitions[k].free -= claim.waste
+    if len(nodes.pool.users) > 0:
+        charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)
 
 
 @kernel
@@ -302,16 +334,32 @@ def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
 
 
 @kernel
-def release_machines(nodes: Nodes, k: int, job: int) -> None:
+def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
+    """Take what processes of a job need from a machine; fewer than 0 give it back."""
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    for r in range(n_resources):
+        needed = n_processes * nodes.demand[job * n_resources + r]
+        nodes.free[machine * n_resources + r] -= needed
+    nodes.machines[machine].n_holders += 1 if n_processes > 0 else -1
+
+
+@kernel
+def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
     """Take back the machines of a job that ends in partition k; they are still told as its."""
     claim = nodes.claims[job]
+    is_shared = nodes.stocks[k].is_shared == 1
     for place in range(claim.first_place, claim.first_place + claim.n_places):
         machine = nodes.places[place]
-        hold_whole(nodes, machine, -1)
-        kind = nodes.kinds[nodes.machines[machine].kind]
-        kind.lowest = min(kind.lowest, machine)
-    release(nodes.pool, k, job)
+        if is_shared:
+            hold_share(nodes, machine, job, -nodes.shares[place])
+        else:
+            hold_whole(nodes, machine, -1)
+            kind = nodes.kinds[nodes.machines[machine].kind]
+            kind.lowest = min(kind.lowest, machine)
+    release(nodes.pool, k, job, now_s)
     nodes.pool.partitions[k].free += claim.waste
+    if len(nodes.pool.users) > 0:
+        charge(nodes.pool.users, nodes.pool.user[job], -claim.waste, now_s)
 
 
 @kernel

@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.kernel.records import rows
+from sim.kernel.terms import Terms, no_terms
 from sim.kernel.text import kernel
+from sim.kernel.told import Told
+from sim.kernel.usage import User, charge, new_users
 
 TAKEN = -1
 """Among the running jobs: the job of this slot has ended. In a queue every negative number is."""
@@ -35,18 +38,32 @@ class Job:
 
     Attributes:
         procs: processors.
-        rank: place in the queue order, unique; the smallest goes first.
+        rank: place in the queue order, unique; the smallest goes first. Where scores change, the
+            jobs that wait deal out theirs among them (`sim.kernel.ranking`).
         place: slot among the running jobs, once it runs.
         estimate_s: seconds that the scheduler reckons with, never too short.
         estimated_end_s: once it runs.
+        submit_s: when it was submitted.
+        factor: what its score is computed from; see `sim.policies.kinds.Order`.
+        score: of the last ranking.
+        reserved_s: start of its reservation, under a rule that keeps them; -1 is none.
+        n_corrected: how often its estimate was prolonged.
     """
 
-    __slots__ = ("estimate_s", "estimated_end_s", "place", "procs", "rank")
+    __slots__ = (
+        "estimate_s", "estimated_end_s", "factor", "n_corrected", "place", "procs", "rank",
+        "reserved_s", "score", "submit_s",
+    )  # fmt: skip
     procs: int
     rank: int
     place: int
     estimate_s: float
     estimated_end_s: float
+    submit_s: float
+    factor: float
+    score: float
+    reserved_s: float
+    n_corrected: int
 
 
 class Here:
@@ -54,7 +71,7 @@ class Here:
 
     Attributes:
         first: its first slot.
-        free: processors that no job holds.
+        free: processors that no job holds; below 0 if jobs hold what a window wants.
         head: slot of the first waiting job.
         tail: slot behind the last one that was filled; the queue is empty if it is `head`.
         n_queued: waiting jobs.
@@ -65,11 +82,26 @@ class Here:
         n_sorted: how many of these are sorted by estimated end.
         shadow_s: start of the reservation of the first waiting job; of the last decision.
         extra: processors left at that time beyond what that job needs; of the last decision.
+        reserved_for: the job that this reservation is for; -1 is none.
+        has_ended: 1 if a job ended since the last decision of a rule that keeps reservations; 2 if
+            one outlived its estimate.
+        corrects: 1 if jobs may outlive their estimates.
+        is_eager: 1 if the rule decides also when nobody can start.
+        keeps_plan: 1 if the rule wants to know in `Pool.ended` what ended.
+        n_ended: jobs listed there, from slot `first` on.
+        first_step: where its plan begins (`sim.kernel.plan`).
+        n_steps: of its plan.
+        freed_s: until when processors were given back to its plan since jobs were moved in it.
+        wake_s: when it wants to decide though nothing arrives or ends; infinite is never.
+        preempts: 1 if jobs may be killed for the first in the queue.
+        n_windows: times in which some of its processors are not for jobs.
     """
 
     __slots__ = (
-        "extra", "first", "free", "head", "look_from", "n_listed", "n_queued", "n_sorted",
-        "narrowest", "shadow_s", "tail",
+        "corrects", "extra", "first", "first_step", "free", "freed_s", "has_ended", "head",
+        "is_eager", "keeps_plan", "look_from", "n_ended", "n_listed", "n_queued", "n_sorted",
+        "n_steps", "n_windows", "narrowest", "preempts", "reserved_for", "shadow_s", "tail",
+        "wake_s",
     )  # fmt: skip
     first: int
     free: int
@@ -82,6 +114,18 @@ class Here:
     n_sorted: int
     shadow_s: float
     extra: int
+    reserved_for: int
+    has_ended: int
+    is_eager: int
+    corrects: int
+    keeps_plan: int
+    n_ended: int
+    first_step: int
+    n_steps: int
+    freed_s: float
+    wake_s: float
+    preempts: int
+    n_windows: int
 
 
 class Block:
@@ -110,6 +154,16 @@ class Pool(NamedTuple):
         queue: int64 slots, waiting jobs by rank, and gaps.
         running: int64 slots, running jobs and gaps.
         started: int64 [n], jobs started by the last decision, from slot 0.
+        options: float64, what the backfilling rule was told, in the order in which it declares.
+        order_options: float64, what the order was told.
+        sorted_jobs: int64 slots, the queue while it is ranked anew; empty if it never is.
+        ended: int64 slots, running jobs that ended since the last decision; empty if no rule asks.
+        steps_s: float64, the plans of a rule that plans: times at which the number of free
+            processors changes (`sim.kernel.plan`).
+        steps_free: int64, processors free from then on.
+        users: rows of `User`; none if the order does not ask what they have used.
+        user: int64 [n], the row of each job's; empty likewise.
+        terms: tiers, limits and windows.
     """
 
     jobs: Sequence[Job]
@@ -118,6 +172,15 @@ class Pool(NamedTuple):
     queue: list[int]
     running: list[int]
     started: list[int]
+    options: list[float]
+    order_options: list[float]
+    sorted_jobs: list[int]
+    ended: list[int]
+    steps_s: list[float]
+    steps_free: list[int]
+    users: Sequence[User]
+    user: list[int]
+    terms: Terms
 
 
 def empty_pool(
@@ -126,6 +189,7 @@ def empty_pool(
     rank: NDArray[np.int64],
     partition: NDArray[np.int64],
     partition_procs: NDArray[np.int64],
+    told: Told | None = None,
 ) -> Pool:
     """Return a pool, made of arrays, in which nothing has happened yet.
 
@@ -135,10 +199,15 @@ def empty_pool(
         rank: int64 [n], unique.
         partition: int64 [n], where each job is routed; -1 takes no part.
         partition_procs: int64 [m], processors of each partition.
+        told: what policies know beside that; None is nothing.
     """
+    told = Told() if told is None else told
     n_jobs, n_partitions = len(procs), len(partition_procs)
     jobs, partitions = rows(Job, n_jobs), rows(Here, n_partitions)
     jobs["procs"], jobs["estimate_s"], jobs["rank"] = procs, estimate_s, rank
+    jobs["reserved_s"] = -1.0
+    if told.submit_s is not None:
+        jobs["submit_s"], jobs["factor"] = told.submit_s, told.factor
     if n_partitions == 1:
         n_blocks = np.array([-(-n_jobs // BLOCK)])
     else:
@@ -148,12 +217,31 @@ def empty_pool(
         partitions[name] = BLOCK * (last - n_blocks)
     partitions["free"] = partition_procs
     partitions["narrowest"] = NOBODY
+    partitions["reserved_for"] = -1
+    partitions["is_eager"], partitions["corrects"] = told.is_eager, told.corrects
+    partitions["wake_s"] = np.inf
     blocks = rows(Block, int(last[-1]))
     blocks["procs"], blocks["estimate_s"] = NOBODY, np.inf
     queue: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     running: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     started: Any = np.empty(n_jobs, dtype=np.int64)
-    return Pool(jobs, partitions, blocks, queue, running, started)  # type: ignore[arg-type]
+    n_sorted = len(queue) if told.is_ranked_anew else 0
+    terms = no_terms() if told.terms is None else told.terms
+    spare = 4 + 2 * len(terms.windows)
+    n_steps = 4 * len(queue) + spare * n_partitions if told.plans else 0
+    if told.plans:
+        partitions["first_step"] = 4 * partitions["first"] + spare * np.arange(n_partitions)
+    partitions["keeps_plan"] = told.keeps_plan
+    n_ended = len(queue) if told.keeps_plan else 0
+    return Pool(
+        jobs, partitions, blocks, queue, running, started,  # type: ignore[arg-type]
+        told.options, told.order_options,  # type: ignore[arg-type]
+        np.empty(n_sorted, dtype=np.int64),  # type: ignore[arg-type]
+        np.empty(n_ended, dtype=np.int64),  # type: ignore[arg-type]
+        np.empty(n_steps), np.empty(n_steps, dtype=np.int64),  # type: ignore[arg-type]
+        *new_users(told.users),
+        terms,
+    )  # fmt: skip
 
 
 @kernel
@@ -166,7 +254,7 @@ def arrive(pool: Pool, k: int, job: int) -> None:
     else:
         here.tail += 1
     pool.queue[slot] = job
-    _note(pool, slot)
+    note(pool, slot)
     here.n_queued += 1
     here.look_from = min(here.look_from, slot)
     here.narrowest = min(here.narrowest, pool.jobs[job].procs)
@@ -180,8 +268,8 @@ def rank_at(pool: Pool, slot: int) -> int:
 
 
 @kernel
-def _note(pool: Pool, slot: int) -> None:
-    """Let the summary of a slot's block cover the job that waits in it."""
+def note(pool: Pool, slot: int) -> None:
+    """Let the summary of a slot's block cover the job that waits in it, if one does."""
     job = pool.queue[slot]
     if job >= 0:
         block = pool.blocks[slot >> BLOCK_BITS]
@@ -209,7 +297,7 @@ def _make_room(pool: Pool, k: int, rank: int) -> int:
         for slot in range(gap, low - 1):
             queue[slot] = queue[slot + 1]
             if (slot + 1) & (BLOCK - 1) == 0:
-                _note(pool, slot)
+                note(pool, slot)
         if gap < here.look_from:
             here.look_from -= 1
         return low - 1
@@ -220,24 +308,30 @@ def _make_room(pool: Pool, k: int, rank: int) -> int:
     for slot in range(gap, low, -1):
         queue[slot] = queue[slot - 1]
         if slot & (BLOCK - 1) == 0:
-            _note(pool, slot)
+            note(pool, slot)
     return low
 
 
 @kernel
-def release(pool: Pool, k: int, job: int) -> None:
+def release(pool: Pool, k: int, job: int, now_s: float) -> None:
     """Take back the processors of a job that ends in partition k."""
     here = pool.partitions[k]
     pool.running[pool.jobs[job].place] = TAKEN
     here.free += pool.jobs[job].procs
     here.look_from = here.head
+    here.has_ended = max(here.has_ended, 1)
+    if here.keeps_plan == 1:
+        pool.ended[here.first + here.n_ended] = job
+        here.n_ended += 1
+    if len(pool.users) > 0:
+        charge(pool.users, pool.user[job], -pool.jobs[job].procs, now_s)
 
 
 @kernel
 def may_start(pool: Pool, k: int) -> bool:
-    """Tell whether any decision could start a job in partition k: one waits that may fit."""
+    """Tell whether a decision is wanted in partition k: a job waits that may fit, or is planned."""
     here = pool.partitions[k]
-    return here.head < here.tail and here.free >= here.narrowest
+    return here.head < here.tail and (here.free >= here.narrowest or here.is_eager == 1)
 
 
 @kernel
@@ -255,6 +349,8 @@ def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
     pool.running[one.place] = job
     here.n_listed += 1
     pool.started[n_started] = job
+    if len(pool.users) > 0:
+        charge(pool.users, pool.user[job], one.procs, now_s)
 
 
 @kernel
@@ -274,6 +370,16 @@ def take_head(pool: Pool, k: int) -> None:
     here.n_queued -= 1
     if here.n_queued == 0:
         here.narrowest = NOBODY
+
+
+@kernel
+def start_in(pool: Pool, k: int, slot: int, now_s: float, n_started: int) -> None:
+    """Start the job that waits in a slot of the queue, and take it out."""
+    start(pool, k, pool.queue[slot], now_s, n_started)
+    if slot == pool.partitions[k].head:
+        take_head(pool, k)
+    else:
+        take(pool, k, slot)
 
 
 @kernel

@@ -67,3 +67,16 @@ def first_of(part: Any, n: int) -> list[int]:
     """Return the first n elements of a column, in either form."""
     head: Iterable[int] = part[:n]
     return head.tolist() if isinstance(head, np.ndarray) else list(head)
+
+
+def value(part: Any, i: int, name: str) -> Any:
+    """Return one field of one row, in either form."""
+    return part[name][i] if isinstance(part, np.ndarray) else getattr(part[i], name)
+
+
+def set_value(part: Any, i: int, name: str, new: Any) -> None:
+    """Change one field of one row, in either form."""
+    if isinstance(part, np.ndarray):
+        part[name][i] = new
+    else:
+        setattr(part[i], name, new)

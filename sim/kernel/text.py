@@ -12,12 +12,27 @@ from typing import Any, TypeGuard, TypeVar
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _texts: set[Any] = set()
+_apart: set[Any] = set()
 
 
 def kernel(function: _F) -> _F:
     """Mark a function as kernel text; it comes back unchanged."""
     _texts.add(function)
     return function
+
+
+def apart(function: _F) -> _F:
+    """Mark a kernel function that is long and seldom called; it comes back unchanged.
+
+    Machine code has it once, and not wherever it is called, which takes less time to compile.
+    """
+    _apart.add(function)
+    return function
+
+
+def is_apart(function: object) -> bool:
+    """Tell whether a function is marked so."""
+    return function in _apart
 
 
 def is_kernel(value: object) -> TypeGuard[FunctionType]:

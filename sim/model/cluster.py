@@ -21,6 +21,9 @@ MOST_MACHINES = 10**6
 RESOURCES: tuple[str, ...] = ("procs", "mem_bytes")
 """What machines have and jobs demand, as fields of `MachineSpec`; processors are the first."""
 
+MOST_TIER = 65_535
+"""The highest tier of a partition, as Slurm's PriorityTier."""
+
 UNLIMITED = 2**62
 """The capacity of a machine for which a resource was not told: it limits nobody."""
 
@@ -65,31 +68,69 @@ class MachineSpec:
 
 @dataclass(frozen=True)
 class Partition:
-    """A part of the machine with a queue of its own.
+    """A part of the machine with a queue of its own, or one more queue for such a part.
+
+    Jobs of all queues on the same processors wait in one line, those of a higher tier first, in
+    the order of the scenario within a tier. `PartitionName` with `PriorityTier` is that in Slurm.
 
     Attributes:
         name: unique in its cluster.
-        procs: processors, 1 to 2**53.
+        procs: processors, 1 to 2**53; 0 if it is a queue `on` those of another partition.
         max_requested_s: longest request it admits, in seconds, inclusive; None is no limit.
         max_procs: widest job it admits, inclusive; None is no limit but `procs`.
         machines: those that the processors belong to, in the order in which they are taken;
             together they have `procs`. Empty if only counted processors are known.
+        priority: of its jobs, for orders that ask (Slurm's PriorityJobFactor); 0 to 2**53.
+        on: name of the partition whose processors it uses; None has its own.
+        tier: among queues on the same processors the jobs of a higher tier go first.
+        running_per_user: so many jobs of one user may run from this queue at once; None is no
+            limit. So many of them are in the queue or run: others are held outside, where no
+            order and no rule sees them, and when one ends, the best of those held comes in: the
+            first by the order if its scores never change, else the first submitted. Slurm goes
+            by those that run alone, and looks at all of a user's jobs until that many do.
+        preemptible: its running jobs are killed and queued again when that lets the first
+            waiting job of another queue on the same processors start at once (`sim.kernel.requeue`
+            tells which of them). Every queue there that is not preemptible has a higher tier.
     """
 
     name: str
-    procs: int
+    procs: int = 0
     max_requested_s: float | None = None
     max_procs: int | None = None
     machines: tuple[MachineSpec, ...] = ()
+    priority: int = 1
+    on: str | None = None
+    tier: int = 0
+    running_per_user: int | None = None
+    preemptible: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "machines", tuple(self.machines))
         if not self.name:
             raise ClusterError("a partition has an empty name; give it one.")
         place = f"partition '{self.name}'"
-        _whole(place, "procs", self.procs)
+        if self.on is None:
+            _whole(place, "procs", self.procs)
+        elif self.procs != 0 or self.machines:
+            raise ClusterError(
+                f"{place} is a queue on the processors of '{self.on}' and has "
+                f"{shown_count(self.procs)} of its own; leave out its processors and machines, or "
+                "leave out 'on'."
+            )
+        if type(self.tier) is not int or not 0 <= self.tier <= MOST_TIER:
+            raise ClusterError(
+                f"{place}: tier is {shown_count(self.tier)}; allowed are whole numbers from 0 to "
+                f"{MOST_TIER:,}."
+            )
         if self.max_procs is not None:
             _whole(place, "max_procs", self.max_procs)
+        if type(self.priority) is not int or not 0 <= self.priority <= MOST_PROCS:
+            raise ClusterError(
+                f"{place}: priority is {shown_count(self.priority)}; allowed are whole numbers "
+                "from 0 to 2**53."
+            )
+        if self.running_per_user is not None:
+            _whole(place, "running_per_user", self.running_per_user)
         limit_s = self.max_requested_s
         if limit_s is not None and not 0 < limit_s <= sys.float_info.max:
             raise ClusterError(
@@ -127,11 +168,6 @@ class Partition:
         """How many machines it has; 0 if only its processors are known."""
         return sum(spec.count for spec in self.machines)
 
-    @property
-    def widest_procs(self) -> int:
-        """Processors of the widest job it admits."""
-        return self.procs if self.max_procs is None else min(self.procs, self.max_procs)
-
 
 @dataclass(frozen=True)
 class ClusterSpec:
@@ -152,6 +188,9 @@ class ClusterSpec:
         for name in names:
             if names.count(name) > 1:
                 raise ClusterError(f"two partitions are called '{name}'; names must be unique.")
+        for part in self.partitions:
+            self._check_queue(part)
+        self._check_tiers()
         if self.total_procs > MOST_PROCS:
             raise ClusterError(
                 f"the {len(names)} partitions have {self.total_procs} processors; a cluster has "
@@ -159,6 +198,28 @@ class ClusterSpec:
             )
         if self.n_machines:
             self._check_machines()
+
+    def _check_queue(self, part: Partition) -> None:
+        if part.on is None:
+            return
+        own = [other.name for other in self.partitions if other.on is None]
+        if part.on not in own:
+            raise ClusterError(
+                f"partition '{part.name}' is a queue on '{part.on}', which has no processors of "
+                f"its own; those that have are: {', '.join(own) or 'none'}."
+            )
+
+    def _check_tiers(self) -> None:
+        for part in self.partitions:
+            for other in self.partitions:
+                shares = self.host(part) is self.host(other)
+                yields = part.preemptible and not other.preemptible
+                if shares and yields and part.tier >= other.tier:
+                    raise ClusterError(
+                        f"partition '{part.name}' is preemptible and of tier {part.tier}, and "
+                        f"'{other.name}' on the same processors of tier {other.tier}; give "
+                        f"'{other.name}' a higher tier."
+                    )
 
     def _check_machines(self) -> None:
         if self.n_machines > MOST_MACHINES:
@@ -204,13 +265,31 @@ class ClusterSpec:
                 )
         return type(self)(
             tuple(
-                replace(
+                part
+                if part.on is not None
+                else replace(
                     part,
                     machines=(MachineSpec(part.name, procs, part.procs // procs, mem_bytes),),
                 )
                 for part in self.partitions
             )
         )
+
+    def host(self, partition: Partition) -> Partition:
+        """Return the partition whose processors a partition uses: itself, unless it is a queue."""
+        if partition.on is None:
+            return partition
+        return self.partitions[self.names.index(partition.on)]
+
+    def hosts(self) -> NDArray[np.int64]:
+        """Return for each partition the index of the one whose processors it uses: int64 [m]."""
+        names = self.names
+        return np.array([names.index(p.on or p.name) for p in self.partitions], dtype=np.int64)
+
+    def widest_procs(self, partition: Partition) -> int:
+        """Return the processors of the widest job that a partition admits."""
+        procs = self.host(partition).procs
+        return procs if partition.max_procs is None else min(procs, partition.max_procs)
 
     @property
     def n_machines(self) -> int:
@@ -250,7 +329,7 @@ class ClusterSpec:
     @property
     def widest(self) -> Partition:
         """The partition that admits the widest job (the first of them, on a tie)."""
-        return max(self.partitions, key=lambda partition: partition.widest_procs)
+        return max(self.partitions, key=self.widest_procs)
 
 
 def _whole(place: str, field: str, value: int) -> None:

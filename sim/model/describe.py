@@ -106,10 +106,10 @@ def describe(workload: Workload) -> WorkloadDescription:
         max_procs=workload.max_procs,
         widest_procs=workload.widest_procs,
         offered_load=offered_load(workload, workload.max_procs) if workload.max_procs else None,
-        procs=_summary(procs.astype(np.float64)),
-        runtime_s=_summary(workload.runtime_s),
-        requested_s=_summary(workload.requested_s),
-        interarrival_s=_summary(gaps_s) if len(gaps_s) else None,
+        procs=summary_of(procs.astype(np.float64)),
+        runtime_s=summary_of(workload.runtime_s),
+        requested_s=summary_of(workload.requested_s),
+        interarrival_s=summary_of(gaps_s) if len(gaps_s) else None,
         size_classes={
             name: int(((procs >= least) & (procs <= most)).sum())
             for name, least, most in SIZE_CLASSES
@@ -119,7 +119,8 @@ def describe(workload: Workload) -> WorkloadDescription:
     )
 
 
-def _summary(values: NDArray[np.float64]) -> ColumnSummary:
+def summary_of(values: NDArray[np.float64]) -> ColumnSummary:
+    """Return mean and quantiles of a column, float64 [n] with n at least 1."""
     return ColumnSummary(
         mean=float(values.mean()),
         least=float(values.min()),

@@ -14,6 +14,8 @@ utilisation               sum(n p) / (N makespan)
 ... of a partition        sum(n p) over its jobs / (N_k makespan), N_k its processors and the
                           makespan that of the whole schedule, so that partitions compare and
                           their mean, weighted by N_k, is the utilisation of the machine
+... of a queue            the same with N_k the processors it shares: the shares of all queues on
+                          the same processors add up to what these are used
 makespan of a partition   max(b + p) - min(s) over its jobs
 utilisation at arrival    processor-seconds spent from min(s) to max(s) / (N (max(s) - min(s))),
                           free of the drain after the last submission
@@ -108,6 +110,9 @@ class Metrics:
         n_jobs: jobs of the workload.
         n_rejected: jobs that fit nowhere.
         n_killed: jobs cut at their request.
+        n_restarts: how often jobs were killed and queued again; None if none can be.
+        lost_proc_s: processor-seconds that these had run for nothing; None likewise. They are in
+            no utilisation.
         by_partition: name to metrics, in the cluster's order.
         by_size_class: name to metrics, only classes that have jobs, narrow ones first.
         tau_s: the bound used for the bounded slowdown.
@@ -126,6 +131,8 @@ class Metrics:
     by_partition: dict[str, GroupMetrics]
     by_size_class: dict[str, GroupMetrics]
     tau_s: float = TAU_S
+    n_restarts: int | None = None
+    lost_proc_s: float | None = None
 
     def flat(self) -> dict[str, float]:
         """Return the measures by name: ``mean_wait_s``, ``p95_bounded_slowdown``, ``makespan_s``...
@@ -145,6 +152,8 @@ class Metrics:
                 "n_jobs": self.n_jobs,
                 "n_rejected": self.n_rejected,
                 "n_killed": self.n_killed,
+                "n_restarts": self.n_restarts,
+                "lost_proc_s": self.lost_proc_s,
             },
             by_partition,
         )
@@ -176,6 +185,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
     admission = admit(scenario)
     ran = admission.partition != NOWHERE
     makespan_s = _makespan_s(scenario, result, ran)
+    n_restarts, lost_proc_s = _restarts(admission, result)
     total, partitions = scenario.cluster.total_procs, scenario.cluster.partitions
     return _flat(
         _group(scenario, admission, result, ran),
@@ -186,9 +196,13 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
             "n_jobs": scenario.workload.n_jobs,
             "n_rejected": int((result.state == JobState.REJECTED).sum()),
             "n_killed": int((result.state == JobState.KILLED).sum()),
+            "n_restarts": n_restarts,
+            "lost_proc_s": lost_proc_s,
         },
         {
-            part.name: _utilisation(admission, admission.partition == k, part.procs, makespan_s)
+            part.name: _utilisation(
+                admission, admission.partition == k, scenario.cluster.host(part).procs, makespan_s
+            )
             for k, part in enumerate(partitions)
         }
         if len(partitions) > 1
@@ -207,6 +221,7 @@ def summarise(scenario: Scenario, result: SimulationResult) -> Metrics:
     ran = admission.partition != NOWHERE
     whole = _group(scenario, admission, result, ran)
     makespan_s = _makespan_s(scenario, result, ran)
+    n_restarts, lost_proc_s = _restarts(admission, result)
     submitted = scenario.workload.procs
     classes = {
         name: _group(scenario, admission, result, ran & (submitted >= least) & (submitted <= most))
@@ -229,7 +244,19 @@ def summarise(scenario: Scenario, result: SimulationResult) -> Metrics:
             for index, part in enumerate(scenario.cluster.partitions)
         },
         by_size_class=classes,
+        n_restarts=n_restarts,
+        lost_proc_s=lost_proc_s,
     )
+
+
+def _restarts(
+    admission: Admission, result: SimulationResult
+) -> tuple[int, float] | tuple[None, None]:
+    """Return how often jobs were killed and queued again, and the processor-seconds they lost."""
+    if result.restarts is None:
+        return None, None
+    lost_proc_s = float((admission.procs * result.restarts.lost_s).sum())
+    return int(result.restarts.n.sum()), lost_proc_s
 
 
 def max_wait_s(
@@ -275,7 +302,7 @@ def _partition(
     makespan_s: float | None,
 ) -> GroupMetrics:
     rows = admission.partition == index
-    procs = scenario.cluster.partitions[index].procs
+    procs = scenario.cluster.host(scenario.cluster.partitions[index]).procs
     return replace(
         _group(scenario, admission, result, rows),
         utilisation=_utilisation(admission, rows, procs, makespan_s),

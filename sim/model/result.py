@@ -22,7 +22,8 @@ class StepSeries:
     Attributes:
         partition: name of the partition.
         time_s: float64 [n_steps], strictly increasing.
-        n_queued: int64 [n_steps], jobs that wait.
+        n_queued: int64 [n_steps], jobs that wait, in all queues on its processors; those whom the
+            limit of a user holds outside are in none.
         used_procs: int64 [n_steps], processors in use; all of a machine that a job holds whole.
     """
 
@@ -56,14 +57,27 @@ class Placement:
 
 
 @dataclass(frozen=True, eq=False)
+class Restarts:
+    """How often each job was killed and queued again; columns of shape [n_jobs].
+
+    Attributes:
+        n: int64, how often.
+        lost_s: float64, seconds that it had run all those times, for nothing.
+    """
+
+    n: NDArray[np.int64]
+    lost_s: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class SimulationResult:
     """Columns of shape [n_jobs], in the order of the workload, read-only.
 
-    Two results are equal when these columns, the placement and the digest are equal bit by bit. The
-    engine and the monitor's series do not count: engines must agree.
+    Two results are equal when these columns, placement, restarts and the digest are equal bit by
+    bit. The engine and the monitor's series do not count: engines must agree.
 
     Attributes:
-        start_s: float64, NaN for a rejected job.
+        start_s: float64, NaN for a rejected job; its last start, if it was killed and queued again.
         end_s: float64, start plus run time; NaN for a rejected job.
         partition: int64, index of the partition; -1 for a rejected job.
         state: int8, a `JobState`.
@@ -72,6 +86,7 @@ class SimulationResult:
         series: one per partition if a monitor was asked for, else None.
         note: how it was come by, where that is worth a word to people; does not count either.
         placement: the machines of each job if whole nodes were allocated, else None.
+        restarts: how often each job was killed and queued again; None if none can be.
     """
 
     start_s: NDArray[np.float64]
@@ -83,6 +98,7 @@ class SimulationResult:
     series: tuple[StepSeries, ...] | None = None
     note: str | None = None
     placement: Placement | None = None
+    restarts: Restarts | None = None
 
     def __post_init__(self) -> None:
         for column in self.columns().values():
@@ -103,6 +119,9 @@ class SimulationResult:
         if self.placement is not None:
             told["placement_first"] = self.placement.first
             told["placement_machine"] = self.placement.machine
+        if self.restarts is not None:
+            told["n_restarts"] = self.restarts.n
+            told["lost_s"] = self.restarts.lost_s
         return told
 
     def __eq__(self, other: object) -> bool:

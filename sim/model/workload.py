@@ -60,6 +60,8 @@ class Workload:
         name: for people.
         max_procs: processors of the machine the log comes from; None where unknown.
         start_unix_s: Unix time of the first submission; None where unknown.
+        time_zone: where the log was kept, such as ``Europe/Paris``, as its header says; None where
+            it does not. Whether this machine knows that name is another matter.
         notes: what the reading rules did.
         requested_is_runtime: some requests are the run times themselves (clairvoyant).
     """
@@ -79,6 +81,7 @@ class Workload:
     name: str = "workload"
     max_procs: int | None = None
     start_unix_s: float | None = None
+    time_zone: str | None = None
     notes: tuple[ReadingNote, ...] = ()
     requested_is_runtime: bool = False
 
@@ -101,6 +104,7 @@ class Workload:
         name: str = "workload",
         max_procs: int | None = None,
         start_unix_s: float | None = None,
+        time_zone: str | None = None,
         notes: Iterable[ReadingNote] = (),
         requested_is_runtime: bool = False,
         unsorted: Literal["refuse", "sort"] = "refuse",
@@ -124,6 +128,7 @@ class Workload:
             name: for people.
             max_procs: machine size, a whole number from 1 to 2**53, or None.
             start_unix_s: Unix time of the first submission, or None.
+            time_zone: where the log was kept, or None.
             notes: what was done to the rows before.
             requested_is_runtime: the given requests are (in part) the run times.
             unsorted: what to do when submit times step back.
@@ -165,6 +170,7 @@ class Workload:
             name=name,
             max_procs=machine,
             start_unix_s=start_unix_s,
+            time_zone=time_zone,
             notes=said,
             requested_is_runtime=requested_is_runtime,
         )
@@ -207,9 +213,29 @@ class Workload:
         """
         if n_jobs < 1:
             raise WorkloadError(f"head of {n_jobs} jobs; ask for 1 or more.")
+        return self._rows(0, n_jobs)
+
+    def part(self, first: int, stop: int) -> Self:
+        """Return the jobs from place `first` up to `stop` (without it), in submit order.
+
+        Submit times count from the first of them, and `start_unix_s` moves with it.
+
+        Raises:
+            WorkloadError: there is no such job.
+        """
+        if not 0 <= first < min(stop, self.n_jobs):
+            raise WorkloadError(
+                f"jobs {first} to {stop} of {self.name} are none; it has {self.n_jobs}, and the "
+                "first has the number 0."
+            )
+        rows, earlier_s = self._rows(first, stop), float(self.submit_s[first])
+        start = None if self.start_unix_s is None else self.start_unix_s + earlier_s
+        return replace(rows, submit_s=frozen(rows.submit_s - earlier_s), start_unix_s=start)
+
+    def _rows(self, first: int, stop: int) -> Self:
         cut: dict[str, Any] = {}
         for key, column in self._columns().items():
-            cut[key] = column[:n_jobs]
+            cut[key] = column[first:stop]
             cut[key].setflags(write=False)
         return replace(self, **cut)
 

@@ -1,45 +1,24 @@
 """Queue orders: which waiting job goes first.
 
-A static order has a key per job that never changes, so all keys are computed before the
-simulation. Ties always fall to the earlier submission, then to the smaller job id. An order whose
-keys change while jobs wait will be a second kind of value beside `Order`, re-ranked at every
-pass; the pool needs nothing but ranks.
+A static order has a score per job that never changes, so all ranks are computed before the
+simulation. The scores of others change while jobs wait: they are computed anew before every
+decision, and the ranks of those who wait are dealt out among them (`sim.kernel.ranking`). Ties
+always fall to the earlier submission, then to the smaller job id.
 """
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.errors import UnknownNameError
-
-
-@dataclass(frozen=True)
-class Order:
-    """A static queue order.
-
-    Attributes:
-        name: how a scenario calls it.
-        summary: one line for people.
-        score: (submit_s, requested_s, procs), each [n], to float64 [n]; the smallest goes first.
-    """
-
-    name: str
-    summary: str
-    score: Callable[
-        [NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]
-    ]
-
+from sim.policies.kinds import Facts, Order
+from sim.policies.orders.learned import F1, F2, F3, F4
+from sim.policies.orders.multifactor import MULTIFACTOR
+from sim.policies.orders.request import FCFS, LAF, LJF, SAF, SJF
+from sim.policies.orders.waiting import LXF, UNICEF, WFP3
 
 ORDERS: tuple[Order, ...] = (
-    Order("fcfs", "first come, first served", lambda submit_s, _requested_s, _procs: submit_s),
-    Order(
-        "sjf",
-        "shortest request first",
-        lambda _submit_s, requested_s, _procs: requested_s,
-    ),
-)
+    FCFS, SJF, LJF, SAF, LAF, LXF, WFP3, UNICEF, F1, F2, F3, F4, MULTIFACTOR,
+)  # fmt: skip
 
 
 def order_named(name: str) -> Order:
@@ -54,19 +33,21 @@ def order_named(name: str) -> Order:
     raise UnknownNameError("order", name, (order.name for order in ORDERS))
 
 
-def ranks(
-    order: Order,
-    submit_s: NDArray[np.float64],
-    requested_s: NDArray[np.float64],
-    procs: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the place of every job in a static order: int64 [n], a permutation of 0..n-1.
+def ranks(order: Order, facts: Facts) -> NDArray[np.int64]:
+    """Return the place of every job in an order: int64 [n], a permutation of 0..n-1.
 
-    The rows must be in the order of a workload, by submit time and then by job id: a stable sort
-    then leaves ties in that order.
+    In an order whose scores change this is the place by submission, which ties fall to. The rows
+    must be in the order of a workload, by submit time and then by job id: a stable sort then
+    leaves ties in that order.
     """
-    score = order.score(submit_s, requested_s, procs)
-    rank = np.arange(len(score), dtype=np.int64)
-    if score is not submit_s:
-        rank[np.argsort(score, kind="stable")] = np.arange(len(score))
+    rank = np.arange(len(facts.submit_s), dtype=np.int64)
+    if order.score is not None:
+        score = order.score(facts)
+        if score is not facts.submit_s:
+            rank[np.argsort(score, kind="stable")] = np.arange(len(score))
     return rank
+
+
+def factors(order: Order, facts: Facts) -> NDArray[np.float64]:
+    """Return what the score of each job is computed from later: float64 [n]; 0 if nothing is."""
+    return np.zeros(len(facts.submit_s)) if order.factor is None else order.factor(facts)

@@ -1,5 +1,6 @@
 """The Standard Workload Format: a log becomes a workload, by named rules."""
 
+import re
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -31,6 +32,9 @@ UNIX_TIME_S = 315532800.0
 
 LARGE_MEMORY_BYTES = 2**40
 """If half of the jobs request more per processor, a note says that the log may count bytes."""
+
+ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
+"""A name of the tz database, such as ``Europe/Paris``."""
 
 MOST_SHOWN = 4
 """Of values that disagree, in a note."""
@@ -89,6 +93,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         name=_name(swf.path),
         max_procs=max_procs,
         start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
+        time_zone=_time_zone(swf, notes),
         notes=notes,
         requested_is_runtime=bool(missing.any()),
         unsorted="sort",
@@ -367,6 +372,23 @@ def _epoch_s(swf: SwfText, first_submit_s: float, notes: list[ReadingNote]) -> f
     return seconds if absolute else None
 
 
+def _time_zone(swf: SwfText, notes: list[ReadingNote]) -> str | None:
+    """Return the header's TimeZoneString; None, with a note, if it is no name of a time zone.
+
+    The older key TimeZone, a number, is not looked at: TimeZoneString took its place, and it is
+    wrong in real logs (3600 for US/Pacific in Atlas).
+    """
+    values = set(swf.header.get("TimeZoneString", ()))
+    if not values or values == {"-1"}:
+        return None
+    if len(values) == 1:
+        name = next(iter(values))
+        if ZONE.fullmatch(name):
+            return name
+    notes.append(_unclear("TimeZoneString", values))
+    return None
+
+
 def _header_count(swf: SwfText, key: str, notes: list[ReadingNote]) -> int | None:
     """Return the whole number from 1 of a header key; None, with a note, if it is unclear."""
     number = _header_number(swf, key, notes, counts=True)
@@ -392,11 +414,14 @@ def _header_number(
         number = numbers.pop()
         if 0 <= number <= MOST_COUNT and not (counts and (number < 1 or number % 1)):
             return number
+    notes.append(_unclear(key, values))
+    return None
+
+
+def _unclear(key: str, values: set[str]) -> ReadingNote:
     some = sorted(values)[:MOST_SHOWN]
     shown = ", ".join(shown_text(value) for value in some) + ", ..." * (len(values) > len(some))
-    sentence = f"the header's {key} is unclear ({shown}); taken as unknown."
-    notes.append(ReadingNote("header", 1, sentence))
-    return None
+    return ReadingNote("header", 1, f"the header's {key} is unclear ({shown}); taken as unknown.")
 
 
 def _first(rows: Rows) -> int:

@@ -30,6 +30,8 @@ def _swf_lines(workload: Workload) -> Iterator[str]:
     yield f"; MaxRecords: {workload.n_jobs}"
     if workload.start_unix_s is not None:
         yield f"; UnixStartTime: {_short(workload.start_unix_s)}"
+    if workload.time_zone is not None:
+        yield f"; TimeZoneString: {' '.join(workload.time_zone.split())}"
     if workload.max_procs is not None:
         yield f"; MaxProcs: {workload.max_procs}"
     clairvoyant = workload.requested_is_runtime and bool(

@@ -40,6 +40,7 @@ from sim.model.scenario import Scenario
 from sim.model.workload import Workload
 from sim.policies.backfill import backfill_named
 from sim.policies.order import order_named
+from sim.policies.told import options_of
 
 __all__ = [
     "Behind",
@@ -71,26 +72,51 @@ def explain(scenario: Scenario, job_id: int) -> Explanation:
         job_id: number of the job in the log.
 
     Raises:
-        EngineError: whole nodes are allocated, for which reservations name machines.
+        EngineError: whole nodes are allocated, for which reservations name machines; or capacity
+            changes, jobs are preempted, or users have limits.
         WorkloadError: the workload has no such job.
-        UnknownNameError: no such order or backfilling rule.
+        UnknownNameError: no such order, backfilling rule or option.
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
     from sim.engine.process import run
 
-    order_named(scenario.order)
-    backfill_named(scenario.backfill)
+    order = order_named(scenario.order)
+    options = options_of(scenario)
+    if order.score_now is not None:
+        raise EngineError(
+            f"order '{order.name}' ranks the queue anew while jobs wait, and only orders that do "
+            "not can be explained so far; simulate without an explanation."
+        )
     if scenario.allocation != "processors":
         raise EngineError(
             f"allocation is '{scenario.allocation}', and only allocation='processors' can be "
             "explained so far; simulate without an explanation."
         )
+    if scenario.cleanup_s > 0:
+        raise EngineError(
+            f"cleanup_s is {scenario.cleanup_s:g}, and only schedules without cleanup can be "
+            "explained so far; leave it out, or simulate without an explanation."
+        )
+    if scenario.windows:
+        raise EngineError(
+            "the scenario has capacity windows, and only constant capacity can be explained so "
+            "far; simulate without an explanation."
+        )
+    for part in scenario.cluster.partitions:
+        if part.preemptible or part.running_per_user is not None:
+            raise EngineError(
+                f"partition '{part.name}' is preemptible or limits what each user runs, which "
+                "cannot be explained so far; simulate without an explanation."
+            )
     row = _row_of(scenario.workload, job_id)
     admission = admit(scenario)
     if admission.partition[row] == NOWHERE:
         return _rejected(scenario, admission, row)
     submit_s = float(scenario.workload.submit_s[row])
-    watch = Watch(row, int(admission.partition[row]), submit_s, scenario.backfill)
+    rule = scenario.backfill
+    if any(options.of(option) != option.usual for option in backfill_named(rule).options):
+        rule = f"{rule} as told"  # of which only is known what holds for every rule
+    watch = Watch(row, int(admission.place[row]), submit_s, rule)
     result = run(scenario, kernel="interpreted", witness=watch)
     return _started(scenario, watch, Schedule(scenario.workload, admission, result))
 
@@ -123,9 +149,9 @@ def _rejected(scenario: Scenario, admission: Admission, row: int) -> Explanation
         refusals=tuple(
             Refusal(
                 partition=each.name,
-                widest_procs=each.widest_procs,
+                widest_procs=scenario.cluster.widest_procs(each),
                 max_requested_s=each.max_requested_s,
-                too_wide=job.procs > each.widest_procs,
+                too_wide=job.procs > scenario.cluster.widest_procs(each),
                 too_long=each.max_requested_s is not None
                 and job.requested_s > each.max_requested_s,
             )
@@ -151,7 +177,7 @@ def _started(scenario: Scenario, watch: Watch, schedule: Schedule) -> Explanatio
         job=job,
         order=scenario.order,
         backfill=scenario.backfill,
-        phases=phases_of(spans, job, scenario.backfill, watch, schedule),
+        phases=phases_of(spans, job, watch.backfill, watch, schedule),
         start=_start(watch, job, schedule),
         expectation=next(expected, None),
         overtaken_by=schedule.jobs(overtakers, by="procs_h"),

@@ -75,7 +75,7 @@ class Schedule:
         """Return the jobs of a partition that ended after `from_s`, and by `to_s`: int64 [n]."""
         result = self.result
         return np.flatnonzero(
-            (result.partition == partition) & (result.end_s > from_s) & (result.end_s <= to_s)
+            (self.admission.place == partition) & (result.end_s > from_s) & (result.end_s <= to_s)
         )
 
     def ended(self, among: NDArray[np.int64], from_s: float, to_s: float) -> list[int]:
@@ -100,12 +100,12 @@ class Schedule:
                 before; they count if they have no run time.
         """
         result = self.result
-        ended = (result.partition == partition) & (result.end_s == now_s)
+        ended = (self.admission.place == partition) & (result.end_s == now_s)
         found: list[int] = np.flatnonzero(ended & (result.start_s < now_s)).tolist()
         return found + [row for row in at_once if ended[row]]
 
     def arrived_at(self, partition: int, now_s: float) -> list[int]:
         """Return the jobs of a partition that were submitted at `now_s`."""
         return np.flatnonzero(
-            (self.result.partition == partition) & (self.workload.submit_s == now_s)
+            (self.admission.place == partition) & (self.workload.submit_s == now_s)
         ).tolist()

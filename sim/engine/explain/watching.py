@@ -62,7 +62,7 @@ class Watch:
 
     def __init__(self, row: int, partition: int, submit_s: float, backfill: str) -> None:
         self.row, self.partition, self.submit_s = row, partition, submit_s
-        self.is_easy = backfill == EASY
+        self.backfill, self.is_easy = backfill, backfill == EASY
         self.looks: list[Look] = []
         self.has_started = False
         self.overtakers: list[int] = []
@@ -127,5 +127,5 @@ def reservation(pool: Pool, k: int, procs: int) -> Held:
     running = [TAKEN if job == TAKEN else slot for slot, job in enumerate(listed)]
     jobs = [Job() if job == TAKEN else copy(pool.jobs[job]) for job in listed]
     here.first = 0
-    reserve(Pool(jobs, [here], [], [], running, []), 0, procs)
+    reserve(pool._replace(jobs=jobs, partitions=[here], running=running), 0, procs)
     return Held(here.shadow_s, here.extra)

@@ -1,0 +1,380 @@
+"""``simulate LOG``: replay a job log on a cluster."""
+
+import csv
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from assistant.cli.clusters import PARTITION, WINDOW, partition_of, window_of
+from assistant.cli.console import OUT, Json, print_json, say
+from assistant.cli.explain import print_explanation
+from assistant.cli.options import ReadingRule, by_number, pairs
+from assistant.cli.workloads import First, Log, load_log
+from assistant.errors import SettingsError
+from assistant.report.words import cell, number, quantity
+from sim.api import (
+    Allocation,
+    ClusterSpec,
+    GroupMetrics,
+    JobState,
+    Metrics,
+    Scenario,
+    SimulationResult,
+    UnknownNameError,
+    Workload,
+    check_scenario,
+    explain,
+    known_names,
+    parse_duration,
+    summarise,
+)
+from sim.api import simulate as run_simulation
+
+MOST_MEMORY_T = 2**53 // 1024**4
+"""No machine has more memory than 2**53 bytes."""
+
+
+def simulate(
+    log: Log,
+    procs: Annotated[
+        int | None,
+        typer.Option(help="Processors; the log's own number if not given.", min=1),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=PARTITION,
+            help="A partition; repeat it. A job goes to the first that admits it. With @OTHER "
+            "for PROCS it is a queue on the processors of another one. TERMS: tier=N, "
+            "per-user=N (jobs that a user runs at once), preemptible.",
+        ),
+    ] = None,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=WINDOW,
+            help="Processors that are not for jobs for some time since the first submission; "
+            "repeat it. Kinds: planned (known before, as maintenance), drain, failure.",
+        ),
+    ] = None,
+    whole_nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PROCS",
+            help="Machines have so many processors, and a job takes whole ones.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    shared_nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PROCS",
+            help="Machines have so many processors, and several jobs may share one.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    node_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of a machine, such as 64G; jobs are held to what they requested.",
+            show_default=False,
+        ),
+    ] = None,
+    order: Annotated[str, typer.Option(help=", ".join(known_names()["order"]) + ".")] = "fcfs",
+    backfill: Annotated[
+        str, typer.Option(help=", ".join(known_names()["backfill"]) + ".")
+    ] = "easy",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Tell order or backfill something; repeat it."),
+    ] = None,
+    qos: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUEUE=PRIORITY",
+            help="Priority of a queue of the log, for orders that ask; repeat it.",
+        ),
+    ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER=SHARES",
+            help="Shares of a user of the log, for orders that ask; 1 if not told; repeat it.",
+        ),
+    ] = None,
+    overrun: Annotated[
+        str, typer.Option(help="Jobs outliving their request: raise, kill, extend.")
+    ] = "raise",
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --overrun kill, so much longer than its request a job may run.",
+            show_default=False,
+        ),
+    ] = None,
+    cleanup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="So much longer than it runs a job holds its processors.",
+            show_default=False,
+        ),
+    ] = None,
+    too_wide: Annotated[str, typer.Option(help="Jobs that fit nowhere: refuse, reject, clip.")] = (
+        "refuse"
+    ),
+    engine: Annotated[
+        str, typer.Option(help="auto, compiled, interpreted or process; all give the same.")
+    ] = "auto",
+    first: First = None,
+    reading: ReadingRule = None,
+    per_job: Annotated[
+        Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
+    ] = None,
+    explain_job: Annotated[
+        int | None,
+        typer.Option(
+            "--explain",
+            metavar="JOB",
+            help="Instead of measuring, say why the job of this number started when it did.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
+    if engine not in known_names()["engine"]:
+        raise UnknownNameError("engine", engine, known_names()["engine"])
+    if explain_job is not None:
+        _only_to_explain(engine, per_job)
+    if per_job is not None:
+        _check_writable(per_job)
+    workload = load_log(log, first, reading)
+    cluster, allocation = _cut(
+        _cluster(workload, procs, partition or []), whole_nodes, shared_nodes, node_memory
+    )
+    scenario = Scenario(
+        workload,
+        cluster,
+        allocation=allocation,
+        order=order,
+        backfill=backfill,
+        overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
+        too_wide=too_wide,  # type: ignore[arg-type]
+        options=_told(option or []),
+        grace_s=0.0 if grace is None else parse_duration(grace),
+        cleanup_s=0.0 if cleanup is None else parse_duration(cleanup),
+        qos_priority=by_number(qos or [], "--qos", "2=100"),
+        shares=by_number(share or [], "--share", "17=2"),
+        windows=tuple(window_of(text) for text in window or []),
+    )
+    check_scenario(scenario)  # refuse what cannot be before anything slow begins
+    if explain_job is not None:
+        explained = explain(scenario, explain_job)
+        if as_json:
+            told = {"scenario": scenario.digest, "engine": "process"}
+            print_json({**told, "explanation": asdict(explained)})
+        else:
+            print_explanation(explained, workload)
+        return 0
+    result = run_simulation(scenario, engine=engine)
+    if result.note is not None and not as_json:
+        say(f"note: {result.note}")
+    metrics = summarise(scenario, result)
+    if as_json:
+        how = {"engine": result.engine, "note": result.note}
+        print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
+    else:
+        _print_metrics(scenario, metrics, result.engine)
+    if per_job is not None:
+        _write_jobs(per_job, scenario, result)
+    return 0
+
+
+def _told(texts: list[str]) -> dict[str, float]:
+    """Return options of policies, which are numbers."""
+    found = {}
+    for name, value in pairs(texts, "--option", "depth=8"):
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise SettingsError(
+                f"--option '{name}={value}': options of order and backfill are numbers"
+            ) from None
+    return found
+
+
+def _only_to_explain(engine: str, per_job: Path | None) -> None:
+    """Refuse options that an explanation would pass over."""
+    if per_job is not None:
+        raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
+    if engine not in ("auto", "process"):
+        raise SettingsError(
+            f"--explain looks on while the engine 'process' runs; leave out --engine {engine}, "
+            "as all engines give the same schedule"
+        )
+
+
+def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> ClusterSpec:
+    if partitions:
+        if procs is not None:
+            raise SettingsError("give --procs or --partition, not both")
+        return ClusterSpec(tuple(partition_of(text) for text in partitions))
+    size = procs if procs is not None else workload.max_procs
+    if size is None:
+        raise SettingsError(
+            f"{workload.name} does not say how many processors its machine has; "
+            f"name them with --procs (its widest job uses {workload.widest_procs})"
+        )
+    return ClusterSpec.single(size)
+
+
+def _bytes(text: str | None) -> int | None:
+    """Return a size such as 64G in bytes; the units are powers of 1,024."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE)
+    if found is None or not found[1].strip("0"):
+        raise SettingsError(
+            f"--node-memory '{text}' is not a size; allowed are whole numbers from 1 with K, M, G "
+            "or T (powers of 1,024), for example 64G"
+        )
+    exponent = 1 + "KMGT".index(found[2].upper())
+    digits, most = found[1].lstrip("0"), MOST_MEMORY_T * 1024**4
+    if len(digits) > len(str(most)) or int(digits) * 1024**exponent > most:
+        shown = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
+        raise SettingsError(f"--node-memory '{shown}' is more than {MOST_MEMORY_T}T, the most")
+    return int(digits) * int(1024**exponent)
+
+
+def _print_metrics(scenario: Scenario, metrics: Metrics, engine: str) -> None:
+    cluster = scenario.cluster
+    OUT.print(
+        f"{scenario.workload.name}  {metrics.n_jobs:,} jobs, "
+        f"{cluster.total_procs:,} processors{_in_machines(scenario)}, {scenario.order}, "
+        f"backfill {scenario.backfill}, engine {engine}",
+        soft_wrap=True,
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("", "jobs", "mean", "median", "p95", "max"):
+        table.add_column(name, justify="right" if name else "left")
+    groups: dict[str, Metrics | GroupMetrics] = {
+        "all": metrics,
+        **metrics.by_partition,
+        **metrics.by_size_class,
+    }
+    for name, group in groups.items():
+        title = name
+        if name in metrics.by_size_class:
+            title = f"{name} processors"
+        if name in metrics.by_partition and len(metrics.by_partition) == 1:
+            continue
+        for label, part in (("wait [s]", group.wait), ("response [s]", group.response)):
+            cells = (part.mean, part.median, part.p95, part.max)
+            table.add_row(f"  {title}: {label}", f"{part.n:,}", *(number(c) for c in cells))
+    for label, part in (
+        ("slowdown", metrics.slowdown),
+        (f"bounded slowdown (tau {metrics.tau_s:g} s)", metrics.bounded_slowdown),
+    ):
+        cells = (part.mean, part.median, part.p95, part.max)
+        table.add_row(f"  all: {label}", f"{part.n:,}", *(number(c) for c in cells))
+    OUT.print(table)
+    OUT.print(
+        f"  makespan {quantity(metrics.makespan_s, 's')}, utilisation "
+        f"{number(metrics.utilisation)}, while jobs arrive "
+        f"{number(metrics.utilisation_at_arrival)}; {metrics.n_rejected:,} rejected, "
+        f"{metrics.n_killed:,} killed",
+        soft_wrap=True,
+    )
+    if metrics.n_restarts is not None and metrics.lost_proc_s is not None:
+        OUT.print(
+            f"  {metrics.n_restarts:,} restart{'' if metrics.n_restarts == 1 else 's'} of killed "
+            f"jobs, which lost {number(metrics.lost_proc_s / 3600)} processor-hours",
+            soft_wrap=True,
+        )
+
+
+def _cut(
+    cluster: ClusterSpec, whole_nodes: int | None, shared_nodes: int | None, memory: str | None
+) -> tuple[ClusterSpec, Allocation]:
+    """Return a cluster in machines, if that was asked for, and what a job is given of it."""
+    if whole_nodes is not None and shared_nodes is not None:
+        raise SettingsError("--whole-nodes and --shared-nodes exclude each other; give one")
+    if whole_nodes is not None:
+        return cluster.in_machines_of(whole_nodes, _bytes(memory)), "whole_nodes"
+    if shared_nodes is not None:
+        return cluster.in_machines_of(shared_nodes, _bytes(memory)), "shared_nodes"
+    if memory is not None:
+        raise SettingsError(
+            "--node-memory says how much a machine has; give --whole-nodes or --shared-nodes too"
+        )
+    return cluster, "processors"
+
+
+def _in_machines(scenario: Scenario) -> str:
+    """Return ``, whole nodes, 4 machines of 2 processors``, or nothing if they are counted."""
+    if scenario.allocation == "processors":
+        return ""
+    n_machines = scenario.cluster.n_machines
+    sizes = {spec.procs for part in scenario.cluster.partitions for spec in part.machines}
+    of = " and ".join(f"{size:,}" for size in sorted(sizes))
+    return (
+        f", {scenario.allocation.replace('_', ' ')}, {n_machines:,} "
+        f"machine{'' if n_machines == 1 else 's'} of {of} processor{'' if sizes == {1} else 's'}"
+    )
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse, before anything slow begins, a file that cannot be written."""
+    why = None
+    try:
+        if path.is_dir():
+            why = "it is a folder"
+        elif not path.parent.is_dir():
+            why = f"there is no folder '{path.parent}'"
+        elif not os.access(path if path.exists() else path.parent, os.W_OK):
+            why = "permission denied"
+    except OSError as error:  # such as a name that is too long
+        why = error.strerror
+    if why is not None:
+        raise SettingsError(f"cannot write '{path}': {why}")
+
+
+def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
+    workload = scenario.workload
+    names, restarts = [*scenario.cluster.names, ""], result.restarts
+    placement, machines = result.placement, np.array(scenario.cluster.machine_names, dtype=object)
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            header = ["job_id", "submit_s", "start_s", "end_s", "wait_s", "procs", "partition"]
+            header += ["state"] if placement is None else ["state", "machines"]
+            header += [] if restarts is None else ["n_restarts", "lost_s"]
+            writer.writerow(header)
+            for i in range(workload.n_jobs):
+                start_s = result.start_s[i]
+                ran = not np.isnan(start_s)
+                times = (
+                    [start_s, result.end_s[i], start_s - workload.submit_s[i]] if ran else [""] * 3
+                )
+                writer.writerow(
+                    [
+                        workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
+                        cell(names[result.partition[i]]),
+                        JobState(int(result.state[i])).name.lower(),
+                        *([] if placement is None else [cell(" ".join(machines[placement.of(i)]))]),
+                        *([] if restarts is None else [restarts.n[i], restarts.lost_s[i]]),
+                    ]
+                )  # fmt: skip
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error

@@ -1,0 +1,187 @@
+"""A plan: how many processors of a partition will be free, and when a job could start.
+
+A plan is steps: so many processors are free from a time until the time of the next step, those of
+the last for ever. The first step is now. Partition k has `Here.n_steps` of them, from slot
+`Here.first_step` on. Jobs can be put into a plan and taken out again.
+
+A job occupies its processors for its estimate; one that reckons with no time at all is planned
+with 1 s, so that it occupies something.
+"""
+
+from sim.kernel.pool import Pool, sort_running
+from sim.kernel.terms import AHEAD, OPEN, PLANNED
+from sim.kernel.text import kernel
+
+LEAST_S = 1.0
+"""What a job of no time is planned with."""
+
+
+@kernel
+def planned_s(estimate_s: float) -> float:
+    """Return the seconds that a job occupies in a plan."""
+    return estimate_s if estimate_s > 0.0 else LEAST_S
+
+
+@kernel
+def plan_running(pool: Pool, k: int, now_s: float) -> None:
+    """Plan with what is known of windows, and the running jobs, which end by their estimates."""
+    here = pool.partitions[k]
+    sort_running(pool, k)
+    steps_s, steps_free = pool.steps_s, pool.steps_free
+    free, last = here.free, here.first_step
+    if here.n_windows > 0:
+        free += _closed(pool, k)
+    steps_s[last], steps_free[last] = now_s, free
+    for slot in range(here.first, here.first + here.n_listed):
+        one = pool.jobs[pool.running[slot]]
+        free += one.procs
+        if one.estimated_end_s > steps_s[last]:
+            last += 1
+            steps_s[last] = one.estimated_end_s
+        steps_free[last] = free
+    here.n_steps = last + 1 - here.first_step
+    if here.n_windows > 0:
+        _close(pool, k, now_s)
+
+
+@kernel
+def _closed(pool: Pool, k: int) -> int:
+    """Return how many processors of partition k the windows want that are open."""
+    procs = 0
+    for i in range(len(pool.terms.windows)):
+        window = pool.terms.windows[i]
+        if window.place == k and window.state == OPEN:
+            procs += window.procs
+    return procs
+
+
+@kernel
+def _close(pool: Pool, k: int, now_s: float) -> None:
+    """Occupy what the windows want that are open in partition k, or planned."""
+    for i in range(len(pool.terms.windows)):
+        window = pool.terms.windows[i]
+        is_planned = window.kind == PLANNED and window.state == AHEAD
+        if window.place == k and (window.state == OPEN or is_planned):
+            occupy(pool, k, max(now_s, window.from_s), window.until_s, window.procs)
+
+
+@kernel
+def move_on(pool: Pool, k: int, now_s: float) -> None:
+    """Let a plan begin now: forget the past, and steps at which nothing changes."""
+    here = pool.partitions[k]
+    steps_s, steps_free = pool.steps_s, pool.steps_free
+    first, end = here.first_step, here.first_step + here.n_steps
+    i = first
+    while i + 1 < end and steps_s[i + 1] <= now_s:
+        i += 1
+    free, n = steps_free[i], 1
+    steps_s[first], steps_free[first] = now_s, free
+    for i in range(i + 1, end):  # noqa: B020 - from where the past ends
+        if steps_free[i] != free:
+            free = steps_free[i]
+            steps_s[first + n], steps_free[first + n] = steps_s[i], free
+            n += 1
+    here.n_steps = n
+
+
+@kernel
+def is_free(pool: Pool, k: int, procs: int, until_s: float) -> bool:
+    """Tell whether processors are free from now until a time."""
+    here = pool.partitions[k]
+    i, end = here.first_step, here.first_step + here.n_steps
+    while i < end and (i == here.first_step or pool.steps_s[i] < until_s):
+        if pool.steps_free[i] < procs:
+            return False
+        i += 1
+    return True
+
+
+@kernel
+def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
+    """Return the first time at which a job can start and stay for its length.
+
+    There is one if the partition has so many processors: the last step.
+    """
+    here = pool.partitions[k]
+    steps_s, steps_free = pool.steps_s, pool.steps_free
+    start = i = here.first_step
+    end = start + here.n_steps
+    while i < end:
+        if i > start and steps_s[i] >= steps_s[start] + length_s:
+            break
+        if steps_free[i] < procs:
+            start = i + 1
+        i += 1
+    return steps_s[min(start, end - 1)]
+
+
+@kernel
+def earlier(
+    pool: Pool, k: int, procs: int, length_s: float, planned_at_s: float, before_s: float
+) -> float:
+    """Return the first time before another at which a job can start that is planned for later.
+
+    What the job occupies itself counts as free to it. If there is no such time it is the one that
+    it is planned for.
+    """
+    here = pool.partitions[k]
+    steps_s, steps_free = pool.steps_s, pool.steps_free
+    start = i = here.first_step
+    end, behind_s = start + here.n_steps, planned_at_s + length_s
+    before_s = min(before_s, planned_at_s)
+    while start < end and steps_s[start] < before_s:
+        if i == end or (i > start and steps_s[i] >= steps_s[start] + length_s):
+            return steps_s[start]
+        if steps_free[i] < procs and not planned_at_s <= steps_s[i] < behind_s:
+            start = i + 1
+        i += 1
+    return planned_at_s
+
+
+@kernel
+def most_free(pool: Pool, k: int, before_s: float) -> int:
+    """Return the most processors that are free at any one time before a time."""
+    here = pool.partitions[k]
+    i, end, most = here.first_step, here.first_step + here.n_steps, 0
+    while i < end and pool.steps_s[i] < before_s:
+        most = max(most, pool.steps_free[i])
+        i += 1
+    return most
+
+
+@kernel
+def step_at(pool: Pool, k: int, time_s: float) -> int:
+    """Return the slot of the last step that is not after a time."""
+    here = pool.partitions[k]
+    low, high = here.first_step, here.first_step + here.n_steps - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if pool.steps_s[middle] <= time_s:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@kernel
+def _split(pool: Pool, k: int, time_s: float) -> int:
+    """Make sure that there is a step at a time, which is not in the past. Return its slot."""
+    here = pool.partitions[k]
+    i = step_at(pool, k, time_s)
+    if pool.steps_s[i] == time_s:
+        return i
+    for slot in range(here.first_step + here.n_steps, i + 1, -1):
+        pool.steps_s[slot] = pool.steps_s[slot - 1]
+        pool.steps_free[slot] = pool.steps_free[slot - 1]
+    pool.steps_s[i + 1] = time_s
+    pool.steps_free[i + 1] = pool.steps_free[i]
+    here.n_steps += 1
+    return i + 1
+
+
+@kernel
+def occupy(pool: Pool, k: int, start_s: float, end_s: float, procs: int) -> None:
+    """Take processors from one time to another; a negative number gives them back."""
+    first = _split(pool, k, start_s)
+    for slot in range(first, _split(pool, k, end_s)):
+        pool.steps_free[slot] -= procs

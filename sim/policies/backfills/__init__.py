@@ -1,0 +1,1 @@
+"""Backfilling rules, one a file; they are listed in `sim.policies.backfill`."""

@@ -1,0 +1,1 @@
+"""Queue orders, one family a file; they are listed in `sim.policies.order`."""
