@@ -1,0 +1,272 @@
+"""A real browser over a real server, for the measurements and the pictures of the UI."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from assistant import AssistantError
+from assistant.cli.browser import OPTIONS
+from assistant.service.endpoint import find
+
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SETTLED = "[data-testid=stApp][data-test-script-state=notRunning]"
+CHART = "[data-testid=stVegaLiteChart] svg, [data-testid=stVegaLiteChart] canvas"
+UP_WITHIN_S = 60.0
+HARMLESS = ("_stcore/health", "_stcore/host-config", "404")
+"""What a deep link makes Streamlit itself say in the console."""
+
+
+class NoBrowserError(AssistantError):
+    """There is no Chromium, or playwright is not installed."""
+
+
+def browser_path() -> str:
+    """Return the path of an installed Chromium. Raises NoBrowserError."""
+    found = next((path for name in BROWSERS if (path := which(name))), None)
+    if found is None:
+        raise NoBrowserError(
+            f"no browser is installed: one of {', '.join(BROWSERS)} is needed on the path"
+        )
+    return found
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@dataclass
+class Served:
+    """A server of pages.
+
+    Args:
+        url: where it listens.
+        process: which serves.
+        up_s: from its start until it said that it is healthy.
+    """
+
+    url: str
+    process: subprocess.Popen[bytes]
+    up_s: float
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that the process has used, in seconds."""
+        told = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def rss_bytes(self) -> int:
+        """Memory that the process holds, in bytes."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def served(store: Path, script: Path, port: int | None = None) -> Iterator[Served]:
+    """Serve the pages over a store until the block ends, with a service of their own."""
+    port = free_port() if port is None else port
+    command = [sys.executable, "-m", "assistant.ui", "run", str(script)]  # as `copperline app`
+    command += ["--server.port", str(port), "--server.headless", "true"]
+    command += [f"--{name}={value}" for name, value in OPTIONS.items()]
+    began_s = time.monotonic()
+    root = str(script.parent)
+    with subprocess.Popen(
+        [*command, "--", str(store)], cwd=store.parent, env={**os.environ, "PYTHONPATH": root},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        url = f"http://127.0.0.1:{port}"
+        while True:
+            try:
+                with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
+                    break
+            except OSError as error:
+                if time.monotonic() > began_s + UP_WITHIN_S or process.poll() is not None:
+                    raise AssistantError("the server of the pages did not start") from error
+                time.sleep(0.02)
+        try:
+            yield Served(url, process, time.monotonic() - began_s)
+        finally:
+            process.terminate()
+
+
+@dataclass
+class KeptUp:
+    """``copperline app``: a server of pages and a service, both looked after.
+
+    Args:
+        url: where the pages are.
+        store: the file that experiments are kept in.
+        process: which looks after both.
+    """
+
+    url: str
+    store: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def service(self) -> int | None:
+        """Process id of the service; None while there is none."""
+        found = find(self.store)
+        return None if found is None else found.pid
+
+    @property
+    def pages(self) -> int | None:
+        """Process id of the server of pages; None while there is none."""
+        for pid in children(self.process.pid):
+            with suppress(OSError):
+                if b"assistant.ui" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                    return pid
+        return None
+
+    def kill(self, part: str) -> None:
+        """Kill ``service`` or ``pages`` as the system does it, and wait until another is there."""
+        before: int | None = None
+
+        def is_there() -> bool:  # the list of a process's children is not always whole
+            nonlocal before
+            before = getattr(self, part)
+            return before is not None
+
+        await_that(is_there, f"the {part} is there")
+        os.kill(before, signal.SIGKILL)
+        await_that(lambda: getattr(self, part) not in (None, before), f"the {part} came back")
+        if part == "pages":
+            await_that(lambda: is_healthy(self.url), "the pages came back")
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(one) for task in tasks for one in task.read_text().split()]
+
+
+def is_healthy(url: str) -> bool:
+    """Return whether a server of pages answers."""
+    try:
+        with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def await_that(holds: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S) -> None:
+    """Wait until something holds that no page shows. Raises AssistantError after a minute."""
+    until_s = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > until_s:
+            raise AssistantError(f"it did not happen within {within_s:.0f} s that {what}")
+        time.sleep(0.02)
+
+
+@contextmanager
+def kept_up(store: Path, root: Path) -> Iterator[KeptUp]:
+    """Run ``copperline app`` over a store until the block ends.
+
+    Args:
+        store: the file of experiments; it need not exist.
+        root: folder of the packages.
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "assistant.cli", "app", "--port", str(port)]
+    with subprocess.Popen(
+        [*command, "--store", str(store)], cwd=store.parent,
+        env={**os.environ, "PYTHONPATH": str(root), "STREAMLIT_SERVER_HEADLESS": "true"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            url = f"http://127.0.0.1:{port}"
+            await_that(lambda: is_healthy(url), "the server of the pages started")
+            yield KeptUp(url, store, process)
+        finally:
+            process.terminate()
+
+
+@dataclass
+class Watched:
+    """What a page asked of whom, and what it complained of.
+
+    Args:
+        url: of the server; requests elsewhere are strangers.
+    """
+
+    url: str
+    strangers: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    _is_cut_off: bool = False
+
+    def on(self, page: Any) -> None:
+        """Watch a page from now on."""
+        page.on("request", self._asked)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._told)
+
+    @contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """The server is killed in here: what the console says of that is no complaint.
+
+        What a script of the page raises still is.
+        """
+        self._is_cut_off = True
+        try:
+            yield
+        finally:
+            self._is_cut_off = False
+
+    def _told(self, message: Any) -> None:
+        if message.type == "error" and not self._is_cut_off:
+            self.errors.append(message.text)
+
+    def _asked(self, request: Any) -> None:
+        if request.url.startswith("http") and not request.url.startswith(self.url):
+            self.strangers.append(request.url)
+
+    @property
+    def complaints(self) -> list[str]:
+        """Errors of the console that are not Streamlit's own."""
+        return [e for e in self.errors if not any(word in e for word in HARMLESS)]
+
+
+@contextmanager
+def browsing(dark: bool = False) -> Iterator[Callable[[], Any]]:
+    """Yield what opens a page with a profile of its own, in one browser.
+
+    Raises:
+        NoBrowserError: there is none.
+    """
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError as error:
+        raise NoBrowserError("playwright is not installed: pip install playwright") from error
+    path = browser_path()
+    with tempfile.TemporaryDirectory(), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+
+        def page() -> Any:
+            context = browser.new_context(
+                viewport={"width": 1400, "height": 1600},
+                color_scheme="dark" if dark else "light",
+            )
+            opened = context.new_page()
+            opened.set_default_timeout(30_000)
+            return opened
+
+        yield page
+        browser.close()
