@@ -8,12 +8,14 @@ list such as ``browser,shared``) the same absence is a failure.
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
 settings.register_profile("dev", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile(
     "ci",
@@ -37,10 +39,31 @@ def _absent(part: str, reason: str) -> None:
     pytest.skip(f"{part}: {reason}")
 
 
+@pytest.fixture(autouse=True)
+def _main_is_kept() -> Iterator[None]:
+    """Streamlit's tester leaves its script, which is deleted, as the main module of children."""
+    kept = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = kept
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def scripts() -> Path:
+    """The scripts that start a Slurm, where one is installed and may be started."""
+    folder = REPOSITORY.parent / "shared" / "slurm"
+    if not folder.is_dir():
+        _absent(
+            "slurm", "the scripts that start one, ../shared/slurm, are not beside this checkout"
+        )
+    if shutil.which("sbatch") is None or os.geteuid() != 0:
+        _absent("slurm", "no Slurm is installed (slurm-wlm, munge), or this is not root")
+    return folder
 
 
 @pytest.fixture(scope="session")

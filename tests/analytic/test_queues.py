@@ -14,6 +14,8 @@ from scipy import stats
 from sim import ClusterSpec, Scenario, Workload
 from sim.api import simulate_many
 
+pytestmark = pytest.mark.slow
+
 N_REPLICATIONS, N_JOBS, N_WARM_UP = 30, 200_000, 10_000
 CONFIDENCE = 0.999
 

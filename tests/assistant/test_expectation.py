@@ -2,17 +2,20 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from agents import Follower
 from assistant import Session, Sla, open_session
 from assistant.applications import Function
+from assistant.events import RunCompleted, RunStarted
 from assistant.executors import SerialExecutor
-from assistant.expectation import expectation
-from assistant.objective import Objective, Value
-from assistant.report.why import expected_text, why
+from assistant.expectation import FEW_DURATIONS, expectation, expectations, expected_durations
+from assistant.objective import Goal, Objective, Value
+from assistant.report.why import KINDS, expected_text, explanation, kind_text, list_text, why
+from assistant.run import Outcome
 from assistant.store import MemoryStore
-from strategies import AnovaModel, Parameter, ParameterSpace
+from strategies import AnovaModel, Parameter, ParameterSpace, Suggestion
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 
@@ -45,10 +48,36 @@ def test_the_same_model_speaks_whatever_the_strategy(strategy: str) -> None:
     assert "; expected " in why(experiment, suggestion)
 
 
+@pytest.mark.parametrize("goal", ["minimise", "maximise"])
+def test_what_is_expected_of_many_is_what_is_expected_of_each(goal: Goal) -> None:
+    space = ParameterSpace((Parameter("x", tuple(range(6))), Parameter("y", ("a", "b", "c"))))
+    application = Function(
+        lambda x, y: {"v": 3.0 * x + len(y) * x % 5}, space, Objective(Value("v"), goal)
+    )
+    session = open_session(application, store=MemoryStore(), sla=Sla(9), strategy="random")
+    Follower(initial=9).steer(session, SerialExecutor(application))
+    experiment = session.experiment
+    ids = np.array([space.configuration(i).level_ids for i in range(space.size)], dtype=np.int64)
+    found = expectations(experiment, ids)
+    assert found is not None
+    for i in range(space.size):
+        one = expectation(experiment, space.configuration(i))
+        assert one is not None
+        assert found.values[i] == pytest.approx(one.value, rel=1e-6)
+        assert (found.lows[i], found.highs[i]) == pytest.approx((one.low, one.high), rel=1e-6)
+    together = expectations(experiment, ids, over=(1,))
+    assert together is not None
+    for x in range(6):
+        assert np.ptp(together.values[ids[:, 0] == x]) < 1e-9
+    assert (together.lows <= together.values).all()
+    assert (together.values <= together.highs).all()
+
+
 def test_nothing_is_expected_before_two_results() -> None:
     session = open_session(Bowl(baseline=TODAY), store=MemoryStore(), sla=Sla(9))
     configuration = session.experiment.space.configuration(0)
     assert expectation(session.experiment, configuration) is None
+    assert expectations(session.experiment, np.zeros((1, 3), dtype=np.int64)) is None
     assert expected_text(session.experiment, configuration) == "unknown"
     suggestion = session.suggest(1).suggestions[0]
     assert why(session.experiment, suggestion) == suggestion.reason
@@ -71,3 +100,92 @@ def test_a_warning_is_repeated_after_five_runs_only() -> None:
     executed = [advice.forecast.executed for advice in session.experiment.advice]
     assert len(executed) >= 2
     assert all(b - a >= 5 for a, b in pairwise(executed))
+
+
+def timed(n: int, limit_s: float | None = None, *, same: bool = False) -> Session:
+    """Return runs of 10 s for each step of x, or of 10 s all."""
+    session = open_session(
+        Bowl(), store=MemoryStore(), sla=Sla(run_limit_s=limit_s), clock=TickingClock()
+    )
+    for i in range(n):
+        x, y = i % 4, i // 4 % 3
+        run = session.include({"x": x, "y": y, "mode": "plain"})
+        outcome = Outcome({"height": 1.0}, 1.0, -1.0, True, 0.0)
+        taken_s = 10.0 if same else 10.0 * (x + 1)
+        session.take([RunStarted(0.0, run.id), RunCompleted(taken_s, run.id, outcome, taken_s)])
+    return session
+
+
+def test_durations_follow_the_levels_and_end_at_the_limit() -> None:
+    session = timed(12)
+    space = session.experiment.space
+    slow, quick = (space.from_values({"x": x, "y": 1, "mode": "plain"}) for x in (3, 0))
+    found = expected_durations(session.experiment, [slow, quick])
+    assert found is not None
+    assert found[0].value == pytest.approx(40.0, rel=0.25)
+    assert found[1].value == pytest.approx(10.0, rel=0.25)
+    for one in found:
+        assert one.low < one.value < one.high
+    limited = expected_durations(timed(12, limit_s=40.0).experiment, [slow])
+    assert limited is not None
+    assert limited[0].high == 40.0
+
+
+def test_few_or_equal_durations_say_nothing() -> None:
+    session = timed(FEW_DURATIONS - 1)
+    one = session.experiment.runs[0].configuration
+    assert expected_durations(session.experiment, [one]) is None
+    assert expected_durations(timed(8, same=True).experiment, [one]) is None
+
+
+def test_a_list_is_told_by_its_range_and_its_best() -> None:
+    experiment = steered(8).experiment
+    assert list_text(experiment, []) == "Your list: nothing is taken."
+    ones = [c for c in experiment.space.configurations() if c not in experiment.knowledge.taken]
+    values = [expectation(experiment, one) for one in ones[:3]]
+    best = min(range(3), key=lambda i: values[i].value)  # type: ignore[union-attr]
+    text = list_text(experiment, [(i + 4, ones[i]) for i in range(3)])
+    assert text.startswith("Your list: 3 runs, predicted ")
+    assert f"no. {best + 4} the best with {expected_text(experiment, ones[best])}" in text
+    alone = list_text(experiment, [(1, ones[0])])
+    assert alone == f"Your list: 1 run, predicted {expected_text(experiment, ones[0])}."
+    young = open_session(Bowl(), store=MemoryStore()).experiment
+    assert "2 runs; what they give cannot be predicted yet" in list_text(
+        young, [(1, ones[0]), (2, ones[1])]
+    )
+
+
+def test_an_explanation_names_the_neighbour_the_best_and_every_level() -> None:
+    experiment = steered(8).experiment
+    best = experiment.best
+    assert best is not None
+    there = experiment.space.values(best.configuration)
+    values = {**there, "x": 0}
+    one = experiment.space.from_values(values)
+    told = explanation(
+        experiment,
+        Suggestion(one, "grasp", "Because.", "neighbour", near=best.configuration, chance=0.25),
+    )
+    text = " ".join(told.sentences)
+    assert told.sentences[0] == "Because."
+    assert "It was chosen by grasp (neighbour)." in text
+    assert f"Expected: {expected_text(experiment, one)}" in text
+    assert "Its chance to beat the best run was 25 %" in text
+    assert best.outcome is not None
+    gave = f"run {best.id}, which gave {best.outcome.value:g}"
+    assert f"It differs from {gave}: x (0 instead of {there['x']})." in text
+    assert [row.parameter for row in told.levels] == ["x", "y", "mode"]
+    assert told.levels[0].level == "0"
+    assert told.levels[0].best == str(there["x"])
+    n = sum(experiment.space.values(r.configuration)["x"] == 0 for r in experiment.runs)
+    assert told.levels[0].runs == n
+
+
+def test_every_kind_has_a_word() -> None:
+    from typing import get_args
+
+    from strategies import SuggestionKind
+
+    assert set(KINDS) == set(get_args(SuggestionKind))
+    one = steered(4).experiment.runs[0].configuration
+    assert kind_text(Suggestion(one, "grasp", "", "neighbour", region=2)) == "inside region 2"

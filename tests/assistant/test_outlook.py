@@ -221,7 +221,7 @@ def test_nothing_is_over_while_a_run_may_still_end() -> None:
     """The upper end of an 80 % interval is no end: a tenth of the futures lie beyond it."""
     rare = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), under_way=1)
     assert verdict_of(rare) == "nearly_used"
-    assert "runs left (most likely none): 25 %" in headline(WAIT, rare)
+    assert "runs left (most likely 0): 25 %" in headline(WAIT, rare)
     assert "1 run is under way, and counted as left until over." in sentences(WAIT, rare)
     late = replace(rare, is_over=True, goal=replace(GOAL, chance=0.0), under_way=2)
     assert headline(WAIT, late) == (

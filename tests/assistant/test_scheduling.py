@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assistant.applications import Scheduling, Today
-from assistant.applications.scheduling import _filled, _times, _widths
+from assistant.applications.scheduling.computed import filled, times, widths
 from assistant.errors import ApplicationError
 from sim import SimError, Workload, default_workload, load_workload
 
@@ -133,7 +133,7 @@ def test_a_log_without_a_machine_needs_procs() -> None:
 @settings(max_examples=200)
 @given(st.integers(1, 40_000_000), st.integers(0, 40_000_000))
 def test_time_levels_are_distinct_sorted_and_admit_the_longest(least: int, more: int) -> None:
-    levels = _times(float(least), float(least + more))
+    levels = times(float(least), float(least + more))
     assert list(levels) == sorted(set(levels))
     assert 1 <= len(levels) <= 20
     assert levels[-1] >= least + more
@@ -142,12 +142,12 @@ def test_time_levels_are_distinct_sorted_and_admit_the_longest(least: int, more:
 @settings(max_examples=200)
 @given(st.integers(1, 5000), st.integers(0, 100_000))
 def test_width_levels_are_distinct_sorted_and_reach_both_ends(least: int, more: int) -> None:
-    levels = _widths(least, least + more)
+    levels = widths(least, least + more)
     assert list(levels) == sorted(set(levels))
     assert (levels[0], levels[-1]) == (least, least + more)
     assert len(levels) == min(20, more + 1)
 
 
 def test_gaps_are_filled_by_ratio() -> None:
-    assert _filled([1, 100], 3, step=1) == (1, 10, 100)
-    assert _filled([1, 2], 5, step=1) == (1, 2)
+    assert filled([1, 100], 3, step=1) == (1, 10, 100)
+    assert filled([1, 2], 5, step=1) == (1, 2)

@@ -10,7 +10,13 @@ import pytest
 
 from assistant import Experiment, RunState, Session, Sla, Tariff, Watch, open_session
 from assistant.client import Link, RemoteSession, open_remote
-from assistant.errors import AssistantError, ExperimentError, SettingsError, StoreError
+from assistant.errors import (
+    AssistantError,
+    ExperimentError,
+    GoneOnError,
+    SettingsError,
+    StoreError,
+)
 from assistant.events import AdviceAnswered, BatchSuggested, RunCompleted
 from assistant.executors import SerialExecutor, make_executor
 from assistant.ports import Application
@@ -19,6 +25,7 @@ from assistant.service.auth import Role, Tokens
 from assistant.service.house import House
 from assistant.service.logs import Log
 from assistant.service.server import Server, bind
+from assistant.sla import Automatic
 from assistant.store import MemoryStore, SqliteStore
 from strategies import SpaceError, StrategyError
 from tests.assistant.examples import TODAY, Bowl, Hills
@@ -238,6 +245,44 @@ def test_an_interrupted_execution_leaves_its_runs_waiting(opened: Open) -> None:
     executed(session, bowl)
     session.catch_up()
     assert len(session.experiment.runs_in(RunState.COMPLETED)) == 3
+
+
+def test_a_decision_for_another_version_is_refused_and_own_ones_follow_each_other(
+    opened: Open,
+) -> None:
+    session = opened(Bowl(baseline=TODAY), sla=Sla(12), seed=5)
+    session.submit(session.initial_evaluation(3))
+    looked = session.look().version
+    with session.only_on(looked):
+        session.run_first(3)
+        session.hold(1)
+    with pytest.raises(GoneOnError, match="look at it again"), session.only_on(looked):
+        session.cancel(2)
+    session.catch_up()
+    assert [run.state for run in session.experiment.runs] == [RunState.QUEUED] * 3
+    session.cancel(2)  # whoever did not look may decide again
+
+
+def test_it_is_handed_over_and_given_back(opened: Open) -> None:
+    session = opened(Bowl(baseline=TODAY), seed=5)
+    with pytest.raises(ExperimentError, match="would not end by itself"):
+        session.hand_over(Automatic())
+    session.change_budget(Sla(12))
+    session.hand_over(Automatic(4, 2, "accept"), "lunch")
+    assert session.look().automatic == Automatic(4, 2, "accept")
+    session.hand_over(None)
+    assert session.look().automatic is None
+    session.finish("enough")
+    with pytest.raises(ExperimentError, match="finished"):
+        session.hand_over(Automatic())
+
+
+def test_what_was_looked_at_stays_as_it_was(opened: Open) -> None:
+    session = opened(Bowl(baseline=TODAY), seed=5)
+    looked = session.look()
+    session.submit_baseline()
+    assert looked.runs == ()
+    assert len(session.look().runs) == 1
 
 
 def test_several_runs_at_once(opened: Open) -> None:

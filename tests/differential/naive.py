@@ -5,9 +5,17 @@ arrives is queued, and the queues are served from their definition. Free process
 anew from the running jobs every time they are needed.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim import Scenario
+from tests.differential import naive_priority
+
+PROLONGED_BY = [60, 300, 900, 1800, 3600, 7200, 5 * 3600, 10 * 3600, 20 * 3600, 50 * 3600]
+LAST_PROLONGED_BY = 100 * 3600
+
+Stay = tuple[float, float, int]
 
 
 @dataclass
@@ -21,6 +29,9 @@ class Job:
     procs: int
     place: int
     start: float | None = None
+    promised: float | None = None
+    until: float = 0.0
+    times_prolonged: int = 0
 
     @property
     def end(self) -> float:
@@ -30,7 +41,53 @@ class Job:
     @property
     def expected_end(self) -> float:
         assert self.start is not None
-        return self.start + self.estimate
+        return self.until
+
+    @property
+    def planned(self) -> float:
+        """How long it occupies a plan."""
+        return self.estimate or 1.0
+
+    def begin(self, now: float) -> None:
+        self.start = now
+        self.until = now + self.estimate
+
+    def prolong(self, now: float) -> bool:
+        was = self.until
+        while self.until <= now:
+            n = self.times_prolonged
+            self.until += PROLONGED_BY[n] if n < len(PROLONGED_BY) else LAST_PROLONGED_BY
+            self.times_prolonged += 1
+        return self.until != was
+
+
+def r(job: Job) -> float:
+    return max(job.requested, 1.0)
+
+
+def log10_s(job: Job) -> float:
+    return math.log10(max(job.submit, 1.0))
+
+
+SCORES: dict[str, Callable[[Job, float], float]] = {
+    "fcfs": lambda j, now: j.submit,
+    "sjf": lambda j, now: j.requested,
+    "ljf": lambda j, now: -j.requested,
+    "saf": lambda j, now: j.requested * j.procs,
+    "laf": lambda j, now: -j.requested * j.procs,
+    "lxf": lambda j, now: -(now - j.submit + r(j)) / r(j),
+    "wfp3": lambda j, now: -math.prod([(now - j.submit) / r(j)] * 3) * j.procs,
+    "unicef": lambda j, now: -(now - j.submit) / (math.log2(j.procs + 1e-15) * r(j)),
+    "f1": lambda j, now: math.log10(r(j)) * j.procs + 870 * log10_s(j),
+    "f2": lambda j, now: math.sqrt(r(j)) * j.procs + 25600 * log10_s(j),
+    "f3": lambda j, now: r(j) * j.procs + 6860000 * log10_s(j),
+    "f4": lambda j, now: r(j) * math.sqrt(j.procs) + 530000 * log10_s(j),
+}
+"""The smallest goes first. Formulas as published, with 1 s for what must not be 0."""
+
+
+def score(job: Job, order: str, now: float) -> float:
+    return SCORES[order](job, now)
 
 
 def jobs_of(scenario: Scenario) -> list[Job]:
@@ -48,9 +105,13 @@ def jobs_of(scenario: Scenario) -> list[Job]:
         else:
             raise AssertionError(f"row {row} fits nowhere")
         if scenario.overrun == "kill":
-            runtime, estimate = min(runtime, requested), requested
+            runtime, estimate = min(runtime, requested + scenario.grace_s), requested
+        elif scenario.overrun == "extend":
+            estimate = requested
         else:
             estimate = max(runtime, requested)
+        if scenario.options.get("actual_times"):
+            estimate = runtime
         submit, job_id = float(w.submit_s[row]), int(w.job_id[row])
         jobs.append(Job(row, job_id, submit, runtime, requested, estimate, procs, place))
     return jobs
@@ -70,49 +131,172 @@ def reservation(head: Job, total: int, running: list[Job]) -> tuple[float, int]:
     raise AssertionError("the head is wider than the partition")
 
 
-def serve(now: float, queue: list[Job], running: list[Job], total: int, backfill: str) -> None:
-    while queue and queue[0].procs <= free_procs(total, running):
-        job = queue.pop(0)
-        job.start = now
-        running.append(job)
-    if backfill == "none" or not queue:
-        return
-    head = queue[0]
-    while True:
-        shadow, extra = reservation(head, total, running)
-        for job in queue[1:]:
-            fits = job.procs <= free_procs(total, running)
-            if fits and (now + job.estimate <= shadow or job.procs <= extra):
-                queue.remove(job)
-                job.start = now
-                running.append(job)
+@dataclass
+class Site:
+    """A partition, as the rules see it."""
+
+    total: int
+    queue: list[Job]
+    running: list[Job]
+    options: dict[str, float]
+    shadow_of: Job | None = None
+    shadow: float = 0.0
+    extra: int = 0
+    something_ended: bool = False
+
+    def fits(self, job: Job) -> bool:
+        return job.procs <= free_procs(self.total, self.running)
+
+    def begin(self, job: Job, now: float) -> None:
+        self.queue.remove(job)
+        job.begin(now)
+        self.running.append(job)
+
+    def stays(self, now: float) -> list[Stay]:
+        return stays_of(self.running, now)
+
+    def begin_from_head(self, now: float) -> None:
+        while self.queue and self.fits(self.queue[0]):
+            self.begin(self.queue[0], now)
+
+
+def serve_none(site: Site, now: float) -> None:
+    site.begin_from_head(now)
+
+
+def serve_greedy(site: Site, now: float) -> None:
+    for job in list(site.queue):
+        if site.fits(job):
+            site.begin(job, now)
+
+
+def serve_easy(site: Site, now: float) -> None:
+    """Each time somebody overtook, begin again with a fresh reservation."""
+    site.begin_from_head(now)
+    takes_extra = site.options.get("extra_processors", 1)
+    while site.queue:
+        head = site.queue[0]
+        if site.options.get("reserve_anew", 1):
+            shadow, extra = reservation(head, site.total, site.running)
+        else:
+            if site.shadow_of is not head:
+                site.shadow_of = head
+                site.shadow, site.extra = reservation(head, site.total, site.running)
+            shadow, extra = site.shadow, site.extra
+        for job in site.queue[1:]:
+            in_time = now + job.estimate <= shadow
+            if site.fits(job) and (in_time or (takes_extra and job.procs <= extra)):
+                if not in_time:
+                    site.extra -= job.procs
+                site.begin(job, now)
                 break
         else:
             return
+
+
+def is_room(total: int, stays: list[Stay], procs: int, start: float, end: float) -> bool:
+    """Whether so many processors are free all the time from start to end, beside some stays."""
+    moments = [start, *(a for a, _, _ in stays if start < a < end)]
+    return all(
+        procs <= total - sum(n for a, b, n in stays if a <= moment < b) for moment in moments
+    )
+
+
+def first_room(total: int, stays: list[Stay], job: Job, now: float) -> float:
+    for start in sorted({now, *(b for _, b, _ in stays if b > now)}):
+        if is_room(total, stays, job.procs, start, start + job.planned):
+            return start
+    raise AssertionError("wider than the partition")
+
+
+def stays_of(running: list[Job], now: float) -> list[Stay]:
+    return [(now, job.expected_end, job.procs) for job in running]
+
+
+def serve_depth(site: Site, now: float) -> None:
+    stays, left = stays_of(site.running, now), int(site.options.get("depth", 4))
+    for job in list(site.queue):
+        if is_room(site.total, stays, job.procs, now, now + job.planned):
+            stays.append((now, now + job.planned, job.procs))
+            site.begin(job, now)
+        elif left > 0:
+            start = first_room(site.total, stays, job, now)
+            stays.append((start, start + job.planned, job.procs))
+            left -= 1
+
+
+def serve_conservative(site: Site, now: float) -> None:
+    for job in site.queue:
+        if job.promised is not None and not site.something_ended and job.promised > now:
+            continue
+        others = [o for o in site.queue if o is not job and o.promised is not None]
+        stays = site.stays(now)
+        stays += [(o.promised, o.promised + o.planned, o.procs) for o in others]  # type: ignore[misc,operator]
+        job.promised = first_room(site.total, stays, job, now)
+    site.something_ended = False
+    for job in list(site.queue):
+        if job.promised == now:
+            site.begin(job, now)
+
+
+RULES = {
+    "none": serve_none,
+    "greedy": serve_greedy,
+    "easy": serve_easy,
+    "depth": serve_depth,
+    "conservative": serve_conservative,
+}
+
+
+def rated(scenario: Scenario, jobs: list[Job], now: float) -> Callable[[Job], float]:
+    """What the queue is sorted by at this moment."""
+    if scenario.order != "multifactor":
+        return lambda job: score(job, scenario.order, now)
+    users = scenario.workload.user.tolist()
+    stays = [
+        naive_priority.Stay(users[job.row], job.procs, job.start, job.end)
+        for job in jobs
+        if job.start is not None
+    ]
+    return lambda job: -naive_priority.priority(scenario, job.row, job.place, now, stays)
 
 
 def starts(scenario: Scenario) -> list[float]:
     """Start times in the order of the workload's rows."""
     jobs = jobs_of(scenario)
     parts = scenario.cluster.partitions
-    queues: list[list[Job]] = [[] for _ in parts]
-    running: list[list[Job]] = [[] for _ in parts]
+    sites = [Site(part.procs, [], [], dict(scenario.options)) for part in parts]
     future = sorted(jobs, key=lambda job: job.submit)
-    while future or any(running):
-        moments = [job.end for jobs_here in running for job in jobs_here]
+    while future or any(site.running or site.queue for site in sites):
+        moments = [job.end for site in sites for job in site.running]
+        moments += [j.promised for site in sites for j in site.queue if j.promised is not None]
         if future:
             moments.append(future[0].submit)
         now = min(moments)
+        concerned = set()
         while future and future[0].submit == now:
             job = future.pop(0)
-            queues[job.place].append(job)
-        for place, part in enumerate(parts):
-            running[place] = [job for job in running[place] if job.end > now]
-            if scenario.order == "sjf":
-                queues[place].sort(key=lambda job: (job.requested, job.submit, job.job_id))
-            else:
-                queues[place].sort(key=lambda job: (job.submit, job.job_id))
-            serve(now, queues[place], running[place], part.procs, scenario.backfill)
+            sites[job.place].queue.append(job)
+            concerned.add(job.place)
+        for place, site in enumerate(sites):
+            left = [job for job in site.running if job.end > now]
+            if len(left) < len(site.running):
+                site.something_ended = True
+                concerned.add(place)
+            site.running = left
+            if any(job.promised == now for job in site.queue):
+                concerned.add(place)
+        for place in sorted(concerned):
+            site = sites[place]
+            if site.queue and scenario.overrun in ("extend", "kill"):
+                late = [job for job in site.running if job.prolong(now)]
+                if late:
+                    site.something_ended = True
+                    for job in site.queue:
+                        job.promised = None
+            rate = rated(scenario, jobs, now)
+            site.queue.sort(key=lambda j: (rate(j), j.submit, j.job_id))
+            RULES[scenario.backfill](site, now)
     found = []
     for job in jobs:
         assert job.start is not None

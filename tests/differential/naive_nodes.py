@@ -1,14 +1,17 @@
 """A slow reference for whole-node allocation in plain lists and sets, from its definition.
 
-It shares no text with the kernel and none with the other reference. Machines are objects in a
-list, idle ones are found by asking every running job, and everything is thought out anew at every
-instant. Memory is multiplied where the kernel divides.
+It shares no text with the kernel, and of the other reference the scores alone. Machines are objects
+in a list, idle ones are found by asking every running job, and everything is thought out anew at
+every instant. Memory is multiplied where the kernel divides.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
 from sim import Scenario
+from tests.differential import naive_priority
+from tests.differential.naive import LAST_PROLONGED_BY, PROLONGED_BY, score
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,16 @@ class Job:
     memory: int
     start: float | None = None
     got: list[Machine] = field(default_factory=list)
+    until: float = 0.0
+    times: int = 0
 
     def begin(self, now: float, got: list[Machine]) -> None:
-        self.start, self.got = now, got
+        self.start, self.got, self.until = now, got, now + self.estimate
+
+    def prolong(self, now: float) -> None:
+        while self.until <= now:
+            self.until += [*PROLONGED_BY, LAST_PROLONGED_BY][min(self.times, len(PROLONGED_BY))]
+            self.times += 1
 
     def ends(self, length: float) -> float:
         assert self.start is not None
@@ -58,7 +68,7 @@ def reservation(
     head: Job, machines: list[Machine], running: list[Job]
 ) -> tuple[float, set[Machine]]:
     """The earliest time at which enough machines for the head are idle, and those kept for it."""
-    until = {machine: job.ends(job.estimate) for job in running for machine in job.got}
+    until = {machine: job.until for job in running for machine in job.got}
     for moment in sorted(set(until.values())):
         by_then = [m for m in machines if until.get(m, -inf) <= moment]
         busy_first = sorted(by_then, key=lambda m: m not in until)  # stable: then machine order
@@ -118,6 +128,8 @@ def jobs_of(scenario: Scenario) -> list[Job]:
         estimate = max(runtime, requested)
         if scenario.overrun == "kill":
             runtime, estimate = min(runtime, requested), requested
+        elif scenario.overrun == "extend":
+            estimate = requested
         jobs.append(
             Job(
                 row,
@@ -143,6 +155,26 @@ def place_of(job: Job, scenario: Scenario, machines: list[list[Machine]]) -> int
     return -1
 
 
+def used_procs(scenario: Scenario, job: Job) -> int:
+    is_shared = scenario.allocation == "shared_nodes"
+    return job.procs if is_shared else sum(machine.procs for machine in job.got)
+
+
+def rated(scenario: Scenario, jobs: list[Job], k: int, now: float) -> Callable[[Job], float]:
+    """What a queue is sorted by; who takes whole machines has used all their processors."""
+    if scenario.order != "multifactor":
+        return lambda job: score(job, scenario.order, now)
+    users = scenario.workload.user.tolist()
+    stays = [
+        naive_priority.Stay(
+            users[job.row], used_procs(scenario, job), job.start, job.ends(job.runtime)
+        )
+        for job in jobs
+        if job.start is not None
+    ]
+    return lambda job: -naive_priority.priority(scenario, job.row, k, now, stays)
+
+
 def schedule(scenario: Scenario) -> list[Job]:
     """The jobs in the order of the workload's rows; a rejected one never starts."""
     machines, jobs = machines_of(scenario), jobs_of(scenario)
@@ -153,15 +185,20 @@ def schedule(scenario: Scenario) -> list[Job]:
     while future or any(running):
         moments = [job.ends(job.runtime) for here in running for job in here]
         now = min(moments + [job.submit for job in future[:1]])
+        concerned = set()
         while future and future[0].submit == now:
             job = future.pop(0)
             queues[place[job]].append(job)
+            concerned.add(place[job])
         for k, here in enumerate(machines):
-            running[k] = [job for job in running[k] if job.ends(job.runtime) > now]
-            if scenario.order == "sjf":
-                queues[k].sort(key=lambda job: (job.requested, job.submit, job.job_id))
-            else:
-                queues[k].sort(key=lambda job: (job.submit, job.job_id))
+            left = [job for job in running[k] if job.ends(job.runtime) > now]
+            if len(left) == len(running[k]) and k not in concerned:
+                continue
+            running[k] = left
+            for job in left if queues[k] else []:
+                job.prolong(now)
+            rate = rated(scenario, jobs, k, now)
+            queues[k].sort(key=lambda j: (rate(j), j.submit, j.job_id))
             serve(now, queues[k], here, running[k], scenario.backfill)
     assert not any(queues)
     return jobs

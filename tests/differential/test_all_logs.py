@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, Partition, Scenario, simulate
-from sim.api import known_names, simulate_many
+from sim.api import backfills_for, known_names, simulate_many
 from sim.engine import process
 from tests.differential import naive
 from tests.draw import real_logs
@@ -22,7 +22,18 @@ LOGS = (
     "theta_2023",
     "wagap-2013",
 )
-POLICIES = [(order, rule) for order in known_names()["order"] for rule in known_names()["backfill"]]
+RULES = backfills_for("processors")
+POLICIES = [(order, rule) for order in known_names()["order"] for rule in RULES]
+USUAL = [(order, rule) for order in ("fcfs", "sjf") for rule in ("none", "easy")]
+CASES = (
+    [(log, *policy) for log in LOGS for policy in USUAL]
+    + [
+        (log, *policy)  # each of the others on three logs
+        for i, policy in enumerate(POLICIES)
+        if policy not in USUAL
+        for log in LOGS[i % 3 :: 3]
+    ]
+)
 
 
 def test_every_log_is_tried(shared_data: Path) -> None:
@@ -31,12 +42,12 @@ def test_every_log_is_tried(shared_data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize(("order", "backfill"), POLICIES)
-def test_two_thousand_jobs_under_every_policy(
+@pytest.mark.parametrize(("log", "order", "backfill"), CASES)
+def test_every_policy_on_every_engine(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
-    workload = real_logs.read(shared_data, log).head(2000)
+    is_usual = (order, backfill) in USUAL
+    workload = real_logs.read(shared_data, log).head(2000 if is_usual else 200)
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)  # so that queues form
     short_s = float(np.median(workload.requested_s))
     split = ClusterSpec((Partition("short", max(1, procs // 4), short_s), Partition("rest", procs)))
@@ -50,16 +61,18 @@ def test_two_thousand_jobs_under_every_policy(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize("backfill", known_names()["backfill"])
+@pytest.mark.parametrize("backfill", RULES)
 def test_whole_logs(shared_data: Path, log: str, backfill: str) -> None:
     workload = real_logs.read(shared_data, log)
+    if backfill in ("depth", "conservative"):
+        workload = workload.head(5_000)
     cluster = ClusterSpec.single(max(workload.max_procs or 0, workload.widest_procs))
     scenario = Scenario(workload, cluster, backfill=backfill)
     assert simulate(scenario, engine="process") == simulate(scenario, engine="compiled")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backfill", known_names()["backfill"])
+@pytest.mark.parametrize("backfill", ["none", "greedy", "easy"])
 def test_three_thousand_jobs_start_as_in_the_naive_scheduler(
     shared_data: Path, backfill: str
 ) -> None:

@@ -1,5 +1,7 @@
 """The engine against the naive reference, job by job and bit by bit."""
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,14 @@ from sim import (
     default_workload,
     simulate,
 )
+from sim.api import backfills_for, known_names, measures
+from sim.model.columns import frozen
 from tests.differential import naive
 from tests.draw import real_logs
-from tests.draw.workloads import scenarios
+from tests.draw.workloads import contended, scenarios
 
 POLICIES = [(o, b) for o in ("fcfs", "sjf") for b in ("none", "easy")]
+ALL = list(product(known_names()["order"], backfills_for("processors")))
 ENGINES = ("compiled", "interpreted", "process")
 LOGS = (
     "alea-hpc2n-subset",
@@ -74,6 +79,71 @@ def test_the_built_in_workload_starts_as_in_the_naive_scheduler(
     cluster = ClusterSpec((Partition("short", 16, 3600.0), Partition("all", widest)))
     scenario = Scenario(workload, cluster, order, backfill, overrun=overrun)  # type: ignore[arg-type]
     assert_same_starts(scenario)
+
+
+@pytest.mark.parametrize("backfill", backfills_for("processors"))
+def test_users_who_compete_start_as_in_the_naive_scheduler(backfill: str) -> None:
+    n_moved = 0
+    for seed in range(3):
+        workload = default_workload(seed=seed, n_jobs=100)
+        workload = replace(workload, submit_s=frozen(np.floor(workload.submit_s / 10)))
+        widest = workload.widest_procs
+        cluster = ClusterSpec((Partition("short", 16, 3600.0), Partition("all", widest)))
+        scenario = contended(Scenario(workload, cluster, backfill=backfill), seed)
+        assert_same_starts(scenario)
+        unfair = replace(scenario, options={**scenario.options, "fairshare_weight": 0.0})
+        n_moved += int((simulate(unfair).start_s != simulate(scenario).start_s).sum())
+    assert n_moved > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "log", ["LLNL-Atlas-2006-2.1-cln", "UniLu-Gaia-2014-1", "NASA-iPSC-1993-3.1-cln"]
+)
+def test_fair_shares_of_real_users_are_those_of_the_naive_scheduler(
+    shared_data: Path, log: str
+) -> None:
+    workload = real_logs.read(shared_data, log).head(300)
+    workload = replace(workload, submit_s=frozen(np.floor(workload.submit_s / 20)))  # so they queue
+    procs = max(workload.widest_procs, (workload.max_procs or 0) // 8)
+    assert len(set(workload.user.tolist())) > 5
+    for half_life_s in (0.0, 3600.0, 7 * 86400.0):
+        options = {"fairshare_weight": 10_000.0, "half_life_s": half_life_s}
+        scenario = Scenario(workload, split(workload, procs), "multifactor", options=options)
+        assert_same_starts(scenario)
+        unfair = replace(scenario, options={})
+        assert (simulate(unfair).start_s != simulate(scenario).start_s).sum() > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "backfill"), ALL)
+def test_every_policy_starts_as_in_the_naive_scheduler(
+    shared_data: Path, order: str, backfill: str
+) -> None:
+    logs = ("theta_2022", "UniLu-Gaia-2014-1", "lublin_256")
+    workload = real_logs.read(shared_data, logs[ALL.index((order, backfill)) % 3]).head(120)
+    procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)
+    for overrun in ("raise", "extend"):
+        scenario = Scenario(workload, split(workload, procs), order, backfill, overrun=overrun)  # type: ignore[arg-type]
+        assert_same_starts(scenario)
+
+
+@pytest.mark.slow
+def test_bounded_slowdowns_are_those_of_the_naive_scheduler(shared_data: Path) -> None:
+    """The table of `benchmarks.policies`, in small, beside an independent implementation."""
+    workload = real_logs.read(shared_data, "lublin_256").head(400)
+    cluster = ClusterSpec.single(256)
+    for order, backfill in product(known_names()["order"], ("none", "easy")):
+        scenario = Scenario(workload, cluster, order, backfill)
+        told = measures(scenario, simulate(scenario))["mean_bounded_slowdown"]
+        rows = zip(
+            naive.starts(scenario),
+            workload.submit_s.tolist(),
+            workload.runtime_s.tolist(),
+            strict=True,
+        )
+        expected = [max(1.0, (b - s + p) / max(p, 10.0)) for b, s, p in rows]
+        assert told == pytest.approx(sum(expected) / len(expected), rel=1e-12), (order, backfill)
 
 
 def test_two_easy_definitions_would_be_seen() -> None:

@@ -16,17 +16,17 @@ import sim
 
 MUTANTS = {
     "the shadow time is excluded": (
-        "policies/backfill.py",
+        "policies/backfills/easy.py",
         "in_time = now_s + one.estimate_s <= shadow_s",
         "in_time = now_s + one.estimate_s < shadow_s",
     ),
     "a job in time uses up extra processors too": (
-        "policies/backfill.py",
+        "policies/backfills/easy.py",
         "                    if not in_time:\n                        extra -=",
         "                    if True:\n                        extra -=",
     ),
     "a late job does not use up extra processors": (
-        "policies/backfill.py",
+        "policies/backfills/easy.py",
         "                    if not in_time:\n                        extra -=",
         "                    if False:\n                        extra -=",
     ),
@@ -41,12 +41,12 @@ MUTANTS = {
         "if free >= procs:",
     ),
     "a block's summary forgets its shortest job": (
-        "policies/backfill.py",
+        "policies/backfills/easy.py",
         "least_s = min(least_s, one.estimate_s)",
         "least_s = max(0.0, one.estimate_s)",
     ),
     "the narrowest waiting job is forgotten when looking stops early": (
-        "policies/backfill.py",
+        "policies/backfills/easy.py",
         "narrowest if slot >= tail else 1",
         "narrowest",
     ),
@@ -79,12 +79,12 @@ MUTANTS = {
 
 NODE_MUTANTS = {
     "a choosy job that overtakes in time leaves the reservation as it was": (
-        "policies/backfill_nodes.py",
+        "policies/backfills/nodes.py",
         "here.look_from = here.tail if n_choosy == 0 else here.head",
         "here.look_from = here.tail",
     ),
     "a job in time takes machines that nobody reserved first": (
-        "policies/backfill_nodes.py",
+        "policies/backfills/nodes.py",
         "start_on(nodes, k, job, now_s, n_started, in_time)",
         "start_on(nodes, k, job, now_s, n_started, False)",
     ),
@@ -105,17 +105,50 @@ NODE_MUTANTS = {
     ),
 }
 
+USER_MUTANTS = {
+    "a job goes on using what it held": (
+        "kernel/pool.py",
+        "charge(pool.users, pool.user[job], -pool.jobs[job].procs, now_s)",
+        "charge(pool.users, pool.user[job], 0, now_s)",
+    ),
+    "processors beyond the need are not used": (
+        "kernel/node.py",
+        "charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)",
+        "charge(nodes.pool.users, nodes.pool.user[job], 0, now_s)",
+    ),
+    "a fair-share factor is never computed anew": (
+        "kernel/usage.py",
+        "if one.fair_s != now_s:",
+        "if one.fair_s < 0.0:",
+    ),
+    "what was used until a start counts as if the job had run": (
+        "kernel/usage.py",
+        "_settle(users, user, now_s)\n    _settle(users, everybody, now_s)\n    users[user]",
+        "_settle(users, everybody, now_s)\n    users[user]",
+    ),
+    "all users are due the same": (
+        "engine/setup.py",
+        "shares / shares.sum()",
+        "np.full(len(shares), 1.0 / len(shares))",
+    ),
+    "age is never full": (
+        "policies/orders/multifactor.py",
+        "min(waited_s / options[AGE_MAX_S], 1.0)",
+        "waited_s / options[AGE_MAX_S]",
+    ),
+}
+
 TRY = """
 import os
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings, strategies as st
 import numpy as np
 from sim import simulate
 from tests.differential import naive
-from tests.draw.workloads import scenarios
+from tests.draw.workloads import plain_scenarios, scenarios
 
 @seed(1)
-@settings(max_examples=1500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(scenarios(most_jobs=40))
+@settings(max_examples=2400, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(st.one_of(scenarios(most_jobs=40), plain_scenarios(most_jobs=40)))
 def same(scenario):
     expected = np.array(naive.starts(scenario))
     for engine in ("interpreted", "process"):
@@ -142,6 +175,30 @@ for seed in range(600):
 """
 
 
+TRY_USERS = """
+import os
+import numpy as np
+from sim import ClusterSpec, Partition, Scenario, default_workload, simulate
+from tests.differential import naive, naive_nodes
+from tests.draw.workloads import contended, crowded_nodes
+
+for seed in range(40):
+    jobs = default_workload(seed=seed, n_jobs=60)
+    parts = (Partition("short", 16, 3600.0), Partition("all", jobs.widest_procs))
+    counted = contended(Scenario(jobs, ClusterSpec(parts)), seed)
+    whole = contended(crowded_nodes(seed), seed)
+    for scenario, starts in (
+        (counted, naive.starts(counted)),
+        (whole, [job.start for job in naive_nodes.schedule(whole)]),
+    ):
+        expected = np.array([np.nan if start is None else start for start in starts])
+        for engine in ("interpreted", "process"):
+            found = simulate(scenario, engine=engine).start_s
+            if not np.array_equal(found, expected, equal_nan=True):
+                os._exit(3)
+"""
+
+
 def outcome(folder: Path, repository: Path, tried: str = TRY) -> int:
     """Return the exit code: 0 where nothing was seen, 3 where starts differ."""
     done = subprocess.run(
@@ -165,30 +222,37 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def mutated(tmp_path: Path, file: str, old: str, new: str) -> Path:
+    """Return a folder with a copy of the simulator in which one line is broken."""
+    folder = copied(tmp_path)
+    path = folder / "sim" / file
+    text = path.read_text()
+    assert text.count(old) == 1, "the text has changed: mend the mutant"
+    path.write_text(text.replace(old, new))
+    return folder
+
+
 @pytest.mark.slow
 def test_the_unbroken_text_passes(tmp_path: Path, repository: Path) -> None:
     folder = copied(tmp_path)
     assert outcome(folder, repository) == 0
     assert outcome(folder, repository, TRY_NODES) == 0
+    assert outcome(folder, repository, TRY_USERS) == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
-    file, old, new = MUTANTS[name]
-    path = copied(tmp_path) / "sim" / file
-    text = path.read_text()
-    assert text.count(old) == 1, "the text has changed: mend the mutant"
-    path.write_text(text.replace(old, new))
-    assert outcome(tmp_path, repository) == 3
+    assert outcome(mutated(tmp_path, *MUTANTS[name]), repository) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NODE_MUTANTS)
 def test_the_mutant_of_named_machines_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
-    file, old, new = NODE_MUTANTS[name]
-    path = copied(tmp_path) / "sim" / file
-    text = path.read_text()
-    assert text.count(old) == 1, "the text has changed: mend the mutant"
-    path.write_text(text.replace(old, new))
-    assert outcome(tmp_path, repository, TRY_NODES) == 3
+    assert outcome(mutated(tmp_path, *NODE_MUTANTS[name]), repository, TRY_NODES) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", USER_MUTANTS)
+def test_the_mutant_of_users_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
+    assert outcome(mutated(tmp_path, *USER_MUTANTS[name]), repository, TRY_USERS) == 3

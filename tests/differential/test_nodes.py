@@ -13,29 +13,14 @@ from sim.api import ReadingRules, SimulationResult
 from sim.engine.process import run as run_process
 from sim.kernel.pool import Pool, may_start
 from tests.differential import naive_nodes
-from tests.draw.workloads import crowded_nodes, node_scenarios, scenarios
+from tests.differential.machines import ENGINES, assert_same_on_machines
+from tests.draw.workloads import contended, crowded_nodes, node_scenarios, scenarios_for_nodes
 
-ENGINES = ("compiled", "interpreted", "process")
 POLICIES = [(o, b) for o in ("fcfs", "sjf") for b in ("none", "easy")]
 
 
 def assert_as_in_the_reference(scenario: Scenario) -> SimulationResult:
-    jobs = naive_nodes.schedule(scenario)
-    expected = np.array([np.nan if job.start is None else job.start for job in jobs])
-    got = [[machine.number for machine in job.got] for job in jobs]
-    results = [simulate(scenario, engine=engine) for engine in ENGINES]
-    for result in results:
-        differ = np.flatnonzero(~((expected == result.start_s) | np.isnan(expected)))
-        assert len(differ) == 0, (
-            f"{len(differ)} starts differ; first row {differ[0]}: naive {expected[differ[0]]!r}, "
-            f"{result.engine} {result.start_s[differ[0]]!r}"
-        )
-        assert np.isnan(result.start_s[np.isnan(expected)]).all()
-        assert result.placement is not None
-        for row, numbers in enumerate(got):
-            assert result.placement.of(row).tolist() == numbers, (result.engine, row)
-        assert result == results[0]
-    return results[0]
+    return assert_same_on_machines(scenario, naive_nodes.schedule(scenario))
 
 
 @given(node_scenarios())
@@ -51,6 +36,16 @@ def test_crowded_machines_run_as_in_the_naive_scheduler(first_seed: int) -> None
         result = assert_as_in_the_reference(scenario)
         n_waited += int((result.start_s > scenario.workload.submit_s).sum())
     assert n_waited > 500
+
+
+def test_users_who_compete_for_machines_start_as_in_the_naive_scheduler() -> None:
+    n_moved = 0
+    for seed in range(30):
+        scenario = contended(crowded_nodes(seed), seed)
+        result = assert_as_in_the_reference(scenario)
+        unfair = replace(scenario, options={**scenario.options, "fairshare_weight": 0.0})
+        n_moved += int((simulate(unfair).start_s != result.start_s).sum())
+    assert n_moved > 100
 
 
 @given(node_scenarios())
@@ -105,7 +100,7 @@ def test_easy_and_none_differ_on_a_real_log(shared_data: Path) -> None:
     assert (easy != none).sum() > 100
 
 
-@given(scenarios())
+@given(scenarios_for_nodes())
 def test_on_machines_of_one_processor_it_is_the_pool(scenario: Scenario) -> None:
     nodes = replace(scenario, cluster=scenario.cluster.in_machines_of(1), allocation="whole_nodes")
     for engine in ENGINES:
@@ -115,8 +110,10 @@ def test_on_machines_of_one_processor_it_is_the_pool(scenario: Scenario) -> None
         assert (found.partition == pool.partition).all()
 
 
-@given(scenarios())
+@given(scenarios_for_nodes())
 def test_on_identical_machines_it_is_a_pool_of_machines(scenario: Scenario) -> None:
+    if scenario.order not in ("fcfs", "sjf", "ljf", "lxf"):  # the others ask for the width
+        scenario = replace(scenario, order="lxf")
     each = 3
     parts = [
         replace(part, procs=each * part.procs, max_procs=part.max_procs and each * part.max_procs)
@@ -188,7 +185,8 @@ class Promises:
 @given(node_scenarios())
 def test_no_head_starts_later_than_it_was_promised(scenario: Scenario) -> None:
     promises = Promises()
-    fcfs = replace(scenario, order="fcfs", backfill="easy")
+    overrun = "kill" if scenario.overrun == "kill" else "raise"  # who outlives it promises nothing
+    fcfs = replace(scenario, order="fcfs", backfill="easy", options={}, overrun=overrun)
     result = run_process(fcfs, kernel="interpreted", witness=promises)
     for job, shadow_s in promises.shadow_s.items():
         assert result.start_s[job] <= shadow_s

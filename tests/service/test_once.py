@@ -14,7 +14,7 @@ import pytest
 from assistant import Session
 from assistant.client import Link
 from assistant.client.working import HttpClaims, Worker
-from assistant.errors import ClaimLostError, ServiceError, StoreFullError
+from assistant.errors import ClaimLostError, NotLetInError, ServiceError, StoreFullError
 from assistant.executors import SerialExecutor
 from assistant.opening import open_described
 from assistant.ports import Completion
@@ -289,6 +289,34 @@ def test_an_answer_that_is_lost_is_asked_for_again(real: Real, owner: httpx.Clie
     assert runs == [1, 2, 3]
     assert len(journal(owner, "RunStarted")) == 3
     link.close()
+
+
+@pytest.mark.parametrize("tries", [1, 6])
+def test_a_service_that_was_started_anew_is_found_again(tries: int) -> None:
+    """It comes back where it was, with another token; whoever does not wait must find it, too."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.port != 2:
+            raise httpx.ConnectError("refused", request=request)
+        known = request.headers["Authorization"] == "Bearer new"
+        return httpx.Response(200 if known else 401, json={"detail": "none of ours"})
+
+    def link(url: str, token: str) -> Link:
+        """Return a connection to a service that was at another place or had another token."""
+        return Link(
+            url, "old", find=lambda: ("http://127.0.0.1:2", token), tries=tries,
+            transport=httpx.MockTransport(answer), pause=lambda _s: None,
+        )  # fmt: skip
+
+    there = {"detail": "none of ours"}
+    assert link("http://127.0.0.1:2", "new").get("/") == there
+    moved = link("http://127.0.0.1:1", "new")
+    if tries == 1:
+        with pytest.raises(ServiceError, match="does not answer"):
+            moved.get("/")
+    assert moved.get("/") == there
+    with pytest.raises(NotLetInError):
+        link("http://127.0.0.1:2", "old").get("/")
 
 
 def test_a_claim_that_was_never_answered_is_asked_for_by_the_next_call(

@@ -35,7 +35,13 @@ def test_the_digest_follows_every_kernel_policy_and_engine_source(tmp_path: Path
     copy = tmp_path / "sim"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     assert jit.sources_digest(copy) == jit.sources_digest()
-    for name in ("kernel/pool.py", "kernel/calendar.py", "policies/backfill.py", "engine/loop.py"):
+    sources = (
+        "kernel/pool.py",
+        "kernel/calendar.py",
+        "policies/backfills/easy.py",
+        "engine/loop.py",
+    )
+    for name in sources:
         before = jit.sources_digest(copy)
         path = copy / name
         path.write_text(path.read_text() + "# edited\n")

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sim import ClusterSpec, Partition, Scenario, default_workload, simulate, summarise
+from sim import (
+    CapacityWindow,
+    ClusterSpec,
+    Partition,
+    Scenario,
+    default_workload,
+    simulate,
+    summarise,
+)
 from sim.api import (
     EngineError,
     ResultCache,
@@ -129,6 +137,17 @@ def test_placements_are_kept_on_disk_too(tmp_path: Path) -> None:
     assert found == first
     assert found is not None
     assert found.placement is not None
+
+
+def test_restarts_are_kept_on_disk_too(tmp_path: Path) -> None:
+    failure = CapacityWindow("main", 96, 40_000, 50_000, "failure")
+    wanted = Scenario(WORKLOAD, ClusterSpec.single(96), windows=(failure,))
+    (first,) = simulate_many([wanted], cache=ResultCache(folder=tmp_path))
+    found = ResultCache(folder=tmp_path).get(wanted.digest)
+    assert found == first
+    assert found is not None
+    assert found.restarts is not None
+    assert found.restarts.n.any()
 
 
 def test_kept_results_are_found_by_digest_in_memory_and_on_disk(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from sim.engine.compiled import _interpret
 from sim.errors import ClusterError, ScenarioError, UnknownNameError
 from sim.kernel.node import Nodes
 from sim.model.admission import admit
-from sim.policies.backfill import Backfill, backfill_named, easy
+from sim.policies.backfill import backfill_named, decision_of
+from sim.policies.backfills.easy import easy
+from sim.policies.kinds import Backfill
 from tests.draw.workloads import node_scenarios
 
 Rows = list[tuple[float, float, int] | tuple[float, float, int, int]]
@@ -237,14 +239,14 @@ def test_a_placement_is_read_only_survives_pickling_and_counts_for_equality() ->
 
 def test_a_rule_that_cannot_do_nodes_says_which_can() -> None:
     pool_only = Backfill("odd", "for this test", easy)
-    assert pool_only.decision("processors") is easy
+    assert decision_of(pool_only, "processors") is easy
     with pytest.raises(ScenarioError) as caught:
-        pool_only.decision("whole_nodes")
+        decision_of(pool_only, "whole_nodes")
     assert str(caught.value) == (
-        "backfill 'odd' cannot allocate whole nodes; choose one that can ('none', 'easy') or "
-        "allocation='processors'."
+        "backfill 'odd' cannot decide with allocation='whole_nodes'; choose one that can "
+        "('none', 'easy', 'slurm') or allocation='processors'."
     )
-    assert backfill_named("easy").decision("whole_nodes") is not easy
+    assert decision_of(backfill_named("easy"), "whole_nodes") is not easy
 
 
 @pytest.mark.parametrize(

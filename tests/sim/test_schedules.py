@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -145,13 +146,12 @@ def test_the_order_of_input_rows_is_irrelevant(scenario: Scenario, random: objec
         requested_s=workload.requested_s[rows],
         procs=workload.procs[rows],
         job_id=workload.job_id[rows],
+        user=workload.user[rows],
+        queue=workload.queue[rows],
         unsorted="sort",
     )
     assert shuffled == workload
-    again = Scenario(
-        shuffled, scenario.cluster, scenario.order, scenario.backfill, scenario.overrun
-    )
-    assert simulate(again) == simulate(scenario)
+    assert simulate(replace(scenario, workload=shuffled)) == simulate(scenario)
 
 
 @given(scenarios())
@@ -245,11 +245,11 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     cluster = ClusterSpec.single(128)
     with pytest.raises(UnknownNameError) as caught:
         simulate(Scenario(workload, cluster, order="fcfc"))
-    assert str(caught.value) == "no order 'fcfc'; did you mean 'fcfs'? Known: fcfs, sjf."
+    assert str(caught.value).startswith("no order 'fcfc'; did you mean 'fcfs'? Known: fcfs, sjf,")
     with pytest.raises(UnknownNameError, match=r"no backfill 'eazy'; did you mean 'easy'\? Known"):
         simulate(Scenario(workload, cluster, backfill="eazy"))
     with pytest.raises(UnknownNameError, match=r"no engine 'compile'; did you mean 'compiled'\?"):
         simulate(Scenario(workload, cluster), engine="compile")
-    with pytest.raises(UnknownNameError, match="no overrun rule 'extend'"):
-        Scenario(workload, cluster, overrun="extend")  # type: ignore[arg-type]
-    assert known_names()["order"] == ("fcfs", "sjf")
+    with pytest.raises(UnknownNameError, match="no overrun rule 'prolong'"):
+        Scenario(workload, cluster, overrun="prolong")  # type: ignore[arg-type]
+    assert known_names()["order"][:2] == ("fcfs", "sjf")

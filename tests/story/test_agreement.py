@@ -14,6 +14,8 @@ from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore, SqliteStore
 from tests.story.test_cli import Cli, cli
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["cli"]  # a fixture
 
 COST = ("--cost-limit", "2000", "--cost-measure", "duration_s", "--cost-unit", "s")

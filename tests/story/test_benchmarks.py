@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.slow
+BROWSER = ("ui", "pictures")
+"""Benchmarks that need a real browser."""
 
 BENCHMARKS: dict[str, tuple[str, ...]] = {
     "sweeps": ("--logs", "swf"),
     "sim": ("--logs", "swf"),
+    "policies": ("--logs", "swf"),
+    "slurm_fidelity": ("--run", "slurm_runs"),
     "search": ("--tables", "tables"),
     "suggest": (),
     "what_if": (),
     "forecast": ("--tables", "tables"),
     "service": (),
+    "ui": (),
+    "pictures": (),
 }
 
 
@@ -26,7 +32,11 @@ def test_every_benchmark_is_run_here(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_quick_mode(name: str, repository: Path, shared_data: Path, tmp_path: Path) -> None:
+def test_quick_mode(
+    name: str, repository: Path, shared_data: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if name in BROWSER:
+        request.getfixturevalue("chromium")
     target = tmp_path / "result.json"
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", str(target)]
     command += [str(shared_data / o) if i % 2 else o for i, o in enumerate(BENCHMARKS[name])]

@@ -181,6 +181,26 @@ def test_simulate_prints_what_can_be_checked_by_hand(cli: Cli, log: Path, tmp_pa
     assert [float(line.split(",")[2]) for line in lines[1:]] == [0.0, 100.0, 20.0, 150.0]
 
 
+def test_simulate_with_fair_shares(cli: Cli, tmp_path: Path, log: Path) -> None:
+    """Jobs of 8 of 8 processors for 10 s each, of users 1, 2, 1, 1, 2, worked by hand.
+
+    At 10 user 2 has used nothing and starts. At 20 the half-life makes it 1/3 and 2/3; for equal
+    shares user 1 goes first. If user 2 is due 9 of 10, it goes first.
+    """
+    rows = ((1, 0, 1), (2, 1, 2), (3, 2, 1), (4, 3, 1), (5, 4, 2))
+    log.write_text(
+        "".join(f"{n} {s} -1 10 8 -1 -1 8 10 -1 1 {u} 1 -1 1 -1 -1 -1\n" for n, s, u in rows)
+    )
+    weights = {"age_weight": 0, "size_weight": 0, "fairshare_weight": 1000, "half_life_s": 10}
+    told = [word for name, value in weights.items() for word in ("--option", f"{name}={value}")]
+    command = ("simulate", str(log), "--procs", "8", "--order", "multifactor", *told)
+    for shares, starts in (((), [0, 10, 20, 40, 30]), (("--share", "2=9"), [0, 10, 30, 40, 20])):
+        code, _, err = cli(*command, *shares, "--per-job", "jobs.csv")
+        assert code == 0, err
+        lines = (tmp_path / "jobs.csv").read_text().splitlines()
+        assert [float(line.split(",")[2]) for line in lines[1:]] == starts
+
+
 def test_simulate_names_the_engine_and_its_note(cli: Cli, log: Path) -> None:
     code, out, _ = cli("simulate", str(log), "--engine", "interpreted")
     assert code == 0
@@ -286,6 +306,12 @@ BAD_CALLS = {
     "the report is a folder": (("sweep", "--report", "."), "is a folder"),
     "today excluded": (("sweep", "--exclude", "small_procs == 0"), "small_procs == 0"),
     "partition of no form": (("simulate", "tiny.swf", "--partition", "small"), "--partition"),
+    "a queue by name": (("simulate", "tiny.swf", "--qos", "long=5"), "--qos 'long=5'"),
+    "shares of nothing": (("simulate", "tiny.swf", "--share", "3=0"), "shares of user 3 is 0"),
+    "a queue without priority": (
+        ("simulate", "tiny.swf", "--order", "multifactor", "--option", "qos_weight=9"),
+        "no queue has a priority",
+    ),
     "unknown engine": (("simulate", "tiny.swf", "--engine", "proces"), "did you mean 'process'"),
     "a table into no folder": (
         ("simulate", "missing.swf", "--per-job", "nowhere/jobs.csv"),

@@ -11,6 +11,8 @@ from assistant import Sla, load_session
 from assistant.cli.main import run
 from assistant.store import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 Cli = Callable[..., tuple[int, str, str]]
 
 TABLE = "size,mode,depth,objective\n" + "".join(

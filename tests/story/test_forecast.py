@@ -19,7 +19,10 @@ from assistant.cli.main import run
 from assistant.executors import SerialExecutor
 from assistant.report.outlook import Subject, headline
 from assistant.store import SqliteStore
-from assistant.ui.opening import Form, open_from
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import open_from
+
+pytestmark = pytest.mark.slow
 
 Cli = Callable[..., tuple[int, str, str]]
 

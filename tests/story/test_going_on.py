@@ -8,6 +8,8 @@ import pytest
 from assistant.executors.serial import SerialExecutor
 from tests.story.test_cli import Cli, cli, log, table
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["cli", "log", "table"]  # fixtures
 
 

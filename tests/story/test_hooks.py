@@ -9,18 +9,25 @@ from pathlib import Path
 import pytest
 
 from agents import Follower
+from assistant.client import RemoteSession
+from assistant.door import link_to
 from assistant.executors import make_executor
 from assistant.executors.serial import SerialExecutor
 from assistant.hooks import HookSettings
 from assistant.notices import KINDS, Best, Ending, Fault, Runs, Warned, of_test
 from assistant.notify import Notifier
+from assistant.run import RunState
+from assistant.service.endpoint import find
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.starting import open_sweep
 from assistant.store import MemoryStore
-from assistant.ui.opening import Form, open_from
-from assistant.ui.runner import Runner
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import open_from
+from tests.service.housed import housed
 from tests.story.test_cli import Cli, cli
 from tests.ui.screens import until
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["cli"]  # a fixture
 
@@ -102,19 +109,22 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
         session.finish(Follower().steer(session, executor))
     assert collected() == by_cli
 
-    opened = open_from(Form("file", str(sweep_file)), tmp_path / "browser.db")
-    runner = Runner(tmp_path / "browser.db", opened.session.id)
-    try:
-        runner.start(opened.application)
-        until(lambda: not runner.is_busy)
-        batch = runner.session.initial_evaluation(3)
-        runner.session.submit(batch)
-        runner.wake()
-        until(lambda: not runner.is_busy)
-        runner.session.finish(reason)
-    finally:
-        runner.close()
-    assert runner.hook_notes == ()
+    store = tmp_path / "browser.db"
+    with housed(store) as house:
+        opened = open_from(Form("file", str(sweep_file)), store)
+        endpoint = find(store)
+        assert endpoint is not None
+        session = RemoteSession(link_to(store, endpoint), opened.session.id)
+
+        def over() -> bool:
+            return not session.look().runs_in(RunState.QUEUED, RunState.RUNNING)
+
+        session.start()
+        until(over)
+        session.submit(session.initial_evaluation(3))
+        until(over)
+        session.finish(reason)
+        assert house.notes(session.id) == ()
     by_browser = collected()
     assert by_browser == by_cli
 

@@ -1,17 +1,25 @@
 """A noisy program, told by the command line, the browser and its automatic mode."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from assistant import load_session
 from assistant.cli.main import run
+from assistant.sla import Automatic
 from assistant.store import SqliteStore
-from assistant.ui.opening import Form, open_from
-from assistant.ui.runner import Runner, runner_of
-from tests.ui.screens import first_page, go, press, until
-from tests.ui.test_app import told
+from assistant.ui import reporting
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import open_from
+from assistant.ui.overview import runs
+from assistant.ui.suggestions import page as suggestions
+from tests.service.housed import housed
+from tests.ui.screens import press, until
+from tests.ui.stage import staged
+from tests.ui.test_one_story import told
+
+pytestmark = pytest.mark.slow
 
 SWEEP = """runs = 14
 initial = 4
@@ -38,14 +46,13 @@ PROGRAM = "def measure(x, y, seed):\n    return (x - 3) ** 2 + y + seed % 1000 /
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "store.db"))
     monkeypatch.setattr("sys.argv", ["streamlit_app.py"])
     (tmp_path / "tune.py").write_text(PROGRAM)
     (tmp_path / "sweep.toml").write_text(SWEEP)
-    yield tmp_path
-    runner_of.clear()
+    return tmp_path
 
 
 def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
@@ -65,14 +72,15 @@ def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
 
 
 def test_the_command_line_and_the_browser_confirm_alike(folder: Path) -> None:
-    opened = open_from(Form("file", "sweep.toml"), folder / "browser.db")
-    runner = Runner(folder / "browser.db", opened.session.id)
-    runner.start(opened.application)
-    runner.steer_by_itself(4, "ignore")
-    until(lambda: not runner.is_busy and runner.automatic is None)
+    with housed(folder / "browser.db") as house:
+        opened = open_from(Form("file", "sweep.toml"), folder / "browser.db")
+        opened.session.hand_over(Automatic(4, 4, "ignore"))
+        house.queue.set_active(opened.session.id, True)
+        until(lambda: house.look(opened.session.id).experiment.automatic is None)
+        handed = house.look(opened.session.id).experiment.handed_over
+        assert handed is not None
+        assert "the budget of 14 runs is used up" in handed.reason
     in_browser = SqliteStore(folder / "browser.db").load(opened.session.id)
-    assert "the budget of 14 runs is used up" in runner.note
-    runner.close()
     assert run(["sweep", "sweep.toml", "--json"]) == 0
     journal = SqliteStore(folder / "store.db")
     by_cli = journal.load(journal.experiments()[0].id)
@@ -90,16 +98,15 @@ def test_a_person_repeats_and_confirms_in_the_browser(
     capsys.readouterr()
     store = SqliteStore(folder / "store.db")
     experiment_id = store.experiments()[0].id
-    page = first_page()
-    page.session_state["experiment"] = experiment_id
-    page = go(page, "report")
+    session = load_session(store, experiment_id)
+    page = staged(reporting.page, session)
     (said,) = [block.value for block in page.success if "is recommended, but not" in block.value]
     assert "results vary from run to run; run it again" in said
-    page = press(go(page, "steer"), "replicate")
+    page = press(staged(runs.section, session), "replicate")
     assert "is repeated as run 7" in page.success[0].value
-    page = press(page, "confirm")
-    page = press(page, "submit-3")
-    experiment = runner_of(str(folder / "store.db"), experiment_id).experiment
+    page = press(staged(suggestions.page, session), "confirm")
+    press(page, "submit-3")
+    experiment = session.experiment
     assert [run.source for run in experiment.runs[6:]] == ["replicate"] * 3
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from assistant.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

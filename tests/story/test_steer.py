@@ -9,6 +9,8 @@ from assistant.cli.main import run
 from assistant.events import SpaceChanged
 from assistant.store import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 TABLE = "size,mode,objective\n" + "".join(
     f"{size},{mode},{(size - 4) ** 2 + 'acb'.index(mode)}\n"
     for size in (1, 2, 4, 8)

@@ -2,24 +2,28 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agents import Follower
-from assistant import Constraint, Measure, Objective, Second, Sla, Value, open_session
+from assistant import Constraint, Measure, Objective, Second, Sla, Value, load_session, open_session
 from assistant.applications import Function, Scheduling
 from assistant.cli.main import run
 from assistant.errors import ObjectiveError
 from assistant.executors import SerialExecutor
 from assistant.report import collect, render_html
 from assistant.store import MemoryStore, SqliteStore
-from assistant.ui.opening import Form, open_from
-from assistant.ui.runner import runner_of
+from assistant.ui import reporting
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import open_from
+from assistant.ui.overview import page as overview
 from strategies import Parameter, ParameterSpace, hypervolume
-from tests.ui.screens import first_page, go
+from tests.ui.stage import staged
+
+pytestmark = pytest.mark.slow
 
 SPACE = ParameterSpace((Parameter("x", tuple(range(8))), Parameter("y", tuple(range(8)))))
 BOTH = Objective(Value("wait_s"), second=Second(Value("cost"), "minimise"))
@@ -135,14 +139,13 @@ second = "duration_s"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "store.db"))
     monkeypatch.setattr("sys.argv", ["streamlit_app.py"])
     (tmp_path / "table.csv").write_text(TABLE)
     (tmp_path / "sweep.toml").write_text(SWEEP)
-    yield tmp_path
-    runner_of.clear()
+    return tmp_path
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Mapping[str, Any]:
@@ -178,15 +181,12 @@ def test_the_browser_shows_the_front_of_the_command_lines_sweep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = printed(capsys, "sweep", "sweep.toml")
-    page = first_page()
-    page.session_state["experiment"] = told["experiment"]
-    for name in ("learn", "report"):
-        page = go(page, name)
+    session = load_session(SqliteStore(folder / "store.db"), told["experiment"])
+    for draw in (reporting.page, overview.page):
+        page = staged(draw, session)  # type: ignore[arg-type]
         tables = [t.value for t in page.dataframe if "duration_s [s]" in t.value.columns]
         (front,) = [t for t in tables if "runs" in t.columns]
         assert front["run"].tolist() == [one["run"] for one in told["front"]]
-    page = go(page, "steer")
-    assert "minimise objective and minimise duration_s" in page.caption[0].value
     runs = next(t.value for t in page.dataframe if "verdict" in t.value.columns)
     assert runs["duration_s [s]"].notna().all()
 

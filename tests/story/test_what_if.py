@@ -13,6 +13,8 @@ from assistant.store import SqliteStore
 from strategies import strategy_entry
 from tests.assistant.warned import journal_with_a_warning
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def warned_events() -> tuple[Event, ...]:

@@ -59,7 +59,9 @@ def test_a_machine_must_have_the_memory_that_a_job_requests(
     ("options", "sentence"),
     [
         (["--whole-nodes", "3"], "8 processors, which is not a whole number of machines of 3"),
-        (["--node-memory", "4G"], "give --whole-nodes too"),
+        (["--node-memory", "4G"], "give --whole-nodes or --shared-nodes too"),
+        (["--whole-nodes", "2", "--shared-nodes", "2"], "exclude each other; give one"),
+        (["--backfill", "slurm"], "'slurm' cannot decide with allocation='processors'"),
         (["--whole-nodes", "2", "--node-memory", "lots"], "for example 64G"),
         (["--whole-nodes", "2", "--node-memory", "0G"], "whole numbers from 1"),
         (["--whole-nodes", "2", "--node-memory", "99999999999T"], "is more than 8192T, the most"),

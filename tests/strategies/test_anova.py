@@ -225,6 +225,29 @@ def test_effects_and_suggestions_come_from_one_posterior() -> None:
     assert pairs[1, 0] - pairs[1, 1] > 2 * abs(pairs[0, 0] - pairs[0, 1])
 
 
+def test_many_predictions_at_once_are_those_of_one_at_a_time() -> None:
+    model = AnovaModel(SPACE, observed(20))
+    everything = [SPACE.configuration(i) for i in range(SPACE.size)]
+    bands = model.predict_all(np.array([c.level_ids for c in everything], dtype=np.int64))
+    singly = [model.predict(configuration) for configuration in everything]
+    assert bands.values == pytest.approx([one.value for one in singly], rel=1e-6)
+    assert bands.lows == pytest.approx([one.interval[0] for one in singly], rel=1e-6)
+    assert bands.highs == pytest.approx([one.interval[1] for one in singly], rel=1e-6)
+    assert (bands.lows <= bands.values).all()
+    assert (bands.values <= bands.highs).all()
+
+
+def test_averages_over_the_other_parameters_are_the_marginals() -> None:
+    model = AnovaModel(SPACE, observed(20))
+    first, second = SPACE.names[:2]
+    marginals = model.interaction(first, second)
+    ids = np.array([one.level_ids for one in marginals], dtype=np.int64)
+    bands = model.average_all((0, 1), ids)
+    assert bands.values == pytest.approx([one.value for one in marginals])
+    assert bands.lows == pytest.approx([one.interval[0] for one in marginals])
+    assert bands.highs == pytest.approx([one.interval[1] for one in marginals])
+
+
 def test_predictions_of_what_was_not_run_are_right_about_as_often_as_they_claim() -> None:
     observations = observed(60)
     model = AnovaModel(SPACE, observations)

@@ -1,4 +1,4 @@
-"""A store of its own for each test, and no runner left behind."""
+"""A store of its own for each test, and no service left behind."""
 
 import sys
 from collections.abc import Iterator
@@ -6,27 +6,37 @@ from pathlib import Path
 
 import pytest
 
-from assistant.ui import runner as runners
+from assistant.service.house import House
+from assistant.ui import desk
+from tests.service.housed import housed
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where experiments are kept; nothing is there yet, and nobody serves it."""
     path = tmp_path / "store.db"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COPPERLINE_STORE", str(path))
     monkeypatch.setattr(sys, "argv", ["streamlit_app.py"])
-    made: list[runners.Runner] = []
-    build = runners.Runner.__init__
+    made: list[desk.Office] = []
+    build = desk.Office.__init__
 
-    def noted(self: runners.Runner, store: Path, experiment_id: str) -> None:
-        build(self, store, experiment_id)
+    def noted(self: desk.Office, store: Path) -> None:
+        build(self, store)
         made.append(self)
 
-    monkeypatch.setattr(runners.Runner, "__init__", noted)
+    monkeypatch.setattr(desk.Office, "__init__", noted)
     yield path
-    for runner in made:
-        runner.close()
-    runners.runner_of.clear()
+    for office in made:
+        office.companion.end()
+    desk.office_of.clear()
+
+
+@pytest.fixture
+def house(store: Path) -> Iterator[House]:
+    """The store is served and what is started is executed, in this process."""
+    with housed(store) as opened:
+        yield opened
 
 
 @pytest.fixture

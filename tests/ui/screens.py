@@ -1,4 +1,4 @@
-"""The script under Streamlit's own tester: pages by name, and waiting for the runner."""
+"""The script under Streamlit's own tester: pages by name, and waiting for the service."""
 
 import time
 from collections.abc import Callable
@@ -8,13 +8,20 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from assistant import RunState
-from assistant.ui.runner import Runner, runner_of
+from assistant.ui.desk import SharedDesk, office_of
 
 SCRIPT = str(Path(__file__).resolve().parents[2] / "streamlit_app.py")
 
 
 def first_page() -> AppTest:
     return sound(AppTest.from_file(SCRIPT, default_timeout=60).run())
+
+
+def at_page(experiment_id: str, name: str = "overview") -> AppTest:
+    """Return a page of an experiment, as a link to it opens it."""
+    page = AppTest.from_file(SCRIPT, default_timeout=60)
+    page.query_params["e"] = experiment_id
+    return go(page, name)
 
 
 def go(page: AppTest, name: str) -> AppTest:
@@ -31,8 +38,10 @@ def sound(page: AppTest) -> AppTest:
     return page
 
 
-def runner_in(page: AppTest, store: Path) -> Runner:
-    return runner_of(str(store), page.session_state["experiment"])
+def desk_in(page: AppTest, store: Path) -> SharedDesk:
+    desk = office_of(str(store)).desk(page.session_state["experiment"])
+    desk.refresh(now=True)
+    return desk
 
 
 def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -43,21 +52,21 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def until_done(page: AppTest, store: Path) -> AppTest:
-    runner = runner_in(page, store)
-    until(lambda: not runner.is_busy)
-    assert runner.error is None
-    assert not runner.experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
+    """Wait until nothing waits, goes on or steers itself; draw the page again."""
+    desk = desk_in(page, store)
+
+    def done() -> bool:
+        experiment = desk.refresh(now=True).experiment
+        return experiment.automatic is None and not experiment.runs_in(
+            RunState.QUEUED, RunState.RUNNING
+        )
+
+    until(done)
     return sound(page.run())
 
 
-def editor_key(page: AppTest, batch: int, version: int = 0) -> str:
-    return f"editor-{page.session_state['experiment']}-{batch}-{version}"
-
-
-def edit(page: AppTest, batch: int, rows: dict[int, dict[str, object]]) -> AppTest:
-    page.session_state[editor_key(page, batch)] = {
-        "edited_rows": rows,
-        "added_rows": [],
-        "deleted_rows": [],
-    }
-    return sound(page.run())
+def shown(page: AppTest) -> str:
+    """Return everything that the page says in words."""
+    kinds = (page.title, page.subheader, page.success, page.error, page.info, page.warning)
+    kinds = (*kinds, page.caption, page.markdown)
+    return " ".join(str(one.value) for kind in kinds for one in kind)

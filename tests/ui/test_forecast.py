@@ -9,15 +9,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from agents import Follower
-from assistant import Experiment, Forecast, Session, Sla
+from assistant import Forecast, Session, Sla
 from assistant.chances import percent
 from assistant.cli.main import run
 from assistant.executors import SerialExecutor
 from assistant.forecast import forecast
 from assistant.report.outlook import Subject, headline, verdict_of
-from assistant.ui import outlook
-from assistant.ui.opening import Form, open_from
-from tests.ui.screens import first_page, go
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import open_from
+from assistant.ui.overview import page as overview
+from tests.ui.stage import staged
 
 
 def swept(store: Path, goal: float | None, stop: int, runs: int = 60) -> Session:
@@ -31,10 +32,8 @@ def swept(store: Path, goal: float | None, stop: int, runs: int = 60) -> Session
     return opened.session
 
 
-def shown(session: Session, name: str = "steer") -> AppTest:
-    page = first_page()
-    page.session_state["experiment"] = session.id
-    return go(page, name)
+def shown(session: Session) -> AppTest:
+    return staged(overview.page, session)  # type: ignore[arg-type]
 
 
 def banner(page: AppTest, kind: str) -> list[str]:
@@ -85,12 +84,12 @@ def test_every_verdict_has_its_words_and_its_box(
 ) -> None:
     session = swept(store, 3.0, 20)
 
-    def as_foretold(experiment: Experiment, now_s: float) -> Forecast:
-        seen = forecast(experiment, now_s)
+    def as_foretold(self: Session) -> Forecast:
+        seen = forecast(self.experiment, self.now_s())
         assert seen.goal is not None
         return replace(seen, goal=replace(seen.goal, chance=chance, band=(chance / 2, 0.9)))
 
-    monkeypatch.setattr(outlook, "forecast", as_foretold)
+    monkeypatch.setattr(Session, "forecast", as_foretold)
     page = shown(session)
     told = [text for text in banner(page, kind) if "Chance to reach" in text]
     assert len(told) == 1
@@ -106,16 +105,16 @@ def test_without_a_goal_there_is_a_line_and_no_box(store: Path) -> None:
     assert tiles(page)["Runs left"] == "44"
 
 
-def test_learn_draws_what_may_come_and_has_it_as_a_table(store: Path) -> None:
+def test_it_draws_what_may_come_and_has_it_as_a_table(store: Path) -> None:
     session = swept(store, 3.0, 20)
-    page = shown(session, "learn")
+    page = shown(session)
     assert any(s.value == "Best so far, and what may come" for s in page.subheader)
     table = next(f.value for f in page.dataframe if "further runs" in f.value)
     assert list(table["further runs"])[-1] == 40
     finished = swept(store, 3.0, 20, 20)
     finished.finish("used up")
-    page = shown(finished, "learn")
-    assert any(s.value == "Best so far" for s in page.subheader)
+    page = shown(finished)
+    assert not any("further runs" in f.value for f in page.dataframe)
     assert "The goal of 3 was not reached." in banner(page, "error")
 
 

@@ -1,202 +1,323 @@
-"""The whole story in a real Chromium over a real server, with the network watched.
+"""The whole story in a real Chromium over ``copperline app``, with the network watched.
 
-With COPPERLINE_SCREENSHOTS set to a folder, each step leaves a picture there, to be looked at.
+Nothing waits for a fixed time: every step waits for what the step before did (`Screen`).
 """
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assistant import RunState, load_session
+from assistant import RunState, Session, load_session
+from assistant.events import AdviceAnswered, RunSubmitted
+from assistant.executors import SerialExecutor
+from assistant.settings import build_sweep, check_settings
+from assistant.starting import open_sweep, recipe
 from assistant.store import SqliteStore
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import open_from
+from benchmarks.browsing import KeptUp, browsing, kept_up
+from benchmarks.screen import Screen
+from sim.api import default_workload, write_swf
 
 pytestmark = pytest.mark.browser
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-HARMLESS = ("_stcore/health", "_stcore/host-config", "404")
+LIST = "your list of runs, with the reason of each"
+WAITING = "what waits, in its order"
 
 
 @pytest.fixture
-def server(tmp_path: Path, repository: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        sys.executable, "-m", "streamlit", "run", str(repository / "streamlit_app.py"),
-        "--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true",
-        "--server.fileWatcherType", "none", "--browser.gatherUsageStats", "false",
-        "--", str(tmp_path / "story.db"),
-    ]  # fmt: skip
-    with subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(repository)},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
-        url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
-                    break
-            except OSError:
-                assert time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.1)
-        yield url
-        process.terminate()
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "story.db"
 
 
-def picture(page: Any, name: str) -> None:
-    folder = os.environ.get("COPPERLINE_SCREENSHOTS")
-    if folder:
-        page.wait_for_timeout(900)  # charts fade in
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+@pytest.fixture
+def up(chromium: str, store: Path, repository: Path) -> Iterator[KeptUp]:
+    with kept_up(store, repository) as found:
+        yield found
 
 
-def test_from_the_first_page_to_the_report(chromium: str, server: str, tmp_path: Path) -> None:
-    from playwright.sync_api import TimeoutError as PlaywrightTimeout
-    from playwright.sync_api import expect, sync_playwright
+@contextmanager
+def looking(up: KeptUp) -> Iterator[Callable[[], Screen]]:
+    """Yield what opens a screen; nothing may complain, and no request leave this machine."""
+    screens: list[Screen] = []
+    with browsing() as opened:
 
-    expect.set_options(timeout=20_000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1400, "height": 1500})
-        page.set_default_timeout(20_000)
-        strangers: list[str] = []
-        errors: list[str] = []
-        page.on(
-            "request",
-            lambda r: (
-                strangers.append(r.url)
-                if r.url.startswith("http") and server not in r.url
-                else None
-            ),
-        )
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        def screen() -> Screen:
+            screens.append(Screen(opened(), up.url))
+            return screens[-1]
 
-        def button(name: str) -> Any:
-            """Return the button, once the drawing has ended: a page being drawn shows old parts."""
-            expect(page.locator("[data-test-script-state=notRunning]")).to_have_count(1)
-            found = page.get_by_role("button", name=name, exact=True)
-            expect(found).to_have_count(1)
-            return found
-
-        def settled() -> None:
-            """Wait until the page stands still: a list that is open would close when it moves."""
-            expect(page.locator("[data-test-script-state=notRunning]")).to_have_count(1)
-            page.wait_for_load_state("networkidle")
-
-        def choose(label: str, option: str) -> None:
-            """Choose from a list; a drawing that began meanwhile closes it, so ask again."""
-            for attempt in range(3):
-                settled()
-                page.get_by_role("combobox", name=label).click()
-                try:
-                    page.get_by_role("option", name=option).click(timeout=5_000)
-                except PlaywrightTimeout:
-                    assert attempt < 2, f"the list {label!r} did not show {option!r}"
-                    page.keyboard.press("Escape")
-                else:
-                    return
-
-        def submit(n: int) -> Any:
-            return page.get_by_role("button", name=f"Submit {n} runs")  # and its shortcut
-
-        def says(text: str, *, exact: bool = False) -> None:
-            expect(page.get_by_text(text, exact=exact).first).to_be_visible()
-
-        def completed(text: str) -> None:
-            says(text, exact=True)
-
-        page.goto(server)
-        says("No experiment is stored")
-        picture(page, "1-empty")
-        page.get_by_text("Job log (SWF)").click()
-        page.get_by_label("Path of the log").fill("nowhere.swf")
-        button("Start the experiment").click()
-        says("there is no such file")
-        picture(page, "2-refused")
-        page.get_by_test_id("stRadioGroup").get_by_text("Built-in example").click()
-        expect(page.get_by_label("Budget of runs")).to_have_count(1)
-        page.get_by_label("Budget of runs").fill("16")
-        page.get_by_label("Budget of runs").press("Enter")
-        page.get_by_text("How it chooses").click()
-        choose("Strategy", "grasp")
-        says("Neighbours", exact=True)
-        button("Start the experiment").click()
-        completed("1 of 16")
-        picture(page, "3-begun")
-        page.get_by_label("How many").fill("8")
-        page.get_by_label("How many").press("Enter")
-        button("Suggest the first runs").click()
-        expect(submit(8)).to_have_count(1)
-        cell = page.get_by_test_id("glide-cell-1-1")
-        box = page.get_by_test_id("stDataFrame").first.bounding_box()
-        assert box is not None
-        page.mouse.click(box["x"] + 70, box["y"] + 35 + 35 * 1.5)
         try:
-            expect(cell).to_have_text("false", timeout=2_000)
-        except AssertionError:  # a click beside the box only selects the cell
-            page.keyboard.press("Space")
-        expect(submit(7)).to_have_count(1)
-        picture(page, "4-suggested")
-        submit(7).click()
-        completed("8 of 16")
-        picture(page, "5-ran")
-        page.get_by_label("How many").fill("5")
-        page.get_by_label("How many").press("Enter")
-        button("Suggest").click()
-        submit(5).click()
-        completed("13 of 16")
-        button("Suggest").click()
-        says("The agreement is about to be missed.")
-        expect(submit(3)).to_have_count(1)
-        picture(page, "6-warned")
-        page.get_by_role("button", name="Accept: ").click()
-        says("Accepted; the suggestions below")
-        expect(submit(3)).to_have_count(1)
-        picture(page, "7-accepted")
-        submit(3).click()
-        completed("16 of 16")
-        button("Good").click()
-        says("is good.")
-        for i, name in enumerate(
-            [
-                "A run of your own",
-                "How it chooses",
-                "Budget",
-                "Levels",
-                "Regions",
-                "Past results",
-                "Finish",
-            ]
-        ):
-            page.get_by_role("tab", name=name).click()
-            page.get_by_role("tab", name=name).scroll_into_view_if_needed()
-            picture(page, f"8-{i}-{name.replace(' ', '-').lower()}")
-        page.get_by_role("link", name="Learn").click()
-        expect(page.get_by_role("heading", name="What matters")).to_be_visible()
-        expect(page.locator("[data-testid=stVegaLiteChart]").first).to_be_visible()
-        picture(page, "9-learn")
-        page.get_by_role("link", name="Report").click()
-        expect(page.get_by_role("heading", name="Today and best")).to_be_visible()
-        picture(page, "10-report")
+            yield screen
+        except BaseException as error:
+            for one in screens:  # what a person would see
+                error.add_note(f"{one.page.url}\n{one.page.locator('body').aria_snapshot()}")
+            raise
+        for one in screens:
+            assert one.watched.strangers == []
+            assert one.watched.complaints == []
+
+
+def submit(n: int) -> re.Pattern[str]:
+    return re.compile(f"^Submit {n} runs? ")  # and its shortcut
+
+
+def latest(store: Path) -> Session:
+    kept = SqliteStore(store)
+    return load_session(kept, kept.experiments()[0].id)
+
+
+def bowl(tmp_path: Path, store: Path, n_done: int = 0, **more: Any) -> Session:
+    """Return an experiment over a measured table, with so many results."""
+    table = tmp_path / "measured.csv"
+    cells = [(x, y) for x in range(1, 9) for y in range(1, 9)]
+    rows = "".join(f"{x},{y},{(4 - x) ** 2 + (4 - y) ** 2 + 1}\n" for x, y in cells)
+    table.write_text(f"x,y,objective\n{rows}")
+    opened = open_from(Form("table", str(table), runs=30, seed=3, **more), store)
+    if n_done:
+        opened.session.submit(opened.session.initial_evaluation(n_done))
+        opened.session.run_queued(SerialExecutor(opened.application))
+    return opened.session
+
+
+def gated(store: Path, gate: Path) -> Session:
+    """Return an experiment with six runs that wait, none of which ends before the gate is there."""
+    waits = 'until [ -e "$1" ]; do sleep 0.05; done'
+    said = {
+        "runs": 12,
+        "application": {
+            "kind": "command", "command": ["sh", "-c", waits, "sh", str(gate), "{x}"],
+        },
+        "objective": {"minimise": "wall_s"},
+        "parameters": [{"name": "x", "levels": list(range(12))}],
+    }  # fmt: skip
+    built = build_sweep(check_settings(said, "the test"))
+    session = open_sweep(built, SqliteStore(store), "gated", recipe(said, ()))
+    session.submit(session.initial_evaluation(6))
+    return session
+
+
+def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    log = tmp_path / "cluster.swf"
+    write_swf(default_workload(3, 200), log)
+    with looking(up) as screen:
+        person = screen()
+        page = person.page
+        person.goto()
+        person.says("No experiment yet")
+        person.press("Set up my own")
+        person.says("What shall be run")
+        page.get_by_test_id("stRadioGroup").get_by_text("Job log (SWF)").click()
+        page.get_by_label("Path of the log").wait_for()
+        person.fill("Path of the log", "nowhere.swf")
+        person.says("nowhere.swf")
+        page.locator("input[type=file]").set_input_files(log)
+        person.says("3,520 combinations of 3 parameters")
+        page.get_by_text("Goal and agreement").click()
+        person.says("A value that is good enough")
+        person.fill("Budget of runs", "24")
+        person.fill("A value that is good enough", "1")
+        page.get_by_text("How it chooses").click()
+        person.says("Seed of every random choice")
+        person.choose("Strategy", "random")
+        person.choose("Strategy", "grasp")
+        person.fill("Seed of every random choice", "3")
+        person.press("Try one run")
+        person.says("Today's configuration was run once; nothing was stored.")
+        person.says(re.compile("3,361 allowed. 24 runs .*take "))
+        assert SqliteStore(store).experiments() == ()
+        person.press("Start the experiment")
+        person.says("1 of 24", exact=True)
+
+        person.press("Choose what runs next")
+        person.fill("How many", "9")
+        person.press("Suggest the first runs")
+        page.get_by_role("button", name=submit(9)).wait_for()
+        person.toggle(LIST, "take", 1, page.get_by_role("button", name=submit(8)))
+        procs = person.cell(LIST, "small_procs", 2).text_content()
+        changed = page.get_by_text("No. 3, as you changed it")
+        person.edit(LIST, "small_procs", 2, "57" if procs != "57" else "63", changed)
+        person.press(submit(8))
+        person.says("8 runs submitted.")
+        person.says("9 of 24 runs")
+        for done in (13, 17):
+            person.fill("How many", "4")
+            person.press("Suggest")
+            person.press(submit(4))
+            person.says(f"{done} of 24 runs")
+        person.press("Suggest")
+        person.says("Very likely to miss")
+        person.press("Accept 1")
+        person.says("Accepted; the suggestions below are the new ones.")
+        page.get_by_role("button", name=submit(4)).wait_for()
+
+        person.menu("Overview", "overview")
+        person.says("Your verdict on a result")
+        person.press("Good")
+        person.says("is good.")
+        person.menu("Report", "report")
+        person.says("Today and best")
         with page.expect_download() as download:
-            button("Download the report (HTML)").click()
-        report = Path(download.value.path()).read_text()
-        assert "<html" in report
-        browser.close()
-    store = SqliteStore(tmp_path / "story.db")
-    session = load_session(store, store.experiments()[0].id)
-    assert len(session.experiment.runs_in(RunState.COMPLETED)) >= 12
+            person.press("Download the report (HTML)")
+        report = tmp_path / "report.html"
+        download.value.save_as(report)
+
+        alone = screen().page
+        alone.context.set_offline(True)
+        alone.goto(report.as_uri())
+        alone.locator("#answer strong").wait_for()
+        assert alone.locator("#progress svg").is_visible()
+    session = latest(store)
+    sources = [event.source for event in session.events() if isinstance(event, RunSubmitted)]
+    assert sources[:9].count("edited") == 1
     assert any(run.good for run in session.experiment.runs)
-    assert strangers == [], "no request leaves this machine"
-    assert [e for e in errors if not any(word in e for word in HARMLESS)] == []
+    assert any(isinstance(event, AdviceAnswered) for event in session.events())
+
+
+def test_what_if_is_seen_before_it_is_made(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    session = bowl(tmp_path, store, 12)
+    with looking(up) as screen:
+        person = screen()
+        page = person.page
+        person.goto(f"/what-if?e={session.id}")
+        person.says("What if")
+        person.fill("Runs in all", "36")
+        person.says("If: 36 runs in all.")
+        page.wait_for_url("**budget=36**")
+        person.menu("Report", "report")
+        person.menu("What if", "what-if")
+        person.holds("Runs in all", "36")
+        person.press("Apply …")
+        person.says("Everything else stays as it is.")
+        assert latest(store).experiment.sla.max_runs == 30, "it asks once"
+        person.press("Yes, apply this")
+        person.says("Applied: ")
+    assert latest(store).experiment.sla.max_runs == 36
+
+
+def test_the_queue_is_paused_reordered_held_and_goes_on(
+    up: KeptUp, store: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    session = gated(store, gate)
+    with looking(up) as screen:
+        person = screen()
+        page = person.page
+        person.goto(f"/queue?e={session.id}")
+        person.press("Start 6 runs")
+        person.says(re.compile("Running$"))
+        person.says("1 running, 5 waiting")
+        person.press("Pause")
+        person.says("Pausing after 1 run under way")
+        gate.touch()
+        person.says(re.compile("Paused$"))
+        person.press("Refresh the list")
+        person.says("Waiting: 5 runs")
+        person.tick_row(WAITING, 4, page.get_by_text("Chosen: run 6."))
+        person.press("Run first")
+        person.says("Run 6 starts first now.")
+        person.tick_row(WAITING, 4, page.get_by_text("Chosen: run 5."))
+        person.press("Hold")
+        person.says("1 held")
+        person.press(re.compile("^Start"))
+        person.says("5 of 12 runs")
+    session.catch_up()
+    runs = {run.id: run for run in session.experiment.runs}
+    begun = {run.started_s: run.id for run in runs.values() if run.started_s is not None}
+    assert [begun[at_s] for at_s in sorted(begun)] == [1, 6, 2, 3, 4]
+    assert runs[5].held
+    assert runs[5].state is RunState.QUEUED
+
+
+def edited(person: Screen) -> str:
+    """Ask for suggestions, untick the third and change the second. Returns its level of x."""
+    person.fill("How many", "5")
+    person.press(re.compile("^Suggest"))
+    button = person.page.get_by_role("button", name=submit(5))
+    button.wait_for()
+    person.toggle(LIST, "take", 2, person.page.get_by_role("button", name=submit(4)))
+    now = person.cell(LIST, "x", 1).text_content()
+    level = "7" if now != "7" else "6"
+    person.edit(LIST, "x", 1, level, person.page.get_by_text("No. 2, as you changed it"))
+    return level
+
+
+def unsent(person: Screen, level: str) -> None:
+    """See that the list is still as it was left."""
+    person.page.get_by_role("button", name=submit(4)).wait_for()
+    person.says("No. 2, as you changed it")
+    person.reads(LIST, "x", 1, level)
+    person.reads(LIST, "take", 2, "false")
+
+
+def submitted(store: Path, level: str) -> None:
+    """See that the list was submitted as it was on the screen."""
+    runs = [run for run in latest(store).experiment.runs if run.batch is not None]
+    space = latest(store).experiment.space
+    assert len(runs[-4:]) == 4
+    assert str(space.values(runs[-3].configuration)["x"]) == level
+    assert runs[-3].source == "edited"
+
+
+def test_the_service_is_killed_and_comes_back(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    session = bowl(tmp_path, store, 6)
+    with looking(up) as screen:
+        person = screen()
+        person.goto(f"/suggestions?e={session.id}")
+        level = edited(person)
+        up.kill("service")
+        unsent(person, level)
+        person.press(submit(4))
+        person.says("4 runs submitted.")
+        person.says("4 waiting")
+        person.press("Start 4 runs")
+        person.says(re.compile("10 of 30 runs|11 of 30 runs"))
+        unaware = person.page.get_by_text("The service is away")
+        unaware.wait_for(state="hidden")
+    submitted(store, level)
+
+
+def test_the_pages_are_killed_and_come_back(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    session = bowl(tmp_path, store, 6)
+    with looking(up) as screen:
+        person = screen()
+        person.goto(f"/suggestions?e={session.id}")
+        level = edited(person)
+        with person.watched.cut_off():
+            up.kill("pages")
+            person.settled()
+        unsent(person, level)
+        person.press(submit(4))
+        person.says("4 runs submitted.")
+    submitted(store, level)
+
+
+def test_two_browsers_see_each_other(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    session = bowl(tmp_path, store, 6)
+    with looking(up) as screen:
+        one, two = screen(), screen()
+        one.goto(f"/suggestions?e={session.id}")
+        one.fill("How many", "3")
+        one.press("Suggest")
+        one.page.get_by_role("button", name=submit(3)).wait_for()
+        two.goto(f"/suggestions?e={session.id}")
+        two.page.get_by_role("button", name=submit(3)).wait_for()
+        one.press(submit(3))
+        one.says("3 runs submitted.")
+        two.says("Batch 2 was submitted or replaced since it was shown here.")
+        assert two.page.get_by_role("button", name="Show what is open now").is_visible()
+        two.menu("Queue", "queue")
+        two.says("Waiting: 3 runs")
+        two.tick_row(WAITING, 0, two.page.get_by_text(re.compile("^Chosen: run")))
+        one.menu("Queue", "queue")
+        one.tick_row(WAITING, 0, one.page.get_by_text(re.compile("^Chosen: run")))
+        one.press("Cancel 1 waiting run")
+        one.press("Yes, cancel 1 run")
+        one.says("Waiting: 2 runs")
+        two.says("1 change since")
+        two.press("Run first")
+        two.says("nothing was changed")
+    assert len(latest(store).experiment.runs_in(RunState.QUEUED)) == 2

@@ -1,15 +1,17 @@
 """The warning by the forecast on the page, its alternatives, and weights of regions."""
 
-from pathlib import Path
-
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from assistant import Session, load_session
 from assistant.chances import percent
 from assistant.events import Event
-from assistant.store import SqliteStore
+from assistant.store import MemoryStore
+from assistant.ui.steering import weights
+from assistant.ui.suggestions import warning
 from tests.assistant.warned import journal_with_a_warning
-from tests.ui.screens import first_page, go, press, sound
+from tests.ui.screens import press, sound
+from tests.ui.stage import staged
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +20,20 @@ def warned_events() -> tuple[Event, ...]:
 
 
 @pytest.fixture
-def stored(store: Path, warned_events: tuple[Event, ...]) -> Session:
-    opened = SqliteStore(store)
+def stored(warned_events: tuple[Event, ...]) -> Session:
+    opened = MemoryStore()
     opened.append("hills", 0, warned_events)
     return load_session(opened, "hills")
 
 
-def seen_again(store: Path) -> Session:
-    return load_session(SqliteStore(store), "hills")
+def drawn(session: Session) -> AppTest:
+    return staged(warning.section, session)
 
 
-def test_alternatives_stand_with_their_chances_and_one_is_accepted(
-    store: Path, stored: Session
-) -> None:
+def test_alternatives_stand_with_their_chances_and_one_is_accepted(stored: Session) -> None:
     advice = stored.experiment.open_advice
     assert advice is not None
-    page = go(press(first_page(), "open"), "steer")
+    page = drawn(stored)
     assert page.warning[0].value == advice.text
     shown = " ".join(one.value for one in page.markdown)
     for one in advice.alternatives:
@@ -42,34 +42,34 @@ def test_alternatives_stand_with_their_chances_and_one_is_accepted(
     which = [one.kind for one in advice.alternatives].index("strategy")
     page = press(page, f"accept-1-{which}")
     assert "Accepted" in page.success[0].value
-    experiment = seen_again(store).experiment
+    experiment = stored.experiment
     assert experiment.open_advice is None
     assert experiment.steering == advice.alternatives[which].steering
     assert not page.warning or page.warning[0].value != advice.text
 
 
-def test_it_is_ignored_or_changed(store: Path, stored: Session) -> None:
-    page = go(press(first_page(), "open"), "steer")
+def test_it_is_ignored_or_changed(stored: Session) -> None:
+    page = drawn(stored)
     press(page, "ignore-1")
-    experiment = seen_again(store).experiment
+    experiment = stored.experiment
     advice = experiment.advice[0]
     given = experiment.answer_to(advice)
     assert given is not None
     assert given.answer == "ignored"
 
 
-def test_it_is_changed_to_another_share(store: Path, stored: Session) -> None:
-    page = go(press(first_page(), "open"), "steer")
+def test_it_is_changed_to_another_share(stored: Session) -> None:
+    page = drawn(stored)
     page = sound(page.slider(key="share-hills-1").set_value(40).run())
     press(page, "change-1")
-    assert seen_again(store).experiment.steering.exploitation == 0.4
+    assert stored.experiment.steering.exploitation == 0.4
 
 
-def test_a_region_is_weighed(store: Path, stored: Session) -> None:
+def test_a_region_is_weighed(stored: Session) -> None:
     stored.change_strategy(exploitation=0.5)
-    page = go(press(first_page(), "open"), "steer")
+    page = staged(weights.section, stored)
     page = sound(page.number_input(key="weigh-1-1.0").set_value(0.0).run())
     page = press(page, "weigh")
     assert "Region 1 counts 0 from now on" in page.success[0].value
-    ((_, weight),) = seen_again(store).experiment.steering.weights
+    ((_, weight),) = stored.experiment.steering.weights
     assert weight == 0.0

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from assistant import RunState
+from assistant.cli.crew import TOKEN
 from assistant.cli.main import run as command_line
-from assistant.cli.service import TOKEN, _executor
+from assistant.cli.service import executor_of
 from assistant.client import HttpClaims, Link, RemoteSession, Worker
 from assistant.errors import AssistantError, ServiceError
 from assistant.ports import Completion
@@ -83,7 +84,7 @@ def worker(
     main = threading.get_ident()
     one = Worker(
         claims,
-        lambda claim: _executor(link, claim),
+        lambda claim: executor_of(link, claim),
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda *_: one.abandon())

@@ -1,0 +1,109 @@
+"""Seeded mutants of queues, limits, preemption and windows: each breaks one line and must be seen.
+
+As in `tests.differential.test_mutants`, whose copy and process these use.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.differential.test_mutants import copied, mutated, outcome
+
+MUTANTS = {
+    "tiers are forgotten where the queue is ranked anew": (
+        "kernel/ranking.py",
+        "return standings[job].tier > standings[other].tier",
+        "return job < other",
+    ),
+    "a door lets in one too many": (
+        "kernel/doors.py",
+        "door.n_inside < door.limit",
+        "door.n_inside <= door.limit",
+    ),
+    "who leaves rings no bell": (
+        "kernel/doors.py",
+        "        outside.doors[door].n_inside -= 1\n        _ring(outside, k, door)",
+        "        outside.doors[door].n_inside -= 1",
+    ),
+    "windows that are planned are not foreseen": (
+        "kernel/plan.py",
+        "is_planned = window.kind == PLANNED and window.state == AHEAD",
+        "is_planned = False",
+    ),
+    "failures are foreseen": (
+        "kernel/plan.py",
+        "is_planned = window.kind == PLANNED and window.state == AHEAD",
+        "is_planned = window.state == AHEAD",
+    ),
+    "the oldest is killed": (
+        "kernel/requeue.py",
+        "mine_s > since_s or (mine_s == since_s and job > found)",
+        "found < 0",
+    ),
+    "nobody is spared": (
+        "kernel/requeue.py",
+        "if can and not is_free(pool, k, procs, until_s):",
+        "if can:",
+    ),
+    "the end of a killed job stays in the calendar": (
+        "engine/process.py",
+        "callbacks.clear()",
+        "pass",
+    ),
+    "the wrong end is withdrawn": (
+        "kernel/calendar.py",
+        "while jobs[slot] != job:",
+        "while jobs[slot] < job:",
+    ),
+    "conservative backfilling relies on its plan when processors fail": (
+        "kernel/requeue.py",
+        "    here.has_ended = OVERRUN\n    n_killed",
+        "    n_killed",
+    ),
+    "the end of a window lets nobody look again": (
+        "kernel/requeue.py",
+        "        here.free += window.procs\n        here.look_from = here.head",
+        "        here.free += window.procs",
+    ),
+}
+
+TRY = """
+import os
+from hypothesis import HealthCheck, given, seed, settings
+from sim import simulate
+from tests.differential import naive_capacity
+from tests.draw.capacity import busy_scenario, capacity_scenarios
+
+def look(scenario):
+    expected = [(j.start, j.restarts) for j in naive_capacity.schedule(scenario)]
+    for engine in ("interpreted", "process"):
+        result = simulate(scenario, engine=engine)
+        n = [0] * len(expected) if result.restarts is None else result.restarts.n.tolist()
+        if list(zip(result.start_s.tolist(), n)) != expected:
+            os._exit(3)  # at once: there is nothing to shrink
+
+for number in range(40):
+    look(busy_scenario(number))
+
+@seed(1)
+@settings(max_examples=1500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(capacity_scenarios(most_jobs=40))
+def same(scenario):
+    look(scenario)
+
+same()
+"""
+
+SEEN = (1, 3)
+"""Exit codes of a process that stumbled, and of one that saw other starts."""
+
+
+@pytest.mark.slow
+def test_the_unbroken_text_passes(tmp_path: Path, repository: Path) -> None:
+    assert outcome(copied(tmp_path), repository, TRY) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mutant_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
+    assert outcome(mutated(tmp_path, *MUTANTS[name]), repository, TRY) in SEEN

@@ -1,0 +1,109 @@
+"""The service beside a browser: workers come as they are needed; killed, it is there again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant import RunState, load_session
+from assistant.client import RemoteSession
+from assistant.companion import Companion
+from assistant.door import open_store
+from assistant.service.endpoint import find
+from assistant.settings import build_sweep, check_settings
+from assistant.sla import Automatic
+from assistant.starting import open_sweep, recipe
+from assistant.store import SqliteStore
+
+pytestmark = pytest.mark.faults
+
+SLEEPER: dict[str, Any] = {
+    "runs": 12,
+    "workers": 2,
+    "application": {"kind": "command", "command": ["sleep", "{a}"]},
+    "objective": {"minimise": "wall_s"},
+    "parameters": [{"name": "a", "levels": [0.3 + i / 100 for i in range(12)]}],
+}
+
+
+def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    by_s = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < by_s, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def opened(store: Path, companion: Companion) -> RemoteSession:
+    link = companion.reach()
+    built = build_sweep(check_settings(SLEEPER, "the test"))
+    kept = open_store(store, take_key=False)
+    session = open_sweep(built, kept, "test", recipe(SLEEPER, ()))
+    return RemoteSession(link, session.id)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_killed_midway_it_comes_back_and_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    companion = Companion(store)
+    try:
+        session = opened(store, companion)
+        companion.keep()
+        session.hand_over(Automatic(4, 4, "ignore"))
+        session.start()
+
+        def completed() -> int:
+            session.catch_up()
+            return len(session.experiment.runs_in(RunState.COMPLETED))
+
+        until(lambda: completed() >= 2)
+        workers = {run.worker for run in session.experiment.runs if run.worker}
+        first = find(store)
+        assert first is not None
+        os.kill(first.pid, signal.SIGKILL)
+        until(lambda: (now := find(store)) is not None and now.pid != first.pid)
+        until(lambda: completed() == 12, 90)
+        until(lambda: companion_idle(session))
+        assert len(workers) == 2, "as many runs at once as it says"
+        second = find(store)
+        assert second is not None
+    finally:
+        companion.end()
+    until(lambda: not alive(second.pid))
+    ended = load_session(SqliteStore(store), session.id).experiment
+    assert len(ended.runs_in(RunState.COMPLETED)) == 12
+    assert len({run.configuration for run in ended.runs}) == 12
+
+
+def companion_idle(session: RemoteSession) -> bool:
+    session.catch_up()
+    return session.experiment.automatic is None
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    code = (
+        "import sys, time; from pathlib import Path; from assistant.companion import Companion; "
+        "Companion(Path(sys.argv[1])).reach(); print('up', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(store)], stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"up\n"
+        service = find(store)
+        assert service is not None
+        parent.kill()
+    until(lambda: not alive(service.pid))
+    assert find(store) is None

@@ -1,0 +1,123 @@
+"""axe-core on every page in two states and more, light and dark; and the way by the keyboard."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.browsing import browsing, kept_up
+from benchmarks.pictured import OWN, stored
+from benchmarks.screen import Screen
+
+pytestmark = pytest.mark.browser
+
+STATES = ("just-begun", "own-program")
+GENERAL = ("/", "/new", "/workload")
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+TRIES = 4  # what fades in is paler at first, and nothing tells when it has come
+
+STREAMLITS: tuple[tuple[str, str], ...] = (
+    # The menu: its headings and groups are no items of its list.
+    ("list", "[data-testid=stSidebarNavItems]"),
+    ("listitem", "[data-testid=stSidebarNavItems]"),
+    # The shortcut on a button is paler than the name of the button.
+    ("color-contrast", "button kbd"),
+    # A slider that cannot be moved: what is inactive needs no contrast, but its name is drawn
+    # outside of what is marked inactive.
+    ("color-contrast", ".stSlider:has(input:disabled)"),
+    # Vega names the marks of a chart one by one, but not what holds them; the chart has a name.
+    ("svg-img-alt", "[role=graphics-document][aria-label] .role-mark"),
+)
+"""A rule, and a part of the page of which Streamlit or Vega violates it; none is drawn by us."""
+IN_THE_DARK: tuple[tuple[str, str], ...] = (
+    # One colour is both the ground of white text and a text: 4.5 to 1 for the one leaves 3.6 to 1
+    # for the other.
+    ("color-contrast", "[data-testid=stButtonGroup] [data-selected=true]"),
+    ("color-contrast", "[data-testid=stSliderThumbValue]"),
+    ("color-contrast", "[role=tab][aria-selected=true]"),
+)
+
+MAIN: Mapping[str, str | re.Pattern[str]] = {
+    "/": re.compile("^Open "),
+    "/new": "Next",
+    "/workload": "Tune the scheduler for this log",
+    "overview": "Answer the warning",
+    "suggestions": re.compile("^Accept"),
+    "queue": re.compile("^Start"),
+    "what-if": re.compile("^Start"),
+    "space": re.compile("^Start"),
+    "effects": re.compile("^Add th"),
+    "run": "Good",
+    "steering": "Choose like this from now on",
+    "report": "Download the report (HTML)",
+}
+"""What one comes to a page for."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    return stored(tmp_path_factory.mktemp("pages"), STATES)
+
+
+@contextmanager
+def at_work(store: Path, repository: Path, look: str) -> Iterator[Screen]:
+    with kept_up(store, repository) as up, browsing(dark=look == "dark") as opened:
+        yield Screen(opened(), up.url)
+
+
+def ours(page: Any, look: str) -> list[str]:
+    """Return what axe-core finds that is not Streamlit's own."""
+    theirs = (*STREAMLITS, *(IN_THE_DARK if look == "dark" else ()))
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = []
+    for violation in Axe().run(page, options={"runOnly": RULES}).response["violations"]:
+        parts = [part for rule, part in theirs if rule == violation["id"]]
+        for node in violation["nodes"]:
+            element = page.locator(node["target"][-1]).first
+            within = "(element, parts) => parts.some(part => element.closest(part) !== null)"
+            if not element.evaluate(within, parts):
+                found.append(f"{violation['id']}: {node['html'][:200]} {node['failureSummary']}")
+    return found
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_no_page_violates_a_rule(
+    chromium: str, prepared: tuple[Path, dict[str, str]], repository: Path, look: str
+) -> None:
+    store, ids = prepared
+    addresses = [*GENERAL, *(f"/{page}?e={ids[state]}" for state in STATES for page in OWN)]
+    with at_work(store, repository, look) as screen:
+        found = {}
+        for address in addresses:
+            screen.goto(address)
+            for _ in range(TRIES):
+                screen.drawn()
+                found[address] = ours(screen.page, look)
+                if not found[address]:
+                    break
+                screen.page.wait_for_timeout(500)
+    assert {address: what for address, what in found.items() if what} == {}
+
+
+def test_the_main_button_of_a_page_is_reached_with_the_tab_key(
+    chromium: str, prepared: tuple[Path, dict[str, str]], repository: Path
+) -> None:
+    store, ids = prepared
+    with at_work(store, repository, "light") as screen:
+        page = screen.page
+        for address, name in MAIN.items():
+            in_state = f"/{address}?e={ids['own-program']}"
+            screen.goto(address if address in GENERAL else in_state)
+            screen.drawn()
+            button = screen.button(name).first
+            button.wait_for()
+            for _ in range(80):
+                page.keyboard.press("Tab")
+                if button.evaluate("button => button === document.activeElement"):
+                    break
+            else:
+                raise AssertionError(f"{name} of {address} is not reached with the Tab key")

@@ -1,0 +1,308 @@
+"""The page *Experiments* under Streamlit's own tester, and what a list says of an experiment."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from assistant import Experiment, Sla, load_session, open_session
+from assistant.applications import Lookup
+from assistant.executors import SerialExecutor
+from assistant.ports import StoredExperiment
+from assistant.report.glance import glance
+from assistant.store import SqliteStore
+from assistant.ui import experiments
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import Opened, open_from
+from tests.ui.screens import press, sound
+from tests.ui.shell import shown
+
+
+class House:
+    """What the frame would do with a choice, and with a new experiment."""
+
+    def __init__(self) -> None:
+        self.chosen: list[str] = []
+        self.opened: list[Opened] = []
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def drawn(store: Path, house: House) -> AppTest:
+    def page() -> object:
+        stored = SqliteStore(store).experiments() if store.exists() else ()
+        return experiments.page(store, stored, house.chosen.append, house.opened.append)
+
+    return shown(page)
+
+
+def opened(store: Path, table: Path, name: str, **more: object) -> Opened:
+    form = replace(Form("table", str(table), name=name, runs=5), **more)  # type: ignore[arg-type]
+    return open_from(form, store)
+
+
+def choose(page: AppTest, row: int) -> AppTest:
+    key = page.dataframe[0].key
+    page.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+    return sound(page.run())
+
+
+def labels(page: AppTest) -> list[str]:
+    return [button.label for button in page.button]
+
+
+# -- the first thing that a newcomer sees ----------------------------------------------------------
+
+
+def test_without_an_experiment_there_is_one_thing_to_press(store: Path, house: House) -> None:
+    page = drawn(store, house)
+    assert page.subheader[0].value == "No experiment yet"
+    assert labels(page) == ["Start the example", "Set up my own"]
+    assert not store.exists(), "looking makes nothing"
+    page = press(page, "start-example")
+    assert page.session_state["went"] == "overview"
+    (new,) = house.opened
+    assert new.automatic is not None
+    assert new.session.experiment.sla.max_runs == 24
+    assert len(SqliteStore(store).experiments()) == 1
+
+
+def test_the_example_is_done_in_well_under_a_minute(store: Path, house: House) -> None:
+    press(drawn(store, house), "start-example")
+    new = house.opened[0]
+    started_s = time.monotonic()
+    executor, session = SerialExecutor(new.application), new.session
+    session.run_queued(executor)
+    session.submit(session.initial_evaluation(5))
+    while session.remaining_runs:
+        session.run_queued(executor)
+        batch = session.suggest(min(5, session.remaining_runs))
+        if session.experiment.open_advice is not None:
+            session.answer_advice("ignored")
+        session.submit(batch)
+    session.run_queued(executor)
+    assert time.monotonic() - started_s < 60
+    best = session.experiment.best
+    assert best is not None
+    assert best.outcome is not None
+    assert best.outcome.feasible
+
+
+def test_an_own_one_leads_to_new(store: Path, house: House) -> None:
+    assert press(drawn(store, house), "new-experiment").session_state["went"] == "new"
+
+
+# -- the list --------------------------------------------------------------------------------------
+
+
+def test_the_list_says_how_far_each_is(store: Path, house: House, table: Path) -> None:
+    one = opened(store, table, "first", deadline="2h")
+    one.session.include({"x": 1, "y": 1})
+    one.session.run_queued(SerialExecutor(one.application))
+    two = opened(store, table, "second [x](y)")
+    two.session.include({"x": 4, "y": 4})
+    page = drawn(store, house)
+    rows = page.dataframe[0].value
+    assert list(rows["name"]) == ["second [x](y)", "first"]
+    assert list(rows["state"]) == ["◔ 1 run waiting", "◑ ready for suggestions"]
+    assert list(rows["best"]) == ["", "19"]
+    assert list(rows["runs"]) == ["0 of 5", "1 of 5"]
+    assert list(rows["used"]) == [0.0, 20.0]
+    left = list(rows["time left"])
+    assert left[0] == ""
+    assert "to the deadline" in left[1]
+    assert "warning" not in rows
+    assert labels(page)[0] == r"Open second \[x](y)"
+
+
+def test_one_is_opened_by_its_id(store: Path, house: House, table: Path) -> None:
+    for name in ("a", "b", "c"):
+        opened(store, table, name)
+    ids = [one.id for one in SqliteStore(store).experiments()]
+    page = drawn(store, house)
+    page = choose(page, 2)
+    assert labels(page)[0] == "Open a"
+    page = press(page, f"open-{ids[2]}")
+    assert house.chosen == [ids[2]]
+    assert page.session_state["went"] == "overview"
+
+
+def test_what_comes_meanwhile_does_not_move_what_was_chosen(
+    store: Path, house: House, table: Path
+) -> None:
+    first = opened(store, table, "first")
+    page = choose(drawn(store, house), 0)
+    assert not any("since" in label for label in labels(page))
+    opened(store, table, "second")
+    page = sound(page.run())
+    assert list(page.dataframe[0].value["name"]) == ["first"], "the table is frozen"
+    assert "Open first" in labels(page)
+    assert "1 change since - refresh" in labels(page)
+    press(page, f"open-{first.session.id}")
+    assert house.chosen == [first.session.id]
+    page = press(page, "experiments-refresh")
+    assert list(page.dataframe[0].value["name"]) == ["second", "first"]
+    assert not any("since" in label for label in labels(page))
+
+
+def test_an_experiment_that_goes_on_is_one_change(store: Path, house: House, table: Path) -> None:
+    one = opened(store, table, "first")
+    page = drawn(store, house)
+    one.session.include({"x": 1, "y": 1})
+    one.session.run_queued(SerialExecutor(one.application))
+    page = sound(page.run())
+    assert list(page.dataframe[0].value["best"]) == [""]
+    page = press(page, "experiments-refresh")
+    assert list(page.dataframe[0].value["best"]) == ["19"]
+
+
+def test_it_is_duplicated_into_new(store: Path, house: House, table: Path) -> None:
+    one = opened(store, table, "mine", strategy="random", exclude="x == 1", deadline="2h")
+    before = SqliteStore(store).experiments()
+    page = press(drawn(store, house), f"duplicate-{one.session.id}")
+    assert page.session_state["went"] == "new"
+    form = page.session_state["new-form"]
+    assert form.name == "mine again"
+    assert (form.source, form.path, form.runs) == ("table", str(table), 5)
+    assert (form.strategy, form.exclude, form.deadline) == ("random", "x == 1", "2h")
+    assert SqliteStore(store).experiments() == before
+    again = open_from(form, store)
+    assert again.session.experiment.opened.space == one.session.experiment.opened.space
+
+
+def test_one_that_was_opened_from_python_cannot_be_duplicated(
+    store: Path, house: House, table: Path
+) -> None:
+    session = open_session(Lookup.read(table), store=SqliteStore(store), name="bare", sla=Sla(3))
+    page = press(drawn(store, house), f"duplicate-{session.id}")
+    assert "opened from Python" in page.error[0].value
+    assert page.session_state["went"] == ""
+
+
+def test_a_journal_is_read_once_for_each_state(
+    store: Path, house: House, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(experiments.PER_PAGE + 5):
+        opened(store, table, f"e{i}")
+    read: list[str] = []
+    load: Callable[..., tuple[object, ...]] = SqliteStore.load
+
+    def noted(self: SqliteStore, experiment_id: str, since: int = 0) -> tuple[object, ...]:
+        read.append(experiment_id)
+        return load(self, experiment_id, since)
+
+    monkeypatch.setattr(SqliteStore, "load", noted)
+    page = drawn(store, house)
+    assert len(read) == experiments.PER_PAGE, "only those that are shown"
+    sound(page.run())
+    assert len(read) == experiments.PER_PAGE
+    page.pagination[0].set_value(2)
+    page = sound(page.run())
+    assert len(read) == experiments.PER_PAGE + 5
+    assert list(page.dataframe[0].value["name"]) == [f"e{i}" for i in range(4, -1, -1)]
+
+
+def test_a_store_that_cannot_be_read_is_said_in_a_sentence(
+    store: Path, house: House, table: Path
+) -> None:
+    opened(store, table, "first")
+    gone = (StoredExperiment("no-such", "gone", 0.0, 3),)
+
+    def page() -> object:
+        return experiments.page(store, gone, house.chosen.append, house.opened.append)
+
+    assert "No experiment 'no-such'" in shown(page).error[0].value
+
+
+# -- at a glance -----------------------------------------------------------------------------------
+
+
+def looked_at(opened: Opened) -> Experiment:
+    return opened.session.experiment
+
+
+def test_a_glance_follows_an_experiment_to_its_end(store: Path, table: Path) -> None:
+    new = opened(store, table, "one", runs=2)
+    session, executor = new.session, SerialExecutor(new.application)
+    seen = glance(looked_at(new))
+    assert (seen.state, seen.done, seen.budget, seen.best, seen.run_s) == ("new", 0, 2, None, None)
+    assert (seen.share, seen.left_s, seen.time_left(0.0)) == (0.0, None, "")
+    session.include({"x": 3, "y": 3})
+    assert glance(looked_at(new)).state == "waiting"
+    session.run_queued(executor)
+    seen = glance(looked_at(new))
+    assert (seen.state, seen.best, seen.unit, seen.gain) == ("ready", 3.0, "", "")
+    assert seen.run_s is not None
+    assert seen.left_s == pytest.approx(seen.run_s)
+    assert seen.time_left(0.0) == "less than a second of runs"
+    session.include({"x": 4, "y": 4})
+    session.run_queued(executor)
+    seen = glance(looked_at(new))
+    assert (seen.state, seen.left_s, seen.share) == ("used up", None, 1.0)
+    session.finish("enough")
+    seen = glance(looked_at(new))
+    assert (seen.state, seen.state_words, seen.time_left(0.0)) == ("finished", "finished", "")
+
+
+def test_a_warning_that_waits_for_an_answer_is_in_the_list(
+    store: Path, house: House, table: Path
+) -> None:
+    new = opened(store, table, "one", runs=6)
+    session, executor = new.session, SerialExecutor(new.application)
+    for x, y in ((4, 4), (4, 3), (3, 4), (3, 3)):
+        session.include({"x": x, "y": y})
+    session.run_queued(executor)
+    session.initial_evaluation(1)
+    session.suggest(2)
+    advice = session.experiment.open_advice
+    assert advice is not None
+    assert glance(looked_at(new)).warning == advice.text
+    rows = drawn(store, house).dataframe[0].value
+    assert list(rows["warning"]) == [f"▲ {advice.text}"]
+    session.answer_advice("ignored")
+    assert glance(looked_at(new)).warning == ""
+
+
+def test_a_deadline_is_told_from_now(store: Path, table: Path) -> None:
+    seen = glance(looked_at(opened(store, table, "one", deadline="1h")))
+    assert seen.deadline_s is not None
+    assert seen.time_left(seen.deadline_s - 1800) == "30 min 00 s to the deadline"
+    assert seen.time_left(seen.deadline_s + 1) == "the deadline is over"
+
+
+def test_the_gain_is_told_against_today(store: Path) -> None:
+    new = open_from(replace(Form(), runs=30), store)
+    session, executor = new.session, SerialExecutor(new.application)
+    session.run_queued(executor)
+    assert glance(looked_at(new)).gain == "violates a constraint"
+    session.submit(session.initial_evaluation(10))
+    session.run_queued(executor)
+    assert glance(looked_at(new)).gain == "meets all constraints"
+    easy = open_from(
+        replace(Form(), runs=30, kept={"objective": {"without": ["small_jobs_max_wait_s"]}}), store
+    )
+    session = easy.session
+    session.run_queued(executor)
+    assert glance(looked_at(easy)).gain == "as today"
+    session.submit(session.initial_evaluation(10))
+    session.run_queued(executor)
+    best, today = session.experiment.best, session.experiment.baseline
+    assert best is not None
+    assert today is not None
+    assert best.outcome is not None
+    assert today.outcome is not None
+    share = 1 - best.outcome.value / today.outcome.value
+    assert glance(looked_at(easy)).gain == f"{100 * share:.1f} % better"
+
+
+def test_what_was_imported_is_not_of_the_budget(store: Path, table: Path) -> None:
+    new = opened(store, table, "one")
+    new.session.import_results([({"x": 1, "y": 1}, {"objective": 9.0, "duration_s": 1.0})])
+    seen = glance(load_session(SqliteStore(store), new.session.id).experiment)
+    assert (seen.done, seen.best) == (0, 9.0)

@@ -1,0 +1,82 @@
+"""What *Overview* says was found: the levels of the best, what is violated, and what matters."""
+
+from collections.abc import Mapping
+
+from assistant import Constraint, Objective, Session, Value, open_session
+from assistant.executors import SerialExecutor
+from assistant.store import MemoryStore
+from assistant.ui.overview import finding
+from assistant.ui.overview import page as overview
+from strategies import Level
+from tests.assistant.examples import TODAY, Bowl, TickingClock
+from tests.ui.stage import staged
+
+
+class Deep(Bowl):
+    """The bowl, of which nothing is both low and steep enough."""
+
+    objective = Objective(
+        Value("height"),
+        "minimise",
+        (
+            Constraint("height", at_most=3.0, label="low enough"),
+            Constraint("height", at_least=5.0, label="steep enough"),
+        ),
+    )
+
+
+def ran(application: Bowl, *points: tuple[int, int]) -> Session:
+    session = open_session(
+        application, store=MemoryStore(), clock=TickingClock(), experiment_id="bowl"
+    )
+    for x, y in points:
+        values: Mapping[str, Level] = {"x": x, "y": y, "mode": "plain"}
+        session.include(values)
+    session.run_queued(SerialExecutor(application))
+    return session
+
+
+def said(session: Session) -> str:
+    page = staged(overview.page, session)  # type: ignore[arg-type]
+    return " ".join(one.value for one in page.markdown)
+
+
+def test_the_levels_of_the_best_stand_beside_the_answer() -> None:
+    session = ran(Bowl(baseline=TODAY), (0, 2), (2, 2), (1, 0))
+    assert "Run 3 is 71.4% lower than today.** It changes x from 0 to 1, y from 2 to 0." in said(
+        session
+    )
+
+
+def test_without_a_today_the_best_has_all_its_levels() -> None:
+    session = ran(Bowl(), (1, 1), (2, 0))
+    assert finding.levels_text(session.experiment) == "It has x 2, y 0, mode plain."
+
+
+def test_today_being_the_best_needs_no_levels() -> None:
+    session = ran(Bowl(baseline={"x": 2, "y": 0, "mode": "plain"}), (2, 0), (0, 2))
+    assert finding.levels_text(session.experiment) == ""
+
+
+def test_of_many_parameters_the_rest_is_counted() -> None:
+    assert finding._listed([str(i) for i in range(10)]) == "0, 1, 2, 3, 4, 5, 6, 7, and 2 more"
+
+
+def test_where_nothing_is_feasible_each_violated_constraint_says_how_far_it_is() -> None:
+    session = ran(Deep(baseline=TODAY), (0, 2), (2, 0), (3, 2))
+    assert finding.violated(session.experiment) == [
+        "low enough: met by 1 of 3 runs; run 3 has height = 4.",
+        "steep enough: met by 1 of 3 runs; run 3 has height = 4.",
+    ]
+    assert "No configuration tried meets every constraint" in said(session)
+    assert "steep enough: met by 1 of 3 runs" in said(session)
+
+
+def test_what_matters_is_said_or_why_it_is_not_known() -> None:
+    session = ran(Bowl(), *((x, y) for x in range(4) for y in range(3)))
+    assert "**What matters**: x matters most" in said(session)
+    assert "**What matters**: " in said(ran(Bowl(), (2, 0)))
+
+
+def test_before_the_first_result_nothing_is_said() -> None:
+    assert "What matters" not in said(ran(Bowl()))

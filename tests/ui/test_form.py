@@ -1,0 +1,494 @@
+"""The form of *New* as a value: its tables, the sweep file it writes, and the way back."""
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from assistant.cli.main import run
+from assistant.settings import Sweep, build_sweep, check_settings, read_settings
+from assistant.starting import recipe
+from assistant.store import SqliteStore
+from assistant.ui.intents import FieldError
+from assistant.ui.new.form import Bound, Cluster, Form, Program, Row, Wish
+from assistant.ui.new.opening import EXAMPLE, built_from, open_from, preview
+from assistant.ui.new.reading import form_of, form_of_recipe
+from assistant.ui.new.toml_text import toml_text
+from assistant.ui.new.writing import written
+from assistant.ui.steering.terms import Terms
+
+SCRIPT = "sh program.sh {size} {mode} {seed}"
+ROWS = (
+    Row(0, "size", levels=("1", "2", "4"), unit="MB", today="2", description="how much at once"),
+    Row(1, "mode", levels=("a b", "c"), kind="names", today="c"),
+)
+OWN = Form(
+    "command",
+    program=Program(SCRIPT),
+    rows=ROWS,
+    wish=Wish("minimise", "time_ms", "ms", bounds=(Bound(0, "memory_mb", "600"),)),
+)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.sh").write_text('echo "{\\"time_ms\\": $1, \\"memory_mb\\": 1}"\n')
+    (tmp_path / "m.csv").write_text("x,y,objective\n1,1,3\n1,2,4\n2,1,1\n2,2,2\n")
+
+
+# -- TOML ------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SCALARS = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    TEXTS,
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=5))
+@example({"a": [{"b": 1, "c": {"d": [1, 2]}}, {"b": 2}], "e": {"f": [{"g": []}]}})
+@example({"\x7f\x00\"'\\\n": "\x7f\u2028\x1f"})
+@example({"long": ["x" * 60, "y" * 60], "empty": {}, "none": []})
+def test_tables_written_as_toml_are_read_back_the_same(tables: dict[str, Any]) -> None:
+    found = tomllib.loads(toml_text(tables))
+    assert found == tables
+    assert json.dumps(found) == json.dumps(tables) or sorted(found) == sorted(tables)
+
+
+def test_what_toml_has_no_word_for_is_not_written() -> None:
+    with pytest.raises(TypeError):
+        toml_text({"a": None})
+
+
+# -- whatever the form accepts ---------------------------------------------------------------------
+
+NAMES = st.sampled_from(["size", "mode", "n_2"])
+NUMBERS = st.lists(
+    st.one_of(st.integers(-50, 50), st.sampled_from([0.1, 2.5, 1e-7, 1e22, 3.0])).map(repr),
+    min_size=1, max_size=5, unique_by=float,
+)  # fmt: skip
+WORDS = st.lists(
+    st.sampled_from(["a", "b c", "1", "'", '"', "{{", "ü", "true", "-x", "[d]"]),
+    min_size=1, max_size=4, unique=True,
+)  # fmt: skip
+
+
+@st.composite
+def rows(draw: st.DrawFn, uid: int, name: str) -> Row:
+    how = draw(st.sampled_from(["list", "list", "steps", "ratio"]))
+    unit, description = draw(TEXTS), draw(TEXTS)
+    row = Row(uid, name, unit=unit, description=description)
+    if how == "steps":
+        low, n, step = draw(st.integers(-5, 5)), draw(st.integers(0, 5)), draw(st.integers(1, 3))
+        row = replace(
+            row, how="steps", low=str(low), high=str(low + n * step), step=str(step),
+            today=str(low),
+        )  # fmt: skip
+    elif how == "ratio":
+        row = replace(
+            row, how="ratio", low="1", high="64", step="7", whole=draw(st.booleans()), today="1"
+        )
+    else:
+        kind = draw(
+            st.sampled_from(
+                ["numbers", "numbers without order", "names", "names in order", "yes or no",
+                 "yes or no in order"]
+            )
+        )  # fmt: skip
+        levels = draw(NUMBERS if kind.startswith("numbers") else WORDS)
+        if kind.startswith("yes"):
+            levels = ["yes", "no"]
+        row = replace(row, kind=kind, levels=tuple(levels), today=levels[-1])
+    return row
+
+
+@st.composite
+def forms(draw: st.DrawFn) -> Form:
+    source = draw(st.sampled_from(["example", "table", "command", "command"]))
+    names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    chosen = tuple(draw(rows(uid, name)) for uid, name in enumerate(names))
+    own = source == "command"
+    program = Program(
+        words="sh program.sh " + " ".join(f"{{{name}}}" for name in names),
+        limit=draw(st.sampled_from(["", "1m", "90"])),
+        noisy=draw(st.sampled_from([None, True, False])),
+        has_today=draw(st.booleans()),
+        environment=draw(st.sampled_from(["", "A=1\nB={seed}", "X= y=z "])),
+        stdin=draw(st.sampled_from(["", "n {seed}\n"])),
+        measures=draw(st.sampled_from(["usual", "last_line", "json", "file"])),
+        where="{scratch}/r.json",
+    )
+    bounds = tuple(
+        Bound(i, "duration_s" if source == "table" else "n_killed" if not own else "m", *ends)
+        for i, ends in enumerate(draw(st.lists(st.sampled_from(_ENDS), max_size=1)))
+    )
+    wish = Wish(
+        direction=draw(st.sampled_from(["minimise", "maximise"] if own else ["own"])),
+        measure="wall_s" if own else "",
+        unit=draw(st.sampled_from(["", "ms"])),
+        bounds=bounds,
+        without=draw(st.sampled_from([(), ("n_rejected",)])) if source == "example" else (),
+    )
+    return Form(
+        source=source,
+        path="m.csv" if source == "table" else "",
+        name=draw(st.sampled_from(["", "my sweep", "ü\"'"])),
+        runs=draw(st.sampled_from([None, 1, 40])),
+        deadline=draw(st.sampled_from(["", "30m", "3600"])),
+        terms=draw(st.sampled_from([Terms(), Terms("3", True, "10m"), Terms(per_hour="0.5")])),
+        strategy=draw(st.sampled_from(["anova", "random", "grasp"])),
+        seed=draw(st.integers(0, 9)),
+        workers=1,
+        program=program,
+        rows=chosen if own else (Row(),),
+        cluster=Cluster(
+            preset=draw(st.sampled_from(["paper", "paper", "policies"])),
+            levels=draw(
+                st.sampled_from(
+                    [None, {}, {"small_procs": ("0", "16", "32")}, {"order": ("fcfs", "sjf")},
+                     {"backfill": ("easy", "depth"), "depth": ("4", "9")}]
+                )
+            ),
+            options=draw(st.sampled_from([{}, {"reserve_anew": "0"}, {"depth": " "}])),
+            small_job_wait=draw(st.sampled_from(["", "2h"])),
+        ),
+        exclude=draw(st.sampled_from(["", _CONDITIONS[source]])),
+        wish=wish,
+        exploitation=draw(st.sampled_from([None, 0.0, 0.35])),
+        initial=draw(st.sampled_from([0, 10, 4])),
+        batch=draw(st.sampled_from([None, 3])),
+        kept=draw(st.sampled_from([{}, {"watch": {"quantile": 0.2}}, {"advice": "accept"}])),
+    )  # fmt: skip
+
+
+_CONDITIONS = {"table": "x == 1 and y == 2", "example": "small_procs > 64", "command": ""}
+_ENDS = [("3", ""), ("", "1.5"), ("3", "1", "between")]
+
+
+def alike(one: Sweep, other: Sweep) -> None:
+    assert one.settings == other.settings
+    assert one.space == other.space
+    assert one.objective == other.objective
+    assert one.watch == other.watch
+    assert one.application.name == other.application.name
+    assert one.application.baseline == other.application.baseline
+    assert one.settings.agreement(0.0) == other.settings.agreement(0.0)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(forms())
+def test_whatever_is_accepted_is_the_same_sweep_as_the_file_that_is_shown(
+    tmp_path: Path, form: Form
+) -> None:
+    try:
+        tables, built = built_from(form)
+    except FieldError:
+        return
+    text = preview(form)
+    assert text is not None
+    folder = tmp_path / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    (folder / "other.toml").write_text(text, encoding="utf-8")
+    read = read_settings(folder / "other.toml")
+    alike(built, build_sweep(check_settings(read, "the file")))
+    again = form_of(read)
+    alike(built, built_from(again)[1])
+    assert again.source == form.source or form.source == "file"
+    assert json.loads(recipe(read, [])) == json.loads(recipe(tables, []))
+
+
+def test_most_drawn_forms_are_accepted() -> None:
+    """The property above must not pass because nothing gets that far."""
+    seen = []
+
+    @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+    @given(forms())
+    def count(form: Form) -> None:
+        try:
+            built_from(form)
+        except FieldError:
+            seen.append(False)
+        else:
+            seen.append(True)
+
+    count()
+    assert sum(seen) > len(seen) / 4
+
+
+# -- known answers ---------------------------------------------------------------------------------
+
+
+def test_the_tables_of_ones_own_program() -> None:
+    found = written(replace(OWN, name="mine", workers=2, deadline="2h", exclude="size > 3\n\n"))
+    assert found.faults == ()
+    assert found.tables == {
+        "name": "mine",
+        "runs": 40,
+        "seed": 3,
+        "workers": 2,
+        "deadline": "2h",
+        "exclude": ["size > 3"],
+        "application": {
+            "kind": "command",
+            "cwd": str(Path.cwd()),
+            "command": ["sh", "program.sh", "{size}", "{mode}", "{seed}"],
+            "today": {"size": 2, "mode": "c"},
+        },
+        "objective": {
+            "minimise": "time_ms",
+            "unit": "ms",
+            "constraints": [{"measure": "memory_mb", "at_most": 600.0}],
+        },
+        "strategy": {"name": "anova"},
+        "parameters": [
+            {
+                "name": "size", "levels": [1, 2, 4], "unit": "MB",
+                "description": "how much at once",
+            },
+            {"name": "mode", "levels": ["a b", "c"]},
+        ],
+    }  # fmt: skip
+
+
+def test_the_sweep_file_of_the_form_runs_on_the_command_line(tmp_path: Path) -> None:
+    text = preview(replace(OWN, runs=3))
+    assert text is not None
+    folder = tmp_path / "else"
+    folder.mkdir()
+    (folder / "a.toml").write_text(text)
+    assert run(["sweep", str(folder / "a.toml"), "--store", "kept.db", "--json"]) == 0
+    store = SqliteStore(Path("kept.db"))
+    assert store.experiments()[0].name == "program"
+
+
+@pytest.mark.parametrize("kind", ["command", "function", "scheduling"])
+def test_every_sweep_file_that_init_writes_can_be_shown_in_fields(kind: str) -> None:
+    assert run(["init", f"{kind}.toml", "--kind", kind]) == 0
+    read = read_settings(Path(f"{kind}.toml"))
+    form = form_of(read)
+    assert form.source == ("example" if kind == "scheduling" else kind)
+    assert form.kept == {}
+    one = build_sweep(check_settings({"name": form.full_name, **read}, "x"))
+    alike(one, built_from(form)[1])
+
+
+def test_what_no_field_shows_is_kept_as_it_is() -> None:
+    tables = {
+        "application": {"kind": "lookup", "table": str(Path("m.csv").absolute())},
+        "objective": {"weighted": {"objective": 2.0}},
+        "hooks": {"on_finish": ["true"], "cwd": "/"},
+        "watch": {"quantile": 0.2},
+        "plan": {"x": [1, 2]},
+        "run": [{"x": 2, "y": 1}],
+        "advice": "wait",
+    }
+    form = form_of(tables)
+    assert form.wish.direction == "kept"
+    assert set(form.kept) == {"objective", "hooks", "watch", "plan", "run", "advice"}
+    told = written(replace(form, runs=9)).tables
+    for key in ("objective", "hooks", "watch", "plan", "run", "advice"):
+        assert told[key] == tables[key]
+    assert told["runs"] == 9
+
+
+def test_what_fields_cannot_say_stays_a_sweep_file() -> None:
+    tables = {
+        "application": {
+            "kind": "command", "command": ["true", "{x}"], "env": {"A": "one\ntwo"}, "cwd": "/",
+        },
+        "objective": {"minimise": "wall_s"},
+        "parameters": [{"name": "x", "levels": [1, 2]}],
+    }  # fmt: skip
+    form = form_of(tables)
+    assert form.source == "file"
+    alike(built_from(form)[1], build_sweep(check_settings({**tables, "name": "sweep"}, "x")))
+
+
+def test_a_unit_that_is_empty_on_purpose_is_not_lost() -> None:
+    tables = {
+        "application": {"kind": "command", "command": ["true", "{x}"], "cwd": "/"},
+        "objective": {"minimise": "wall_s", "unit": ""},
+        "parameters": [{"name": "x", "levels": [1, 2]}],
+    }
+    assert built_from(form_of(tables))[1].objective.unit == ""
+
+
+def test_every_path_of_a_sweep_file_is_absolute_in_what_is_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    (folder / "m.csv").write_text("x,objective\n1,2\n2,3\n")
+    Path("r.csv").write_text("x,objective\n1,2\n")
+    text = "results = ['r.csv']\n[application]\ntable = 'm.csv'\n[hooks]\non_finish = ['true']\n"
+    (folder / "a.toml").write_text(text)
+    shown = tomllib.loads(preview(Form("file", "there/a.toml")) or "")
+    assert shown["application"]["table"] == str(folder / "m.csv")
+    assert shown["results"] == [str(tmp_path / "r.csv")]
+    assert shown["hooks"]["cwd"] == str(folder)
+    here = tomllib.loads(preview(Form("file", text=text)) or "")
+    assert here["application"]["table"] == str(tmp_path / "m.csv")
+    assert here["hooks"]["cwd"] == str(tmp_path)
+    assert preview(Form("file", text=toml_text(here))) == toml_text(here)
+
+
+@pytest.mark.parametrize("strategy", [{"name": "graps"}, {"name": "anova", "start": -1}])
+def test_a_strategy_that_cannot_be_stays_in_its_file_to_be_refused(
+    strategy: dict[str, Any], tmp_path: Path
+) -> None:
+    form = form_of({"strategy": strategy})
+    assert form.source == "file"
+    with pytest.raises(FieldError):
+        open_from(form, tmp_path / "store.db")
+
+
+def test_a_recipe_is_a_form_under_another_name(tmp_path: Path) -> None:
+    opened = open_from(replace(OWN, name="mine"), tmp_path / "kept.db")
+    form = form_of_recipe(opened.session.experiment.opened.recipe, "mine again")
+    assert replace(form, name="mine", options={}) == replace(
+        OWN, name="mine", program=replace(OWN.program, folder=str(Path.cwd())),
+        wish=replace(OWN.wish, bounds=(Bound(0, "memory_mb", "600.0"),)),
+        cluster=form.cluster,
+    )  # fmt: skip
+
+
+def test_the_example_is_small_and_steers_by_itself() -> None:
+    assert EXAMPLE.unattended
+    assert EXAMPLE.runs is not None
+    assert EXAMPLE.runs <= 30
+
+
+def test_names_in_the_command_become_parameters() -> None:
+    form = Form("command", program=Program("./p {size} {{not}} {seed} {scratch}", stdin="{mode}"))
+    assert form.unsaid == ("size", "mode")
+    filled = form.with_unsaid()
+    assert [row.name for row in filled.rows] == ["size", "mode"]
+    assert filled.unsaid == ()
+    assert [row.uid for row in filled.with_row().rows] == [1, 2, 3]
+    assert [row.name for row in filled.without_row(1).rows] == ["mode"]
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+LOG = Form("log", "log.swf")
+TABLE = Form("table", "m.csv")
+
+
+def row(**more: Any) -> Form:
+    return replace(OWN, rows=(replace(ROWS[0], **more), ROWS[1]))
+
+
+def program(**more: Any) -> Form:
+    return replace(OWN, program=replace(OWN.program, **more))
+
+
+@pytest.mark.parametrize(
+    ("form", "place", "said"),
+    [
+        (Form("log"), "new-path", "Name the path of the job log"),
+        (Form("log", "nowhere.swf"), "new-path", "nowhere.swf"),
+        (Form("table"), "new-path", "Name the path of the table"),
+        (Form("table", "nowhere.csv"), "new-path", "nowhere.csv"),
+        (Form("table", "bad.csv"), "new-path", "bad.csv"),
+        (Form("table", "\0"), "new-path", ""),
+        (Form("file"), "new-path", "Name the path of a sweep file"),
+        (Form("file", "nowhere.toml"), "new-path", "nowhere.toml"),
+        (Form("file", text="runs = = 3"), "new-path", "not TOML"),
+        (Form("file", text="strateg = 3"), "new-path", "did you mean 'strategy'"),
+        (Form("file", text="exclude = ['z > 1']"), "new-path", "'z'"),
+        (Form(deadline="soon"), "new-deadline", "30m"),
+        (Form(runs=0), "new-start", "greater than or equal to 1"),
+        (Form(terms=Terms(goal="low")), "new-goal", "'low' is no number"),
+        (Form(terms=Terms(cost_limit="1,000", per_hour="1")), "new-cost", "without commas"),
+        (Form(terms=Terms(per_hour="-1")), "new-cost", "greater than 0"),
+        (Form(terms=Terms(run_limit="soon")), "new-run-limit", "such as 90s"),
+        (Form(terms=Terms(cost_limit="20")), "new-cost", "exactly one of per_hour and measure"),
+        (replace(TABLE, terms=Terms(per_hour="1", resources="z")), "new-cost", "neither"),
+        (replace(TABLE, terms=Terms(measure="duration")), "new-cost", "did you mean 'duration_s'?"),
+        (Form(strategy="graps"), "new-strategy", "did you mean 'grasp'?"),
+        (Form(options={"z": 1}), "new-strategy", "z"),
+        (Form(exclude="z > 1"), "new-exclude", "'z'"),
+        (Form(exclude="small_procs >"), "new-exclude", "small_procs >"),
+        (Form(wish=Wish("minimise")), "new-measure", "Name the measure"),
+        (Form(wish=Wish("minimise", "mean_wate_s")), "new-measure", "'mean_wait_s'"),
+        (Form(wish=Wish(second="mean_wate_s")), "new-second", "'mean_wait_s'"),
+        (Form(wish=Wish(second="mean_response_s")), "new-second", "first one already"),
+        (Form(wish=Wish(bounds=(Bound(7),))), "new-c7", "Name the measure"),
+        (Form(wish=Wish(bounds=(Bound(7, "n_killed"),))), "new-c7", "Say the bound"),
+        (Form(wish=Wish(bounds=(Bound(7, "n_killed", "x"),))), "new-c7", "'x' is no number"),
+        (Form(wish=Wish(bounds=(Bound(7, "killed", "1"),))), "new-c7", "did you mean"),
+        (Form(wish=Wish(bounds=(Bound(7, "procs", "1", "2"),))), "new-c7", "at least 2"),
+        (Form(cluster=Cluster(first="many")), "new-first", "whole number"),
+        (Form(cluster=Cluster(procs="4")), "new-procs", "widest job"),
+        (Form(cluster=Cluster(order="graps")), "new-order", "graps"),
+        (Form(cluster=Cluster(small_job_wait="x")), "new-small-job-wait", "such as 90s"),
+        (Form(cluster=Cluster(levels={"small_procs": ("x",)})), "new-levels", "'x'"),
+        (Form(cluster=Cluster(levels={"small_procs": ("16",)})), "new-levels", "today's"),
+        (Form(cluster=Cluster(levels={"depth": ("1", "4")})), "new-levels", "which no run has"),
+        (Form(cluster=Cluster(options={"depth": "4"})), "new-options", "which no run has"),
+        (Form(cluster=Cluster(options={"reserve_anew": "2"})), "new-options", "is 2; allowed"),
+        (program(words=""), "new-command", "Say what is started"),
+        (program(words="sh 'x"), "new-command", "cannot be split"),
+        (program(words="no-such-program {size} {mode}"), "new-command", "no-such-program"),
+        (program(words="sh program.sh {size}"), "new-command", "'mode' changes nothing"),
+        (program(words="sh program.sh {size} {mode} {mood}"), "new-command", "did you mean"),
+        (program(folder="nowhere"), "new-command", "nowhere"),
+        (program(environment="A"), "new-environment", "NAME=value"),
+        (program(limit="soon"), "new-limit", "such as 90s"),
+        (program(measures="file", where=" "), "new-measures", "Name the file"),
+        (program(measures="pattern"), "new-measures", "Name a pattern"),
+        (program(measures="pattern", where="(?P<x"), "new-command", ""),
+        (program(measures="pattern", where="(?P<x>1)"), "new-measure", "no pattern names"),
+        (replace(OWN, wish=Wish("minimise")), "new-measure", "Name the measure"),
+        (replace(OWN, rows=()), "new-parameters", "Add at least one parameter"),
+        (row(name=""), "new-p0-name", "Name the parameter"),
+        (row(name="in"), "new-p0-name", "word of Python"),
+        (row(name="mode"), "new-p1-name", "already"),
+        (row(levels=()), "new-p0-levels", "at least one level"),
+        (row(levels=("1", "x")), "new-p0-levels", "'x' is no number"),
+        (row(levels=("2", "2.0")), "new-p0-levels", "twice"),
+        (row(kind="yes or no"), "new-p0-levels", "neither yes nor no"),
+        (row(how="steps"), "new-p0-levels", "Say where the levels begin"),
+        (row(how="steps", low="1", high="6", step="2"), "new-p0-levels", "does not reach 6"),
+        (row(how="ratio", low="0", high="6", step="3"), "new-p0-levels", "0 < low"),
+        (row(how="steps", low="1", high="5", step="2", kind="names"), "new-p0-levels", "numbers"),
+        (row(today=""), "new-p0-today", "Choose today's level of size"),
+        (row(today="3"), "new-p0-today", "no level 3"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_beside_its_field_and_nothing_is_stored(
+    tmp_path: Path, form: Form, place: str, said: str
+) -> None:
+    Path("bad.csv").write_text("x\n1,2,3\n")
+    with pytest.raises(FieldError) as caught:
+        open_from(form, tmp_path / "kept" / "store.db")
+    assert caught.value.place == place
+    assert said in str(caught.value)
+    assert "went wrong" not in str(caught.value)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_every_fault_is_found_at_once() -> None:
+    bad = replace(
+        OWN, deadline="soon", terms=Terms(goal="x"), program=Program(""),
+        rows=(replace(ROWS[0], levels=("z",)), Row(1)),
+    )  # fmt: skip
+    places = [fault.place for fault in written(bad).faults]
+    assert places == [
+        "new-deadline", "new-goal", "new-command", "new-p1-today", "new-p0-levels", "new-p1-name",
+    ]  # fmt: skip
+    missing = {fault.place for fault in written(bad).faults if fault.missing}
+    assert missing == {"new-command", "new-p1-today", "new-p1-name"}

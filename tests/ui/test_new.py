@@ -1,0 +1,613 @@
+"""The page *New* under Streamlit's own tester: its steps, what is refused, trying and starting."""
+
+import importlib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from assistant import Sla, Tariff
+from assistant.applications import Preset
+from assistant.store import SqliteStore
+from assistant.ui.new import page as new
+from assistant.ui.new import trial as new_trial
+from assistant.ui.new.form import Bound, Form, Program, Row, Wish
+from assistant.ui.new.opening import Opened
+from assistant.ui.new.reading import form_of
+from assistant.ui.new.trying import Tried
+from sim.api import backfills_for, known_names
+from strategies import MeasuredTable
+from tests.ui.screens import press, sound
+from tests.ui.shell import shown
+
+pytestmark = pytest.mark.slow
+
+scheduling_presets = importlib.import_module("assistant.applications.scheduling.presets")
+
+OWN = Form(
+    "command",
+    program=Program("sh p.sh {size}"),
+    rows=(Row(0, "size", levels=("1", "2"), today="2"),),
+    wish=Wish("minimise", "m", bounds=(Bound(0, "memory_mb", "600"),)),
+)
+
+
+class Trials:
+    """Trials whose results are put in by hand."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.result: Tried | None = None
+        self.seconds, self.is_over = 3.0, False
+
+    def start(self, _owner: str, text: str) -> None:
+        self.texts.append(text)
+        self.result, self.is_over = None, False
+
+    def of(self, _owner: str) -> "Trials | None":
+        return self if self.texts and not self.is_over else None
+
+    def fetch(self, _owner: str) -> Tried | None:
+        self.is_over = self.result is not None
+        return self.result
+
+    def stop(self) -> None:
+        self.result = Tried("stopped")
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
+    made = Trials()
+    monkeypatch.setattr(new_trial, "trials", lambda: made)
+    return made
+
+
+@pytest.fixture
+def opened() -> list[Opened]:
+    return []
+
+
+def begun(store: Path, opened: list[Opened], form: Form | None = None) -> AppTest:
+    Path("p.sh").write_text("echo $1\n")
+    return shown(new.page, store, opened.append, form=form)
+
+
+def at(page: AppTest, name: str) -> AppTest:
+    page.segmented_control(key="new-step").set_value(name)
+    return sound(page.run())
+
+
+def type_in(page: AppTest, fields: Mapping[str, Any]) -> AppTest:
+    for key, value in fields.items():
+        kinds = ("text_input", "text_area", "number_input", "selectbox", "multiselect", "checkbox")
+        for kind in kinds:
+            widgets = {widget.key: widget for widget in getattr(page, kind)}
+            if f"new-{key}" in widgets:
+                widgets[f"new-{key}"].set_value(value)
+                break
+        else:
+            raise AssertionError(f"no field {key}")
+        sound(page.run())
+    return page
+
+
+def draft(page: AppTest) -> Form:
+    form: Form = page.session_state["new-form"]
+    return form
+
+
+def told(page: AppTest) -> str:
+    return " ".join(one.value for one in [*page.error, *page.warning, *page.info])
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def test_the_example_needs_nothing_but_a_press(store: Path, opened: list[Opened]) -> None:
+    page = begun(store, opened)
+    assert not store.exists(), "looking makes nothing"
+    assert not page.error
+    page = press(page, "new-start")
+    assert page.session_state["went"] == "overview"
+    assert [one.application.name for one in opened] == ["scheduling"]
+    assert len(SqliteStore(store).experiments()) == 1
+    assert draft(page) == Form(), "the next one begins anew"
+
+
+def test_next_and_back_walk_through_all_steps(store: Path, opened: list[Opened]) -> None:
+    page = begun(store, opened)
+    assert page.button(key="new-back").disabled
+    for name in new.STEPS[1:]:
+        page = press(page, "new-next")
+        assert page.session_state["new-step"] == name
+        assert "17,600 combinations of 4 parameters" in " ".join(m.value for m in page.markdown)
+    assert page.button(key="new-next").disabled
+    page = press(page, "new-back")
+    assert page.session_state["new-step"] == new.STEPS[3]
+
+
+def test_what_is_typed_and_left_in_the_same_moment_is_kept(
+    store: Path, opened: list[Opened]
+) -> None:
+    """A browser sends what was typed when its field is left: together with the click elsewhere."""
+    page = at(begun(store, opened), "Goal and agreement")
+    page.number_input(key="new-runs").set_value(17)
+    page = at(page, "How it chooses")
+    page.number_input(key="new-seed").set_value(5)
+    page = press(page, "new-back")
+    assert (draft(page).runs, draft(page).seed) == (17, 5)
+    assert page.number_input(key="new-runs").value == 17
+
+
+def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
+    store: Path, opened: list[Opened], trials: Trials
+) -> None:
+    page = begun(store, opened)
+    page.radio(key="new-source").set_value("command")
+    sound(page.run())
+    page = type_in(
+        page, {"command": "sh p.sh {size} {mode}", "limit": "1m", "noisy": "yes, from run to run"}
+    )
+    page = press(page, "new-next")
+    names = [box.value for box in page.text_input if (box.key or "").endswith("-name")]
+    assert names == ["size", "mode"], "the names in the command are parameters"
+    one, two = (row.uid for row in draft(page).rows)
+    page = type_in(
+        page,
+        {
+            f"p{one}-levels": ["1", "2"], f"p{one}-unit": "MB", f"p{one}-today": "2",
+            f"p{two}-kind": "names", f"p{two}-levels": ["a", "b c"], f"p{two}-today": "b c",
+            "exclude": "size == 1 and mode == 'a'",
+        },
+    )  # fmt: skip
+    assert "4 combinations of 2 parameters, 3 allowed" in " ".join(m.value for m in page.markdown)
+    page = press(page, "new-next")
+    page = type_in(page, {"direction": "maximise", "measure": "m", "unit": "x", "deadline": "2h"})
+    page = press(page, "new-add-bound")
+    page = type_in(page, {"c0-measure": "memory_mb", "c0-high": "600"})
+    page = press(page, "new-next")
+    page = type_in(page, {"strategy": "random", "seed": 5, "workers": 2, "split": True})
+    before = draft(page)
+    page = at(page, "What is run")
+    assert page.text_area(key="new-command").value == "sh p.sh {size} {mode}"
+    assert page.selectbox(key="new-noisy").value == "yes, from run to run"
+    page = at(page, "Goal and agreement")
+    assert page.text_input(key="new-c0-high").value == "600"
+    page = at(page, "Parameters")
+    assert page.multiselect(key=f"new-p{two}-levels").value == ["a", "b c"]
+    page = at(page, "How it chooses")
+    assert (page.number_input(key="new-seed").value, page.checkbox(key="new-split").value) == (
+        5,
+        True,
+    )
+    assert draft(page) == before
+    page = at(page, "Review")
+    assert draft(page) == before
+    (file,) = [code.value for code in page.code if code.language == "toml"]
+    tables = tomllib.loads(file)
+    assert tables["application"]["today"] == {"size": 2, "mode": "b c"}
+    assert tables["objective"] == {
+        "maximise": "m", "unit": "x",
+        "constraints": [{"measure": "memory_mb", "at_most": 600.0}],
+    }  # fmt: skip
+    assert (tables["seed"], tables["workers"], tables["exploitation"]) == (5, 2, 0.7)
+    assert tables["strategy"]["name"] == "random"
+    page = type_in(page, {"name": "mine"})
+    page = press(page, "new-start")
+    assert opened[0].session.experiment.opened.name == "mine"
+    assert opened[0].session.experiment.sla.max_runs == 40
+    assert opened[0].automatic is None
+
+
+def test_rows_come_and_go_and_keep_what_is_typed_in_the_others(
+    store: Path, opened: list[Opened]
+) -> None:
+    page = at(begun(store, opened, OWN), "Parameters")
+    page = press(page, "new-add-row")
+    page = type_in(page, {"p1-name": "second", "p1-levels": ["7"]})
+    page = press(page, "new-add-row")
+    page = type_in(page, {"p2-name": "third"})
+    page = press(page, "new-p1-remove")
+    assert [row.name for row in draft(page).rows] == ["size", "third"]
+    assert page.text_input(key="new-p2-name").value == "third"
+    assert page.text_input(key="new-p0-name").value == "size"
+
+
+def test_levels_between_two_ends_are_listed_at_once(store: Path, opened: list[Opened]) -> None:
+    page = at(begun(store, opened, OWN), "Parameters")
+    page = type_in(page, {"p0-how": "steps", "p0-low": "16", "p0-high": "128", "p0-step": "16"})
+    assert "8 levels: 16, 32" in " ".join(c.value for c in page.caption)
+    page = type_in(page, {"p0-how": "ratio", "p0-low": "1", "p0-high": "8", "p0-step": "4"})
+    page = type_in(page, {"p0-whole": True})
+    assert "4 levels: 1, 2, 4, 8" in " ".join(c.value for c in page.caption)
+
+
+def test_levels_of_a_cluster_are_taken_away_and_added_in_their_order(
+    store: Path, opened: list[Opened]
+) -> None:
+    page = at(begun(store, opened), "Parameters")
+    some = page.multiselect(key="new-level-small_procs").value[5:9]
+    page = type_in(page, {"level-small_procs": ["0", *some, "10"]})
+    assert draft(page).levels["small_procs"] == ("0", "10", *some)
+    assert "4,800 combinations" in " ".join(m.value for m in page.markdown)
+    page = type_in(page, {"level-order": []})
+    assert "order" not in draft(page).levels
+    assert "2,400 combinations of 3" in " ".join(m.value for m in page.markdown)
+    page = at(at(page, "Review"), "Parameters")
+    assert page.multiselect(key="new-level-small_procs").value[:2] == ["0", "10"]
+    assert page.multiselect(key="new-level-order").value == []
+
+
+def test_a_question_brings_its_parameters_and_they_can_be_changed(
+    store: Path, opened: list[Opened]
+) -> None:
+    page = at(begun(store, opened), "Parameters")
+    page = type_in(page, {"preset": "policies"})
+    assert not page.error
+    n = len(known_names()["order"]) * len(backfills_for("processors"))
+    assert f"{n} combinations of 2 parameters" in " ".join(m.value for m in page.markdown)
+    keys = {box.key for box in page.multiselect}
+    assert {"new-level-order", "new-level-backfill", "new-level-depth"} <= keys
+    assert "new-level-small_procs" not in keys
+    assert page.text_input(key="new-option-depth").placeholder == "4"
+    assert "small_procs" not in page.text_area(key="new-exclude").placeholder
+    page = type_in(page, {"level-order": ["fcfs", "sjf"], "level-depth": ["4", "16"]})
+    assert "20 combinations of 3 parameters, 12 allowed" in " ".join(m.value for m in page.markdown)
+    page = type_in(page, {"option-reserve_anew": "2"})
+    assert "'reserve_anew' of backfill 'easy' is 2; allowed" in told(page)
+    page = type_in(page, {"option-reserve_anew": "0"})
+    assert not page.error
+    page = at(at(page, "Review"), "Parameters")
+    assert page.selectbox(key="new-preset").value == "policies"
+    assert page.multiselect(key="new-level-order").value == ["fcfs", "sjf"]
+    assert page.text_input(key="new-option-reserve_anew").value == "0"
+    page = press(page, "new-start")
+    (one,) = opened
+    assert one.session.experiment.space.count_allowed() == 12
+    assert one.application.baseline == {"order": "fcfs", "backfill": "easy", "depth": 4}
+
+
+def test_another_question_begins_with_its_own_levels_and_follows_today(
+    store: Path, opened: list[Opened]
+) -> None:
+    page = at(begun(store, opened), "Parameters")
+    page = type_in(page, {"level-order": ["fcfs", "f1"], "preset": "policies"})
+    assert draft(page).levels == {}
+    page = type_in(page, {"level-order": []})
+    assert draft(page).levels == {"order": ()}
+    assert "5 combinations of 1 parameter" in " ".join(m.value for m in page.markdown)
+    page = type_in(page, {"preset": "paper"})
+    assert draft(page).levels == {"order": ("fcfs", "sjf")}
+    assert "17,600 combinations of 4 parameters" in " ".join(m.value for m in page.markdown)
+
+
+def test_levels_as_the_question_has_them_follow_when_today_is_another(
+    store: Path, opened: list[Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Preset("newer", "the first learned order", {"order": ("f1",)})
+    monkeypatch.setattr(scheduling_presets, "PRESETS", (*scheduling_presets.PRESETS, asked))
+    page = type_in(at(begun(store, opened), "Parameters"), {"preset": "newer"})
+    assert page.multiselect(key="new-level-order").value == ["fcfs", "f1"]
+    page = type_in(page, {"order": "ljf"})
+    assert page.multiselect(key="new-level-order").value == ["ljf", "f1"]
+    assert (draft(page).levels, page.error) == ({}, [])
+
+
+def test_a_table_shows_its_levels_and_its_own_measures(
+    store: Path, opened: list[Opened], table: Path
+) -> None:
+    page = begun(store, opened, Form("table", str(table)))
+    page = at(page, "Parameters")
+    assert list(page.dataframe[0].value["parameter"]) == ["x", "y"]
+    page = type_in(page, {"exclude": "x > 3"})
+    assert "16 combinations of 2 parameters, 12 allowed" in " ".join(m.value for m in page.markdown)
+    page = at(page, "Goal and agreement")
+    page = type_in(page, {"direction": "maximise"})
+    assert "duration_s" in page.selectbox(key="new-measure-known").options
+
+
+# -- a sweep file ----------------------------------------------------------------------------------
+
+FILE = """
+runs = 7
+[application]
+kind = "scheduling"
+[application.levels]
+small_procs = [0, 16]
+"""
+
+
+def test_a_sweep_file_is_uploaded_looked_at_and_changed_in_fields(
+    store: Path, opened: list[Opened]
+) -> None:
+    page = begun(store, opened)
+    page.radio(key="new-source").set_value("file")
+    sound(page.run())
+    page.file_uploader(key="new-upload-file").set_value(("a.toml", FILE.encode(), "text/plain"))
+    sound(page.run())
+    assert draft(page).text == FILE
+    for name in new.STEPS:
+        page = at(page, name)
+        assert not page.error
+    page = press(at(page, "What is run"), "new-fields")
+    form = draft(page)
+    assert (form.source, form.runs, form.levels) == ("example", 7, {"small_procs": ("0", "16")})
+    assert page.radio(key="new-source").value == "example"
+    page = press(page, "new-start")
+    assert opened[0].session.experiment.sla.max_runs == 7
+
+
+def test_a_log_is_uploaded_and_kept_beside_the_store(store: Path, opened: list[Opened]) -> None:
+    lines = [f"{i} {10 * i} -1 100 4 -1 -1 4 200 -1 1 1 1 1 1 -1 -1 -1" for i in range(1, 30)]
+    log = ("; MaxProcs: 16\n" + "\n".join(lines) + "\n").encode()
+    page = begun(store, opened)
+    page.radio(key="new-source").set_value("log")
+    sound(page.run())
+    page.file_uploader(key="new-upload-log").set_value(("../my log.swf", log, "text/plain"))
+    sound(page.run())
+    path = Path(draft(page).path)
+    assert path.parent == store.parent / "uploads"
+    assert path.name.endswith("-my_log.swf")
+    assert page.text_input(key="new-path").value == str(path)
+    assert not page.error
+    page = press(at(page, "Review"), "new-start")
+    assert opened[0].session.experiment.opened.name == "my_log"
+    assert str(path) in opened[0].session.experiment.opened.recipe
+
+
+def test_an_upload_that_cannot_be_is_refused_beside_it(store: Path, opened: list[Opened]) -> None:
+    page = begun(store, opened)
+    page.radio(key="new-source").set_value("file")
+    sound(page.run())
+    page.file_uploader(key="new-upload-file").set_value(("a.toml", b"\xff\xfe\x00", "x"))
+    sound(page.run())
+    assert "not UTF-8" in page.error[0].value
+    page.radio(key="new-source").set_value("table")
+    sound(page.run())
+    page.file_uploader(key="new-upload-table").set_value(("a.csv", b"", "x"))
+    sound(page.run())
+    assert "is empty" in page.error[0].value
+    assert not store.parent.joinpath("uploads").exists()
+
+
+def test_a_log_is_read_once_however_much_is_changed(
+    store: Path, opened: list[Opened], table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path | str] = []
+    read = MeasuredTable.read
+
+    def noted(path: Path | str) -> MeasuredTable:
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(MeasuredTable, "read", staticmethod(noted))
+    page = begun(store, opened, Form("table", str(table)))
+    for name in new.STEPS:
+        page = at(page, name)
+    page = type_in(at(page, "Parameters"), {"exclude": "z > 1"})
+    page = type_in(at(page, "Goal and agreement"), {"runs": 7})
+    assert len(reads) == 1
+    table.write_text("x,y,objective\n1,1,3\n2,2,1\n")
+    page = at(page, "Parameters")
+    assert len(reads) == 2, "another file of that name is another table"
+
+
+@pytest.mark.parametrize(
+    ("exclude", "said"),
+    [("x < 4 or y < 4", "Only one combination is"), ("x > 0", "No combination")],
+)
+def test_a_space_with_nothing_to_try_is_told_at_once(
+    store: Path, opened: list[Opened], table: Path, exclude: str, said: str
+) -> None:
+    page = begun(store, opened, Form("table", str(table), exclude=exclude))
+    assert said in page.warning[0].value
+    assert "widest job" not in page.warning[0].value
+
+
+def test_every_term_of_the_agreement_is_a_field(
+    store: Path, opened: list[Opened], table: Path
+) -> None:
+    page = at(begun(store, opened, Form("table", str(table))), "Goal and agreement")
+    page = type_in(
+        page,
+        {
+            "goal": "3", "run-limit": "10m", "cost": "20", "cost-unit": "EUR", "per-hour": "0.5",
+            "resources": "x", "go-on": True,
+        },
+    )  # fmt: skip
+    press(page, "new-start")
+    sla = opened[0].session.experiment.sla
+    assert sla == Sla(40, None, 20.0, Tariff("EUR", 0.5, "x"), 3.0, 600.0, "go_on")
+
+
+def test_every_source_keeps_its_own_path(store: Path, opened: list[Opened], table: Path) -> None:
+    page = begun(store, opened, Form("table", str(table)))
+    page.radio(key="new-source").set_value("log")
+    sound(page.run())
+    assert page.text_input(key="new-path").value == ""
+    page = type_in(page, {"path": "my.swf"})
+    page.radio(key="new-source").set_value("table")
+    sound(page.run())
+    assert page.text_input(key="new-path").value == str(table)
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+
+def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
+    store: Path, opened: list[Opened]
+) -> None:
+    page = begun(store, opened, Form("command"))
+    assert not page.error
+    assert not page.warning
+    page = press(page, "new-next")
+    assert page.session_state["new-step"] == "What is run", "it stays where something is missing"
+    assert "Say what is started" in page.warning[0].value
+    page = type_in(page, {"limit": "soon"})
+    assert "such as 90s" in page.error[0].value
+    page = type_in(page, {"limit": "", "command": "sh p.sh {size}"})
+    assert not page.error
+    assert not page.warning
+    page = press(page, "new-next")
+    page = type_in(page, {f"p{draft(page).rows[0].uid}-levels": ["1", "x"]})
+    assert "'x' is no number" in page.error[0].value
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "said"),
+    [
+        (Form("log", "nowhere.swf"), "What is run", "nowhere.swf"),
+        (Form("file", "bad.toml"), "What is run", "not TOML"),
+        (Form("file", text="exclude = ['z > 1']"), "What is run", "'z'"),
+        (Form(exclude="z > 1"), "Parameters", "'z'"),
+        (Form(deadline="soon"), "Goal and agreement", "30m"),
+        (Form(wish=Wish("minimise", "mean_wate_s")), "Goal and agreement", "'mean_wait_s'"),
+        (Form("command"), "What is run", "Say what is started"),
+        (Form("function"), "What is run", "Name the function"),
+        (Form(kept={"run": [{"small_procs": 3}]}), "Review", "no level 3"),
+        (Form(runs=1, kept={"plan": {"x": [1]}}), "Review", "'x'"),
+    ],
+)
+def test_starting_what_is_wrong_leads_to_its_field_and_stores_nothing(
+    store: Path, opened: list[Opened], form: Form, step: str, said: str
+) -> None:
+    Path("bad.toml").write_text("runs = = 3")
+    page = at(begun(store, opened, form), "Review")
+    page = press(page, "new-start")
+    assert page.session_state["new-step"] == step
+    assert said in told(page)
+    assert "went wrong" not in told(page)
+    assert opened == []
+    assert not store.exists()
+    assert page.session_state["went"] == ""
+
+
+def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[Opened]) -> None:
+    page = begun(store, opened, Form(kept={"run": [{"small_procs": 3}]}))
+    page = press(page, "new-start")
+    assert "no level 3" in told(page)
+    page = type_in(at(page, "Goal and agreement"), {"runs": 9})
+    assert "no level 3" not in told(at(page, "Review"))
+
+
+def test_a_function_is_not_loaded_while_it_is_filled_in(
+    store: Path, opened: list[Opened], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import pathlib\npathlib.Path('loaded').touch()\ndef f(x):\n    return x\n"
+    )
+    form = Form(
+        "function", program=Program(function="mine:f", folder=str(tmp_path), has_today=False),
+        rows=(Row(0, "x", levels=("1", "2")),), wish=Wish("minimise", "y"),
+    )  # fmt: skip
+    page = begun(store, opened, form)
+    for name in new.STEPS:
+        page = at(page, name)
+        assert not page.error
+    assert "2 combinations" in " ".join(m.value for m in page.markdown)
+    assert not (tmp_path / "loaded").exists()
+    press(page, "new-start")
+    assert len(opened) == 1
+
+
+# -- trying ----------------------------------------------------------------------------------------
+
+GOOD: dict[str, Any] = {
+    "ok": True, "today": True, "objective": "minimise m", "unit": "ms", "value": 12.0,
+    "feasible": False, "duration_s": 3.0, "budget": "40 runs take about 2 min 00 s", "note": "",
+    "constraints": [{"text": "memory at most 600", "met": False, "measure": "memory_mb"}],
+    "measures": {"m": 12.0, "memory_mb": 700.0, "level": [1.0, 2.0], "other": None},
+    "configuration": {"size": 2}, "failure": None,
+}  # fmt: skip
+BAD: dict[str, Any] = {
+    "ok": False, "measures": None,
+    "failure": {
+        "reason": "the program ended with exit code 3", "advice": "Do this.",
+        "command": ["sh", "p.sh", "a b"], "folder": "/here", "exit_code": 3,
+        "stdout": ["one"], "stderr": ["two", "[link](x)"],
+    },
+}  # fmt: skip
+
+
+def test_one_run_is_tried_and_tells_how_long_the_budget_takes(
+    store: Path, opened: list[Opened], trials: Trials
+) -> None:
+    page = begun(store, opened, OWN)
+    page = press(page, "new-try")
+    assert form_of(tomllib.loads(trials.texts[0])).source == "command"
+    assert page.button(key="new-try").disabled
+    assert "Trying one run … 3 s" in " ".join(m.value for m in page.markdown)
+    trials.result = Tried("tried", GOOD)
+    page = sound(page.run())
+    shown_now = {metric.label: metric.value for metric in page.metric}
+    assert shown_now == {"minimise m": "12 ms", "The run took": "3 s", "Constraints": "violated"}
+    text = " ".join(m.value for m in page.markdown)
+    assert "violated: memory at most 600" in text
+    assert "2 runs of about 3 s take about 6 s" in text, "there are only two combinations"
+    page = at(page, "Goal and agreement")
+    assert "memory_mb" in page.selectbox(key="new-measure-known").options, (
+        "measures are known by now"
+    )
+    assert page.selectbox(key="new-c0-measure-known").value == "memory_mb"
+    page = type_in(page, {"runs": 9})
+    assert "before your last change" in " ".join(c.value for c in page.caption)
+    assert not store.exists()
+
+
+def test_a_trial_that_fails_shows_command_code_output_and_what_to_change(
+    store: Path, opened: list[Opened], trials: Trials
+) -> None:
+    page = press(begun(store, opened, OWN), "new-try")
+    trials.result = Tried("tried", BAD)
+    page = sound(page.run())
+    assert "exit code 3" in page.error[0].value
+    assert "**What to change**: Do this." in [m.value for m in page.markdown]
+    assert [code.value for code in page.code] == ["sh p.sh 'a b'", "one", "two\n[link](x)"]
+    trials.result = None
+    page = press(page, "new-try")
+    assert not page.error
+
+
+def test_a_trial_is_stopped_refused_or_broken_in_words(
+    store: Path, opened: list[Opened], trials: Trials
+) -> None:
+    page = press(begun(store, opened, OWN), "new-try")
+    page = press(page, "new-stop")
+    assert "was stopped" in page.info[0].value
+    for state in ("refused", "broken"):
+        page = press(page, "new-try")
+        trials.result = Tried(state, None, "Because of this.")  # type: ignore[arg-type]
+        page = sound(page.run())
+        assert "Because of this." in page.error[0].value
+
+
+def test_nothing_is_tried_while_a_field_is_wrong(
+    store: Path, opened: list[Opened], trials: Trials
+) -> None:
+    page = press(begun(store, opened, Form(deadline="soon")), "new-try")
+    assert trials.texts == []
+    assert page.session_state["new-step"] == "Goal and agreement"
+    assert "30m" in told(page)
+
+
+def test_a_copy_knows_how_long_its_runs_take_until_something_else_is_run(
+    store: Path, opened: list[Opened], trials: Trials
+) -> None:
+    from dataclasses import replace
+
+    page = begun(store, opened, replace(OWN, run_s=30.0, runs=2))
+    assert "2 runs of about 30 s take about 60 s" in " ".join(m.value for m in page.markdown)
+    page = type_in(page, {"command": "sh p.sh {size} more"})
+    assert "about 30 s" not in " ".join(m.value for m in page.markdown)
+
+
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [("new-path", 0), ("new-p12-today", 1), ("new-procs", 1), ("new-c3", 2), ("new-cost", 2),
+     ("new-strategy", 3), ("new-name", 4), ("new-start", 4)],
+)  # fmt: skip
+def test_every_place_has_its_step(place: str, step: int) -> None:
+    assert new.step_of(place) == step
