@@ -20,13 +20,15 @@ class Booking:
         end_s: until when; who needs one of the machines in between is in the way.
         first: the first slot of the machines in `Book.booked`.
         n: how many they are.
+        is_on: 1 if they are off limits for the job that is looked at.
     """
 
-    __slots__ = ("end_s", "first", "n", "start_s")
+    __slots__ = ("end_s", "first", "is_on", "n", "start_s")
     start_s: float
     end_s: float
     first: int
     n: int
+    is_on: int
 
 
 class Writing:
@@ -35,15 +37,26 @@ class Writing:
     Attributes:
         n_bookings: bookings.
         n_records: times at which the booked machines change, and 1, as Slurm counts them.
-        turn: number of the latest look at the machines; they count from 1.
         n_taken: machines that were chosen last.
+        procs_off: processors of the machines that are off limits.
+        free_off: those of them that nobody holds.
+        n_near: bookings that begin before the job would end that is looked at.
+        n_begun: bookings that begin no later than it.
+        n_over: bookings that end no later than it begins.
     """
 
-    __slots__ = ("n_bookings", "n_records", "n_taken", "turn")
+    __slots__ = (
+        "free_off", "n_begun", "n_bookings", "n_near", "n_over", "n_records", "n_taken",
+        "procs_off",
+    )  # fmt: skip
     n_bookings: int
     n_records: int
-    turn: int
     n_taken: int
+    procs_off: int
+    free_off: int
+    n_near: int
+    n_begun: int
+    n_over: int
 
 
 class Book(NamedTuple):
@@ -52,8 +65,10 @@ class Book(NamedTuple):
     Attributes:
         writing: [1] row of `Writing`.
         bookings: rows of `Booking`.
+        by_start: int64 [...], the bookings as they begin.
+        by_end: int64 [...], the bookings as they end.
         booked: int64 [...], their machines.
-        off: int64 [n_machines], the last turn in which the machine was off limits; 0 is none.
+        off: int64 [n_machines], how many bookings put the machine off limits.
         later: int64 [n_machines * R], what will be free when some running jobs have ended.
         room: int64 [n_machines], processors that a job could still take.
         taken: int64 [n_machines], machines that were chosen last.
@@ -62,6 +77,8 @@ class Book(NamedTuple):
 
     writing: Sequence[Writing]
     bookings: Sequence[Booking]
+    by_start: list[int]
+    by_end: list[int]
     booked: list[int]
     off: list[int]
     later: list[int]
@@ -84,6 +101,7 @@ def empty_book(
     n_machines, n_resources = capacity.shape if is_used else (0, 0)
     n = min(n_bookings, len(most))
     columns: list[Any] = [
+        *(np.empty(n, dtype=np.int64) for _ in range(2)),
         np.empty(int(np.sort(most)[len(most) - n :].sum()), dtype=np.int64),
         np.zeros(n_machines, dtype=np.int64),
         np.empty(n_machines * n_resources, dtype=np.int64),

@@ -61,11 +61,12 @@ class Stock:
         behind_kind: the kind behind its last.
         reservation: number of its latest reservation; they count from 1.
         kept: processors of the idle machines that this reservation names.
+        procs: of all its machines.
     """
 
     __slots__ = (
         "behind_kind", "behind_machine", "first_kind", "first_machine", "is_shared", "kept",
-        "reservation",
+        "procs", "reservation",
     )  # fmt: skip
     first_machine: int
     behind_machine: int
@@ -74,6 +75,7 @@ class Stock:
     behind_kind: int
     reservation: int
     kept: int
+    procs: int
 
 
 class Kind:
@@ -181,6 +183,7 @@ def empty_nodes(
     stocks["first_machine"] = np.searchsorted(machine_partition, numbers, side="left")
     stocks["behind_machine"] = np.searchsorted(machine_partition, numbers, side="right")
     stocks["is_shared"] = is_shared
+    stocks["procs"] = pool.partitions["free"]  # type: ignore[call-overload]
     if is_shared:
         n_there = (stocks["behind_machine"] - stocks["first_machine"])[partition]
         most = np.where(partition >= 0, np.minimum(procs, n_there), 0)

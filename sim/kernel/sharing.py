@@ -43,7 +43,7 @@ def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> in
 @apart
 @kernel
 def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
-    """Choose machines of partition k for a job, among those that are not off limits in this turn.
+    """Choose machines of partition k for a job, among those that are not off limits.
 
     They are listed in `Book.taken`.
 
@@ -57,9 +57,9 @@ def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
         Whether there is room enough.
     """
     stock, book, wanted = nodes.stocks[k], nodes.book, nodes.pool.jobs[job].procs
-    turn, total = book.writing[0].turn, 0
+    total = 0
     for machine in range(stock.first_machine, stock.behind_machine):
-        room = 0 if book.off[machine] == turn else room_on(nodes, k, machine, job, free)
+        room = 0 if book.off[machine] > 0 else room_on(nodes, k, machine, job, free)
         book.room[machine] = room
         total += room
     book.writing[0].n_taken = 0
@@ -131,12 +131,19 @@ def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) 
 
 
 @kernel
+def _fits(nodes: Nodes, k: int, job: int) -> bool:
+    """Choose machines for a job that are free now; tell whether there are enough."""
+    if nodes.pool.jobs[job].procs > nodes.pool.partitions[k].free:
+        return False
+    return choose(nodes, k, job, nodes.free)
+
+
+@kernel
 def start_heads(nodes: Nodes, k: int, now_s: float) -> int:
     """Start jobs in queue order until there is no room for one. Return how many started."""
     here = nodes.pool.partitions[k]
-    nodes.book.writing[0].turn += 1
     n_started = 0
-    while here.head < here.tail and choose(nodes, k, nodes.pool.queue[here.head], nodes.free):
+    while here.head < here.tail and _fits(nodes, k, nodes.pool.queue[here.head]):
         start_chosen(nodes, k, here.head, now_s, n_started)
         n_started += 1
     return n_started
