@@ -7,6 +7,9 @@ from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, Pool, note
 from sim.kernel.text import apart, kernel
 from sim.kernel.usage import fair_share
 
+SPARSE = 4
+"""A queue of more slots for each who waits is closed up."""
+
 
 @kernel
 def never_scored(
@@ -24,9 +27,10 @@ def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
     Who is of a higher tier goes first whatever the scores. The ranks of a tier, which are smaller
     than those of lower ones, stay in it.
 
-    If that changes anything, the jobs get the slots from the head on, without gaps, and deal out
-    the ranks that they had: the best gets the smallest. A job that comes later has a greater one
-    in any case. Nothing is known then of who can start.
+    If that changes anything, those who change places deal out the slots and the ranks that they
+    had: the best gets the smallest. A job that comes later has a greater rank in any case. Who
+    could not start still cannot if the first in the queue is the same, and nobody passed whom the
+    last decision did not look at; a rule that plans may have reserved for more than the first.
 
     Args:
         pool: its rows of jobs know when they were submitted.
@@ -35,61 +39,83 @@ def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
         score_now: the score of the order, see `sim.policies.kinds.Order`.
     """
     here = pool.partitions[k]
-    head = here.head
-    n = _score(pool, k, now_s, score_now)
-    if n == 0:
+    n, first, last = _sort(pool, k, now_s, score_now)
+    if first == n:
         return
-    _sort(pool, n)
-    for slot in range(head & ~(BLOCK - 1), here.tail, BLOCK):
+    place, first_slot, slot = 0, here.head, here.head
+    while place <= last:
+        if pool.queue[slot] >= 0:
+            if place >= first:
+                job = pool.sorted_jobs[place]
+                pool.jobs[job].rank = pool.started[place]
+                pool.queue[slot] = job
+                note(pool, slot)
+                first_slot = slot if place == first else first_slot
+            place += 1
+        slot += 1
+    if len(pool.steps_s) > 0 or first == 0:
+        here.look_from = here.head
+    elif slot > here.look_from:
+        here.look_from = min(here.look_from, first_slot)
+    if here.tail - here.head > SPARSE * n:
+        _close_gaps(pool, k)
+
+
+@apart
+@kernel
+def _close_gaps(pool: Pool, k: int) -> None:
+    """Let those who wait have the slots from the head on."""
+    here = pool.partitions[k]
+    for slot in range(here.head & ~(BLOCK - 1), here.tail, BLOCK):
         block = pool.blocks[slot >> BLOCK_BITS]
         block.procs, block.estimate_s = NOBODY, math.inf
-    for i in range(n):
-        job = pool.sorted_jobs[i]
-        pool.jobs[job].rank = pool.started[i]
-        pool.queue[head + i] = job
-        note(pool, head + i)
-    here.tail = head + n
-    here.look_from = head
+    kept, look_from = here.head, here.look_from
+    for slot in range(here.head, here.tail):
+        if slot == here.look_from:
+            look_from = kept
+        job = pool.queue[slot]
+        if job >= 0:
+            pool.queue[kept] = job
+            note(pool, kept)
+            kept += 1
+    here.look_from = look_from if here.look_from < here.tail else kept
+    here.tail = kept
 
 
 @kernel
-def _score(pool: Pool, k: int, now_s: float, score_now: Any) -> int:
-    """Score and list those who wait, with their ranks.
+def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, int]:
+    """Score who waits and list them as they go, with the ranks in the order as they stand.
+
+    Each is inserted where it belongs; they are nearly in order.
 
     Returns:
-        How many they are; 0 if they are in order as they stand.
+        How many they are; the first and the last place where another job is then, the first being
+        behind all if there is none.
     """
-    here = pool.partitions[k]
-    n, is_sorted = 0, True
-    asks, fair = len(pool.users) > 0, 1.0
+    here, listed = pool.partitions[k], pool.sorted_jobs
+    n, first, last = 0, NOBODY, 0
+    asks, has_tiers, fair = len(pool.users) > 0, len(pool.terms.standings) > 0, 1.0
+    worst = -math.inf
     for slot in range(here.head, here.tail):
         job = pool.queue[slot]
         if job >= 0:
             one = pool.jobs[job]
             if asks:
                 fair = fair_share(pool.users, pool.user[job], now_s)
-            one.score = score_now(
-                now_s - one.submit_s, one.procs, one.factor, fair, pool.order_options
-            )
-            if n > 0 and goes_before(pool, job, pool.sorted_jobs[n - 1]):
-                is_sorted = False
-            pool.sorted_jobs[n] = job
+            score = score_now(now_s - one.submit_s, one.procs, one.factor, fair, pool.order_options)
+            one.score = score
             pool.started[n] = one.rank
+            place = n
+            if score <= worst or has_tiers:
+                while place > 0 and goes_before(pool, job, listed[place - 1]):
+                    listed[place] = listed[place - 1]
+                    place -= 1
+            listed[place] = job
+            if place < n:
+                first, last = min(first, place), n
+            worst = max(worst, score)
             n += 1
-    return 0 if is_sorted else n
-
-
-@kernel
-def _sort(pool: Pool, n: int) -> None:
-    """Insert each listed job where it belongs; they are nearly in order."""
-    listed = pool.sorted_jobs
-    for i in range(1, n):
-        job = listed[i]
-        place = i
-        while place > 0 and goes_before(pool, job, listed[place - 1]):
-            listed[place] = listed[place - 1]
-            place -= 1
-        listed[place] = job
+    return n, min(first, n), last
 
 
 @kernel
