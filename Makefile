@@ -2,7 +2,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
-WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo app test lint types contracts pytest wheel clean help
@@ -44,8 +43,8 @@ contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/.ready-dev  ## all tests, the slow and browser ones too; skips are listed with their reason
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser and not faults" --numprocesses=$(WORKERS) --dist=worksteal --durations=10
-	$(BIN)/python -m pytest -m "browser or faults" --durations=10
+	$(BIN)/python -m pytest -m "not browser and not faults" --durations=10
+	$(BIN)/python -m pytest -m "browser or faults" -n 0 --durations=10
 
 wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
