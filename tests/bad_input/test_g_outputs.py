@@ -114,6 +114,7 @@ class Page(HTMLParser):
 PLAIN_TAGS = Page(render_html(collect(everything_is("word")))).tags
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", MARKUP.values(), ids=MARKUP)
 def test_a_report_holds_no_markup_of_others(text: str, tmp_path: Path) -> None:
     experiment = everything_is(text)

@@ -223,7 +223,7 @@ def run_to_exhaustion(
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("quality", [total, constant, half_fail, all_fail])
-@pytest.mark.parametrize("n", [1, 4, 1000])
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.slow), 4, 1000])
 def test_a_full_run_proposes_every_allowed_configuration_exactly_once(
     strategy: Strategy, space: ParameterSpace, quality: Quality, n: int
 ) -> None:

@@ -57,6 +57,7 @@ def split(workload: Workload, procs: int) -> ClusterSpec:
     return ClusterSpec((narrow, Partition("rest", procs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize(("order", "backfill"), POLICIES)
 def test_real_logs_start_as_in_the_naive_scheduler(

@@ -72,6 +72,7 @@ LOGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize(("order", "backfill"), POLICIES)
 def test_real_logs_run_as_in_the_naive_scheduler(

@@ -66,6 +66,7 @@ def test_no_machine_is_ever_overfull(scenario: Scenario) -> None:
     assert state.free == state.capacity, "all of it came back"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("allocation", "backfill"),
     [("shared_nodes", "none"), ("shared_nodes", "slurm"), ("whole_nodes", "slurm")],

@@ -73,6 +73,7 @@ def in_new_process(cache: Path, repository: Path) -> list[str | bool | None]:
     return told
 
 
+@pytest.mark.slow
 def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
     tmp_path: Path, repository: Path
 ) -> None:
