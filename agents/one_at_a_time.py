@@ -3,11 +3,11 @@
 What many people do by hand. Montgomery, Design and Analysis of Experiments, section 1.1, calls it
 the one-factor-at-a-time strategy, and shows why it misses interactions.
 
-Her first run of her own is drawn over the whole space (one ``u`` of ``intuition``, as the well
-``space`` of `agents.analyst`). Then she takes the parameters in their order, from the first on, and
-of each the levels in ascending order, the others as in the best result so far; what has a run is
-left out. After the last parameter she begins again if a better result has come meanwhile, else
-nothing around the best is free, and another start is drawn over the space.
+Her first run of her own is drawn over the whole space (one ``u`` of ``intuition``, as from the well
+``space`` of `agents.analyst`). Every other one is the first free configuration around the best
+result so far: she takes the parameters in their order, and the levels of each in ascending order of
+their ids, all others as in the best. Where nothing around the best is free, she draws over the
+space again.
 """
 
 from dataclasses import dataclass
