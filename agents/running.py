@@ -13,18 +13,18 @@ import multiprocessing
 import os
 import shutil
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from agents.files import make_folder, write_whole
 from agents.playing import Played, check, play_episode
-from agents.results import CellSummary, Episodes, summarise, write_parquet
+from agents.results import CellSummary, Episodes, read_parquet, summarise, write_parquet
 from agents.study import Cell, Study
 from agents.truth import Truth
 from assistant import AssistantError
@@ -115,10 +115,13 @@ def play_study(
     known = truths(study)
     make_folder(folder)
     _claim(study, folder, text)
-    parts = folder / "parts"
-    make_folder(parts)
+    parts, results = folder / "parts", folder / "results.parquet"
     wanted = chunks(study)
-    done = {chunk.number: rows for chunk in wanted if (rows := _read(parts, chunk)) is not None}
+    if results.exists():
+        done = dict(_read_all(results, wanted))
+    else:
+        make_folder(parts)
+        done = {chunk.number: rows for chunk in wanted if (rows := _read(parts, chunk)) is not None}
     left = [chunk for chunk in wanted if chunk.number not in done]
     total, n = len(study.cells()) * study.replications, sum(map(len, done.values()))
     tell = tell or (lambda _done, _total: None)
@@ -131,14 +134,11 @@ def play_study(
             n += len(rows)
             tell(n, total)
     episodes = _by_cell(study, known, wanted, done)
-    write_parquet(episodes, folder / "results.parquet")
+    if not results.exists():
+        write_parquet(episodes, results)
+    shutil.rmtree(parts, ignore_errors=True)
     summaries = tuple(summarise(study, *one) for one in episodes)
     return Finished(study, {name: truth.size for name, truth in known.items()}, summaries)
-
-
-def tidy(folder: Path) -> None:
-    """Remove the parts of a study whose results are written."""
-    shutil.rmtree(folder / "parts", ignore_errors=True)
 
 
 def _by_cell(
@@ -274,6 +274,22 @@ def _read(parts: Path, chunk: Chunk) -> list[Played] | None:
         return None
     numbers = [one.replication for one in played]
     return played if numbers == list(range(chunk.start, chunk.stop)) else None
+
+
+def _read_all(results: Path, wanted: Sequence[Chunk]) -> Iterator[tuple[int, list[Played]]]:
+    """Yield the chunks of a study that was played to its end, by their numbers.
+
+    Raises AssistantError if the file does not hold as many episodes.
+    """
+    names = [field.name for field in fields(Played)]
+    rows = [Played(**{name: row[name] for name in names}) for row in read_parquet(results)]
+    if len(rows) != sum(chunk.stop - chunk.start for chunk in wanted):
+        raise AssistantError(f"'{results}' has {len(rows):,} episodes, not those of the study")
+    start = 0
+    for chunk in wanted:
+        stop = start + chunk.stop - chunk.start
+        yield chunk.number, rows[start:stop]
+        start = stop
 
 
 def _write(parts: Path, chunk: Chunk, played: Sequence[Played]) -> None:
