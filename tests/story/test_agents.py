@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Analyst, Episode, Insight, SimulatedExecutor, Streams, Truth
+from agents import Analyst, Episode, Insight, SimulatedExecutor, Streams, Truth, read_study
 from agents.simulated import SimulatedClock
 from assistant import MemoryStore, open_session
 from assistant.applications import Lookup
@@ -47,6 +47,15 @@ def test_a_study_of_budgets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ratios = [float(line.split(",")[13]) for line in rows[1:]]
     assert all(0 < ratio <= 1 for ratio in ratios)
     assert Path("out/study.toml").read_text() == BUDGETS
+
+
+def test_the_studies_of_the_guide_are_studies(repository: Path) -> None:
+    text = (repository / "docs" / "guide.md").read_text().split("## Simulated analysts")[1]
+    of_figure_6, of_budgets = (part.split("```")[0] for part in text.split("```toml\n")[1:3])
+    Path("six.toml").write_text(of_figure_6)
+    Path("seven.toml").write_text(of_figure_6 + of_budgets)
+    assert len(read_study(Path("six.toml"))[0].cells()) == 2 * 2 * 3 * 6 * 2
+    assert len(read_study(Path("seven.toml"))[0].cells()) == 2 * 2 * 3 * 6 * 2 * 3 * 4
 
 
 def test_kinds_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
