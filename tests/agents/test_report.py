@@ -1,9 +1,9 @@
 """The charts and the texts of a study say its figures, whatever the grid."""
 
-from agents import Cell, Chosen, Finished, Stop, Study, Table
+from agents import Cell, Chosen, Finished, Played, Stop, Study, Table
 from agents.charts_study import drawings, panels
 from agents.report import render_csv, render_html, render_markdown, study_rows
-from agents.results import CellSummary, Figure
+from agents.results import CellSummary, Figure, summarise
 
 GRASP = Chosen("grasp", (("beta", 0.9),))
 
@@ -64,3 +64,12 @@ def test_texts_hold_every_cell() -> None:
         assert page.count("<tr>") == n + 1
         assert "<ifm>" not in page, "names are texts"
     assert "27 runs of maze (54 configurations)" in render_markdown(finished(SIX))
+
+
+def test_who_did_not_find_the_optimum_counts_with_the_runs_that_were_allowed() -> None:
+    cell = SIX.cells()[0]
+    late = Played(0, 1, 5, 0, None, True, 9.0, 0.5, True, "the deadline has passed")
+    found = Played(1, 2, 10, 4, 8, False, 1.0, 1.0, False, "what was wanted is found")
+    told = summarise(SIX, cell, 27, [late, found])
+    assert (told.runs.mean, told.censored, told.late) == ((27 + 8) / 2, 0.5, 0.5)
+    assert told.ratio is None
