@@ -42,6 +42,9 @@ TRUTH: Mapping[str, tuple[float, float]] = {
 }
 """Between these the truth is drawn, evenly in its logarithm."""
 
+SUCTION_M = 0.11
+"""Suction head at the wetting front, of sandy loam (Rawls, Brakensiek and Miller 1983)."""
+
 STEP_S = 15.0
 STEPS_PER_SAMPLE = 20
 N_SAMPLES = 60
@@ -130,7 +133,7 @@ MEASURES = (
 def ground_of(configurations: Iterable[Mapping[str, float]]) -> Ground:
     """Return configurations as columns. Raises SetupError for a name that is missing."""
     chosen = list(configurations)
-    return Ground(*(_column(chosen, name) for name in LEVELS))
+    return Ground(**{name: _column(chosen, name) for name in LEVELS}, suction_m=SUCTION_M)
 
 
 def _column(configurations: Sequence[Mapping[str, float]], name: str) -> Floats:

@@ -37,7 +37,7 @@ class Ground:
     rain_factor: Floats
     moisture_deficit: Floats
     roughness: Floats
-    suction_m: float = 0.11
+    suction_m: float
 
     def __post_init__(self) -> None:
         columns = (self.conductivity_mmh, self.rain_factor, self.moisture_deficit, self.roughness)

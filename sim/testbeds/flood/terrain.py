@@ -89,7 +89,8 @@ class Terrain:
     @cached_property
     def sensors(self) -> tuple[int, ...]:
         """The outlet and the two streams that meet where the smaller one is largest."""
-        best, met = 0, (self.outlet,)
+        best = 0
+        met: tuple[int, ...] = (self.outlet,)
         for cell in range(self.n_cells):
             fed_by = np.flatnonzero(self.downstream == cell)
             if fed_by.size < 2:

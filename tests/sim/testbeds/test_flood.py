@@ -33,7 +33,7 @@ PAVED = {"conductivity_mmh": 0.0, "rain_factor": 1.0, "moisture_deficit": 0.0, "
 
 
 def ground(**columns: float) -> Ground:
-    return Ground(*(np.array([value]) for value in {**PAVED, **columns}.values()))
+    return Ground(*(np.array([value]) for value in {**PAVED, **columns}.values()), suction_m=0.11)
 
 
 def imbalance(flows: Flows) -> float:
