@@ -4,13 +4,13 @@ from sim.testbeds.maze.game import (
     LEVELS,
     MEASURES,
     Episode,
+    Game,
     Happening,
     Rules,
     Runner,
-    maze_of,
+    games,
     measures,
     play,
-    seeds,
 )
 from sim.testbeds.maze.plan import Maze, make_maze
 from sim.testbeds.maze.walkers import WALKERS, Walker
@@ -20,14 +20,14 @@ __all__ = [
     "MEASURES",
     "WALKERS",
     "Episode",
+    "Game",
     "Happening",
     "Maze",
     "Rules",
     "Runner",
     "Walker",
+    "games",
     "make_maze",
-    "maze_of",
     "measures",
     "play",
-    "seeds",
 ]

@@ -10,8 +10,9 @@ for a time that depends on its velocity. The paper says no more; the rules here 
   of its velocity, and then lies for `DOWN_S` seconds times its velocity.
 - Enemies patrol, never turning back but in dead ends. One that sees the runner along a corridor
   runs to where it saw it.
-- An enemy in the runner's room: who stands shakes it off and loses `SHAKEN_S`; who lies is carried
-  back to the way in and held for `HELD_S`. Either way that enemy is dazed for `DAZED_S`.
+- An enemy in the runner's room: who stands shakes it off and loses `SHAKEN_S`, with `AHEAD_S` more
+  before another one gets hold of it; who lies is carried back to the way in and held for `HELD_S`.
+  Either way that enemy is dazed for `DAZED_S`.
 - ``enemies`` says what the runner does when it sees one: ``ignore`` it; ``hide``, standing still
   (an enemy that has not noticed it yet passes by); ``flee``, no step towards one within
   `SHY_ROOMS`. After `PATIENCE_S` of either it goes on until no enemy is in sight.
@@ -48,6 +49,7 @@ SLIP: Mapping[Footing, float] = {"careful": 0.05, "hasty": 0.2}
 MOST_SLIPS = 0.9
 DOWN_S = 1.5
 SHAKEN_S = 2.5
+AHEAD_S = 1.5
 HELD_S = 6.0
 DAZED_S = 6.0
 PATIENCE_S = 6.0
@@ -151,22 +153,40 @@ def measures(episodes: Iterable[Episode]) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A maze, and what chance will do in it.
+
+    Attributes:
+        maze: where.
+        entropy: of the streams that enemies, slips and ways are drawn from.
+    """
+
+    maze: Maze
+    entropy: tuple[int, ...]
+
+
 @cache
-def maze_of(seed: int, rules: Rules) -> Maze:
-    """Return the maze of a seed. Raises SetupError for a seed below 0."""
-    if seed < 0:
-        raise SetupError(f"seed is {seed}; allowed are whole numbers from 0.")
-    return make_maze(np.random.SeedSequence((seed, 0)), rules.columns, rules.rows)
+def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
+    """Draw games in mazes of their own; the first ones are the same however many.
+
+    Raises SetupError for a seed below 0 or no games.
+    """
+    if seed < 0 or n_games < 1:
+        raise SetupError(
+            f"seed {seed} and {n_games} games; allowed are whole numbers from 0, and 1 game or more"
+        )
+    found = []
+    for number in range(1, n_games + 1):
+        of_maze = np.random.SeedSequence((seed, number, 0))
+        maze = make_maze(of_maze, rules.columns, rules.rows)
+        found.append(Game(maze, (seed, number, 1)))
+    return tuple(found)
 
 
-def seeds(seed: int, n_episodes: int) -> tuple[np.random.SeedSequence, ...]:
-    """Return the seeds of the games of a maze; the first ones are the same however many."""
-    return tuple(np.random.SeedSequence((seed, number)) for number in range(1, n_episodes + 1))
-
-
-def play(maze: Maze, runner: Runner, rules: Rules, seed: np.random.SeedSequence) -> Episode:
-    """Play one game; the same seed gives enemies the same starts whatever the runner does."""
-    return _Game(maze, runner, rules, seed).played()
+def play(game: Game, runner: Runner, rules: Rules) -> Episode:
+    """Play one game; its enemies begin alike whatever the runner does."""
+    return _Play(game, runner, rules).played()
 
 
 @dataclass(slots=True)
@@ -179,13 +199,12 @@ class _Enemy:
     path: list[int] = field(default_factory=list)
 
 
-class _Game:
+class _Play:
     """The state of one game, from the first tick to the last."""
 
-    def __init__(
-        self, maze: Maze, runner: Runner, rules: Rules, seed: np.random.SeedSequence
-    ) -> None:
-        of_starts, of_enemies, of_slips, of_ways = seed.spawn(4)
+    def __init__(self, game: Game, runner: Runner, rules: Rules) -> None:
+        maze, streams = game.maze, np.random.SeedSequence(game.entropy).spawn(4)
+        of_starts, of_enemies, of_slips, of_ways = streams
         self._maze, self._runner = maze, runner
         self._limit = round(rules.limit_s * TICKS_PER_S)
         self._enemy_rng = np.random.default_rng(of_enemies)
@@ -197,7 +216,7 @@ class _Game:
         chance = SLIP["careful" if runner.footing == "careful" else "hasty"]
         self._slip = min(MOST_SLIPS, chance * runner.velocity**2)
         self._room, self._due, self._now = maze.way_in, self._ticks, 0
-        self._down_until = self._held_until = self._hidden_until = 0
+        self._down_until = self._free_until = self._hidden_until = 0
         self._patience = 0
         self._path: list[tuple[float, int]] = [(0.0, maze.way_in)]
         self._happenings: list[Happening] = []
@@ -283,7 +302,7 @@ class _Game:
             enemy.due = enemy.dazed_until
             return
         hidden = self._now < self._hidden_until and enemy.target != self._room
-        if not hidden and self._now >= self._held_until and self._sees(enemy):
+        if not hidden and self._now >= self._free_until and self._sees(enemy):
             enemy.target = self._room
         if enemy.room == enemy.target:
             enemy.target = -1
@@ -305,7 +324,7 @@ class _Game:
 
     def _meet(self, enemy: _Enemy) -> None:
         """Let them meet if they are in one room."""
-        if enemy.room != self._room or self._now < max(enemy.dazed_until, self._held_until):
+        if enemy.room != self._room or self._now < max(enemy.dazed_until, self._free_until):
             return
         if self._now < self._hidden_until and enemy.target != self._room:
             return  # it passes by
@@ -313,11 +332,12 @@ class _Game:
         enemy.due, enemy.target = enemy.dazed_until, -1
         if self._now >= self._down_until:
             self._due = max(self._due, self._now) + round(SHAKEN_S * TICKS_PER_S)
+            self._free_until = self._due + round(AHEAD_S * TICKS_PER_S)
             self._happen("shook off")
             return
         self._happen("carried back")
         self._room = self._maze.way_in
-        self._due = self._held_until = self._now + round(HELD_S * TICKS_PER_S)
+        self._due = self._free_until = self._now + round(HELD_S * TICKS_PER_S)
         self._down_until = self._now
         self._walker.carried(self._room)
         self._path.append((self._now / TICKS_PER_S, self._room))

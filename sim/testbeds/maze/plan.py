@@ -60,6 +60,12 @@ class Maze:
         return room % self.columns, room // self.columns
 
     @cached_property
+    def around(self) -> tuple[tuple[int, ...], ...]:
+        """For every room those that share a wall with it, open or not."""
+        n = self.n_rooms
+        return tuple(tuple(_around(room, self.columns, n)) for room in range(n))
+
+    @cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
         """Rooms to go from every room to every other, on the shortest way."""
         return tuple(self._steps_from(room) for room in range(self.n_rooms))

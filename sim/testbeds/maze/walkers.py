@@ -5,7 +5,7 @@ A walker is asked for the next room and told of every move, also of those that i
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -77,43 +77,59 @@ class WallFollower:
 
 
 class Rememberer:
-    """Marks passages as Trémaux did, and prefers those towards the light of the way out.
+    """Draws a map of what it sees, and sees the light of the way out above the walls.
 
-    A passage that was never taken comes first; who comes by a new passage to a place known before
-    turns back; none is taken a third time while another is left (Lucas 1882). Of equal ones the
-    nearest to the way out, as the crow flies.
+    It goes the shortest way that may lead out by the map, where a wall nobody has seen yet is no
+    wall, and thinks anew when it sees one (planning under the free-space assumption: Zelinsky 1992,
+    Stentz 1995). Of equal ways the one to the lower number of a room.
     """
 
     def __init__(self, maze: Maze, draw: Draw) -> None:  # noqa: ARG002 - nothing is left to chance
         self._maze = maze
-        self._marks: Counter[frozenset[int]] = Counter()
-        self._known = {maze.way_in}
-        self._turn_back_to = -1
+        self._known: set[int] = set()
+        self._look(maze.way_in)
 
     def next_room(self, room: int) -> int:
-        """Choose the least marked passage, unless it must turn back."""
-        if self._turn_back_to in self._maze.beside[room]:
-            return self._turn_back_to
-        return min(self._maze.beside[room], key=lambda near: self._worth(room, near))
+        """Go where the fewest steps may be left."""
+        return min(self._maze.beside[room], key=lambda near: self._left[near])
 
-    def _worth(self, room: int, near: int) -> tuple[int, int, int]:
-        (column, row), (out, down) = self._maze.place(near), self._maze.place(self._maze.way_out)
-        return self._marks[frozenset((room, near))], out - column + down - row, near
-
-    def moved(self, room: int, to: int) -> None:
-        """Mark the passage."""
-        if room == to:
-            return
-        passage = frozenset((room, to))
-        self._marks[passage] += 1
-        at_known_by_new = to in self._known and self._marks[passage] == 1
-        self._turn_back_to = room if at_known_by_new else -1
-        self._known.add(to)
+    def moved(self, room: int, to: int) -> None:  # noqa: ARG002 - it only matters where one is
+        """Look around."""
+        self._look(to)
 
     def carried(self, to: int) -> None:
-        """Keep the marks: they are in the maze."""
-        self._turn_back_to = -1
-        self._known.add(to)
+        """Look around; the map is kept."""
+        self._look(to)
+
+    def _look(self, room: int) -> None:
+        if not self._maze.seen[room] <= self._known:
+            self._known |= self._maze.seen[room]
+            self._left = self._steps_left()
+
+    def _steps_left(self) -> list[int]:
+        """Return for every room the steps to the way out that may be left at least."""
+        maze = self._maze
+        left = [maze.n_rooms] * maze.n_rooms
+        left[maze.way_out] = 0
+        front = deque([maze.way_out])
+        while front:
+            room = front.popleft()
+            for near in self._perhaps(room):
+                if left[near] > left[room] + 1:
+                    left[near] = left[room] + 1
+                    front.append(near)
+        return left
+
+    def _perhaps(self, room: int) -> tuple[int, ...]:
+        """Return where one may go from a room: by its passages if known, else by what is beside."""
+        maze = self._maze
+        if room in self._known:
+            return maze.beside[room]
+        return tuple(
+            near
+            for near in maze.around[room]
+            if near not in self._known or room in maze.beside[near]
+        )
 
 
 WALKERS: dict[str, Callable[[Maze, Draw], Walker]] = {

@@ -13,14 +13,14 @@ from sim.testbeds.maze import (
     MEASURES,
     WALKERS,
     Episode,
+    Game,
     Maze,
     Rules,
     Runner,
+    games,
     make_maze,
-    maze_of,
     measures,
     play,
-    seeds,
 )
 
 PEACE = Rules(n_enemies=0)
@@ -36,8 +36,8 @@ def corridor(n_rooms: int, rubble: frozenset[int] = frozenset()) -> Maze:
     return Maze(n_rooms, 1, beside, rubble)
 
 
-def game(runner: Runner, maze: Maze, rules: Rules = PEACE, seed: int = 0) -> Episode:
-    return play(maze, runner, rules, np.random.SeedSequence(seed))
+def played(runner: Runner, maze: Maze, rules: Rules = PEACE, seed: int = 0) -> Episode:
+    return play(Game(maze, (seed,)), runner, rules)
 
 
 # --- the maze
@@ -80,7 +80,7 @@ def test_one_sees_along_corridors_only() -> None:
 
 @pytest.mark.parametrize("movement", WALKERS)
 def test_without_enemies_the_time_is_the_way_by_the_velocity(movement: str) -> None:
-    found = game(Runner(movement, 2.0, "careful", "ignore"), corridor(11))
+    found = played(Runner(movement, 2.0, "careful", "ignore"), corridor(11))
     assert found.escaped
     assert found.time_s == pytest.approx(10 * 0.5)
     assert [room for _, room in found.path] == list(range(11))
@@ -92,21 +92,42 @@ def test_a_hand_on_the_wall_and_a_memory_always_find_out(seed: int) -> None:
     maze = make_maze(np.random.SeedSequence(seed), 8, 8)
     rules = Rules(n_enemies=0, limit_s=2000.0)
     for movement in ("wall", "memory"):
-        found = game(Runner(movement, 2.0, "careful", "ignore"), maze, rules)
+        found = played(Runner(movement, 2.0, "careful", "ignore"), maze, rules)
         assert found.escaped
         rooms = [room for _, room in found.path]
         assert all(b in maze.beside[a] for a, b in itertools.pairwise(rooms))
         assert len(rooms) - 1 >= maze.steps[maze.way_in][maze.way_out]
-        if movement == "memory":
-            passages = [frozenset(pair) for pair in itertools.pairwise(rooms)]
-            assert max(passages.count(one) for one in passages) <= 2, "Trémaux's promise"
 
 
 def test_the_right_hand_stays_on_the_wall() -> None:
     # rooms 0 1 2 / 3 4 5 / 6 7 8: a dead end at 3 to the right of who goes on from 0
     beside = ((1, 3), (0, 2), (1, 5), (0,), (), (2, 8), (), (), (5,))
-    found = game(Runner("wall", 1.0, "careful", "ignore"), Maze(3, 3, beside, frozenset()))
+    found = played(Runner("wall", 1.0, "careful", "ignore"), Maze(3, 3, beside, frozenset()))
     assert [room for _, room in found.path] == [0, 3, 0, 1, 2, 5, 8]
+
+
+def test_a_memory_goes_the_shortest_way_in_sight_and_does_not_enter_what_it_sees_is_blind() -> None:
+    # 0 1 2      0-1-2-5-8 leads out, and 0-3-6 is a dead end; from the way in both corridors are
+    # 3 4 5      seen to their ends, but not that 6 is blind (it could lead to 7)
+    # 6 7 8
+    beside = ((1, 3), (0, 2), (1, 5), (0, 6), (), (2, 8), (3,), (), (5,))
+    found = played(Runner("memory", 1.0, "careful", "ignore"), Maze(3, 3, beside, frozenset()))
+    assert [room for _, room in found.path] == [0, 1, 2, 5, 8], "6 is in sight, and blind"
+
+
+@settings(max_examples=20)
+@given(a_seed)
+def test_a_memory_never_thinks_the_way_longer_than_it_is(seed: int) -> None:
+    maze = make_maze(np.random.SeedSequence(seed), 8, 8)
+    walker = WALKERS["memory"](maze, lambda _: 0)
+    room, left = maze.way_in, []
+    while room != maze.way_out:
+        near = walker.next_room(room)
+        left.append(walker._left[near] + 1)  # type: ignore[attr-defined]
+        assert left[-1] <= maze.steps[room][maze.way_out]
+        walker.moved(room, near)
+        room = near
+        assert len(left) < 4 * maze.n_rooms
 
 
 # --- slips and enemies
@@ -122,7 +143,7 @@ def test_the_chance_of_a_slip_grows_with_the_square_of_the_velocity(
     n = 600
     maze = corridor(n + 2, frozenset(range(1, n + 1)))
     runner = Runner("wall", velocity, footing, "ignore")
-    found = game(runner, maze, Rules(n_enemies=0, limit_s=1e5))
+    found = played(runner, maze, Rules(n_enemies=0, limit_s=1e5))
     slips = found.count("slipped")
     assert slips / n == pytest.approx(expected, abs=4 * (0.25 / n) ** 0.5)
     each = (2 if footing == "careful" else 1) * round(10 / velocity)
@@ -132,10 +153,10 @@ def test_the_chance_of_a_slip_grows_with_the_square_of_the_velocity(
 
 def test_who_lies_is_carried_back_and_who_stands_shakes_it_off() -> None:
     fallen, stood = 0, 0
-    maze, rules = maze_of(0, Rules()), Rules(n_enemies=12)
+    maze, rules = games(0, 1, Rules())[0].maze, Rules(n_enemies=12)
     runner = Runner("memory", 2.0, "hasty", "ignore")
     for seed in range(8):
-        found = game(runner, maze, rules, seed)
+        found = played(runner, maze, rules, seed)
         at = {one.at_s: one for one in found.happenings if one.what == "slipped"}
         for one in found.happenings:
             if one.what == "carried back":
@@ -149,15 +170,15 @@ def test_who_lies_is_carried_back_and_who_stands_shakes_it_off() -> None:
 
 
 def test_hiding_keeps_enemies_off_and_costs_time() -> None:
-    maze, rules = maze_of(0, Rules()), Rules()
+    rules = Rules()
     shaken = {}
     for answer in ("ignore", "hide"):
-        played = [
-            play(maze, Runner("wander", 1.0, "careful", answer), rules, seed)
-            for seed in seeds(0, 20)
+        won = [
+            play(game, Runner("wander", 1.0, "careful", answer), rules)
+            for game in games(0, 20, rules)
         ]
-        seconds = sum(one.path[-1][0] for one in played)
-        shaken[answer] = sum(one.count("shook off", "carried back") for one in played) / seconds
+        seconds = sum(one.path[-1][0] for one in won)
+        shaken[answer] = sum(one.count("shook off", "carried back") for one in won) / seconds
     assert shaken["hide"] < 0.8 * shaken["ignore"]
 
 
@@ -165,9 +186,9 @@ def test_hiding_keeps_enemies_off_and_costs_time() -> None:
 @given(a_seed, st.sampled_from(EVERY))
 def test_a_game_keeps_its_rules(seed: int, runner: Runner) -> None:
     rules = Rules(columns=8, rows=6, limit_s=60.0)
-    maze = maze_of(seed, rules)
-    found = game(runner, maze, rules, seed)
-    again = game(runner, maze, rules, seed)
+    maze = make_maze(np.random.SeedSequence(seed), rules.columns, rules.rows)
+    found = played(runner, maze, rules, seed)
+    again = played(runner, maze, rules, seed)
     assert (found.time_s, found.path, found.happenings) == (
         again.time_s, again.path, again.happenings,
     )  # fmt: skip
@@ -186,9 +207,9 @@ def test_a_game_keeps_its_rules(seed: int, runner: Runner) -> None:
 
 
 def test_enemies_begin_where_they_begin_whatever_the_runner_does() -> None:
-    maze = maze_of(1, Rules())
+    maze = games(1, 1, Rules())[0].maze
     starts = {
-        tuple(path[0] for path in game(runner, maze, Rules(), 5).enemy_paths)
+        tuple(path[0] for path in played(runner, maze, Rules(), 5).enemy_paths)
         for runner in EVERY[::11]
     }
     assert len(starts) == 1
@@ -210,7 +231,8 @@ def test_what_cannot_be_is_said() -> None:
         Runner("wall", 0.0, "careful", "ignore")
     with pytest.raises(SetupError, match="a maze of 2 x 5 rooms"):
         make_maze(np.random.SeedSequence(0), 2, 5)
-    with pytest.raises(SetupError, match="seed is -3"):
-        maze_of(-3, Rules())
+    for seed, n_games in ((-3, 1), (0, 0)):
+        with pytest.raises(SetupError, match=rf"seed {seed} and {n_games} games; allowed are"):
+            games(seed, n_games, Rules())
     with pytest.raises(SetupError, match="-1 enemies"):
         Rules(n_enemies=-1)
