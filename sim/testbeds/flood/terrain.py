@@ -11,12 +11,15 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage, sparse
 
 from sim.errors import SetupError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -81,6 +84,8 @@ class Terrain:
     @cached_property
     def donors(self) -> sparse.csr_matrix:
         """Ones where the row's cell is fed by the column's cell; [n_cells, n_cells]."""
+        from scipy import sparse
+
         fed = np.flatnonzero(self.downstream >= 0)
         ones = np.ones(fed.size)
         shape = (self.n_cells, self.n_cells)
@@ -137,6 +142,8 @@ def make_plane(n_cells: int, cell_m: float, slope: float) -> Terrain:
 
 def _smooth(rng: np.random.Generator, size: int, blur: float) -> Floats:
     """Draw a smooth surface of mean 0 and standard deviation 1, ``blur`` cells across."""
+    from scipy import ndimage
+
     drawn = ndimage.gaussian_filter(rng.standard_normal((size, size)), blur, mode="reflect")
     return np.asarray((drawn - drawn.mean()) / drawn.std(), dtype=np.float64)
 
