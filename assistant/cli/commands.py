@@ -11,6 +11,7 @@ from assistant.cli import (
     forecast,
     hooks,
     init,
+    play,
     queue,
     resume,
     service,
@@ -47,6 +48,7 @@ def register(app: typer.Typer) -> None:
     app.command("backup")(backup.backup)
     app.command("restore")(backup.put_back)
     app.command("tabulate")(tabulate.tabulate)
+    app.command("play")(play.play)
     app.command("doctor")(doctor.doctor)
     workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
     workload.command("describe")(workloads.describe)
