@@ -134,7 +134,7 @@ def test_a_memory_never_thinks_the_way_longer_than_it_is(seed: int) -> None:
             )
             for one in range(maze.n_rooms)
         )
-        thought = Maze(maze.columns, maze.rows, perhaps, frozenset()).steps[maze.way_out]
+        thought = Maze(maze.columns, maze.rows, perhaps, frozenset())._steps_from(maze.way_out)
         assert tuple(walker._left) == thought  # type: ignore[attr-defined]
         walker.moved(room, near)
         room = near
