@@ -25,12 +25,12 @@ ABOUT = {
 }
 
 HANDBOOK: Mapping[str, Level] = {
-    "conductivity_mmh": 12.0,
+    "conductivity_mmh": 6.0,
     "rain_factor": 1.0,
     "moisture_deficit": 0.15,
     "roughness": 0.11,
 }
-"""What a handbook says of a sandy loam under crops, with the rain as it was measured."""
+"""What a handbook says of a silt loam under crops, with the rain as it was measured."""
 
 
 @dataclass(frozen=True)
