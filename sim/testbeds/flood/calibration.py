@@ -30,9 +30,9 @@ LEVELS: Mapping[str, tuple[float, ...]] = {
     "moisture_deficit": (0.02, 0.06, 0.1, 0.15, 0.2, 0.3),
     "roughness": (0.04, 0.055, 0.08, 0.11, 0.15, 0.22),
 }
-"""6 x 6 x 6 x 6 = 1,296. Conductivities of clay loam, loam, silt loam, sandy loam, loamy sand and
-sand (Rawls, Brakensiek and Miller 1983, rounded); Manning's n of bare ground to dense grass (Engman
-1986)."""
+"""6 x 6 x 6 x 6 = 1,296. Conductivities are near those of sandy clay loam, loam, silt loam, sandy
+loam, loamy sand and sand (Rawls, Brakensiek and Miller 1983); Manning's n goes from bare ground to
+dense grass (Engman 1986)."""
 
 TRUTH: Mapping[str, tuple[float, float]] = {
     "conductivity_mmh": (2.2, 7.0),
