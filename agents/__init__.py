@@ -1,5 +1,52 @@
-"""Simulated analysts: users of the assistant's public API like any other."""
+"""Simulated analysts: users of the assistant's public API like any other, and studies of them."""
 
+from agents.analyst import Analyst
+from agents.episode import Agent, Clustering, Episode
 from agents.follower import Follower
+from agents.insight import Insight
+from agents.learning import Learning
+from agents.one_at_a_time import OneAtATime
+from agents.playing import Played, play_episode
+from agents.registry import AGENTS, AgentEntry, agent_entry
+from agents.report import study_as_json, study_rows, write_report
+from agents.results import read_parquet
+from agents.rounds import Manner
+from agents.running import Finished, play_study
+from agents.simulated import SimulatedClock, SimulatedExecutor
+from agents.streams import Streams
+from agents.study import Cell, Chosen, Stop, Study, Table
+from agents.study_file import read_study
+from agents.truth import Truth
 
-__all__ = ["Follower"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "AgentEntry",
+    "Analyst",
+    "Cell",
+    "Chosen",
+    "Clustering",
+    "Episode",
+    "Finished",
+    "Follower",
+    "Insight",
+    "Learning",
+    "Manner",
+    "OneAtATime",
+    "Played",
+    "SimulatedClock",
+    "SimulatedExecutor",
+    "Stop",
+    "Streams",
+    "Study",
+    "Table",
+    "Truth",
+    "agent_entry",
+    "play_episode",
+    "play_study",
+    "read_parquet",
+    "read_study",
+    "study_as_json",
+    "study_rows",
+    "write_report",
+]

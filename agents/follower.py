@@ -7,6 +7,7 @@ unattended sweep is.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agents.episode import Clustering, Episode
 from assistant import Advice, AssistantError, Executor, Run, Session
 from assistant.automatic import Limits, step
 from assistant.sla import Automatic, OnWarning
@@ -80,3 +81,33 @@ class Follower:
             ended = step(session, how, self.max_runs, on_advice)
             if ended is not None:
                 return ended
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        return "follower"
+
+    def play(self, session: Session, executor: Executor, episode: Episode) -> str:
+        """Steer a new session as `steer` does; see `agents.episode.Agent.play`.
+
+        A warning is met with what ``advice`` says; the clustering advice is always accepted.
+        """
+        how = Automatic(self.batch, self.initial, self.advice)
+        due, seen = episode.clustering, 0
+        while True:
+            runs = session.experiment.runs
+            if any(map(episode.until, runs[seen:])):
+                return "what was wanted is found"
+            seen = len(runs)
+            if due is not None and seen >= due.after:
+                session.change_strategy(exploitation=due.exploitation)
+                due = None
+            ended = step(session, how, _limit(episode, due))
+            session.run_queued(executor, stop=session.is_over_limit)
+            if ended is not None:
+                return ended
+
+
+def _limit(episode: Episode, due: Clustering | None) -> int:
+    """Return how many runs may be submitted until something else happens."""
+    return episode.max_runs if due is None else min(due.after, episode.max_runs)

@@ -4,6 +4,7 @@ The paper's agent runs what Copperline does not suggest "based on the agent intu
 (section 4.2). The order of the draws is written in `agents.analyst`.
 """
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal
@@ -22,6 +23,38 @@ Well = Literal["subset", "levels", "space"]
 """Where a configuration was drawn from."""
 
 _SOURCES: dict[Well, int | None] = {"subset": 0, "levels": 1, "space": None}
+
+
+class Free:
+    """The configurations without a run, by flat index from 0 to ``size`` - 1.
+
+    >>> free = Free(3)
+    >>> free.take(1); free.take(1)
+    >>> free.n, [free[i] for i in range(3)]
+    (2, [True, False, True])
+    """
+
+    def __init__(self, size: int) -> None:
+        self._taken = bytearray(size)
+        self.n = size
+
+    def __getitem__(self, index: int) -> bool:
+        return not self._taken[index]
+
+    def take(self, index: int) -> None:
+        """Take notice of a run."""
+        self.n -= not self._taken[index]
+        self._taken[index] = 1
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """Draw uniformly among them, of which there is one at least; it stays free."""
+        for _ in range(TRIES):
+            index = below(rng.random(), len(self._taken))
+            if not self._taken[index]:
+                return index
+        place = below(rng.random(), self.n)
+        free = (index for index, taken in enumerate(self._taken) if not taken)
+        return next(itertools.islice(free, place, None))
 
 
 class Intuition:
@@ -44,8 +77,7 @@ class Intuition:
         self._truth, self._subset, self._rng = truth, subset, rng
         self.weights = None if learning is None else Weights(learning, truth, subset)
         self._memory = Memory()
-        self._taken = bytearray(truth.size)
-        self._n_free = truth.size
+        self._free = Free(truth.size)
         self._members = frozenset(() if subset is None else subset.members.tolist())
         self._free_members = len(self._members)
         self._wells: dict[int, Well] = {}
@@ -53,24 +85,21 @@ class Intuition:
     @property
     def n_free(self) -> int:
         """Configurations without a run."""
-        return self._n_free
+        return self._free.n
 
     def take(self, index: int) -> None:
         """Take notice of a run, whoever wanted it."""
-        if not self._taken[index]:
-            self._taken[index] = 1
-            self._n_free -= 1
-            self._free_members -= index in self._members
+        self._free_members -= self._free[index] and index in self._members
+        self._free.take(index)
 
     def draw(self) -> int | None:
         """Choose a configuration without a run, and take it; None if there is none."""
-        if self._n_free == 0:
+        if self._free.n == 0:
             return None
         well = self._choose_well()
         index = self._draw_from(well)
-        if index is None:  # what the levels like best is used up
-            well = "space"
-            index = self._from_space()
+        if index is None:
+            well, index = "space", self._free.draw(self._rng)
         self._wells[index] = well
         self.take(index)
         return index
@@ -93,41 +122,32 @@ class Intuition:
         return "subset" if pick(self.weights.source, self._rng.random()) == 0 else "levels"
 
     def _draw_from(self, well: Well) -> int | None:
-        if well == "levels":
-            return self._from_levels()
-        return self._from_subset() if well == "subset" else self._from_space()
+        """Return a free configuration; None of the space, or if what the levels like is used up."""
+        if well == "levels" and self.weights is not None:
+            return self._from_levels(self.weights.levels)
+        if well == "subset" and self._subset is not None:
+            return self._from_subset(self._subset)
+        return None
 
-    def _from_subset(self) -> int:
-        subset = self._subset
-        assert subset is not None  # noqa: S101 - it has free members
+    def _from_subset(self, subset: Subset) -> int:
+        total = float(subset.cumulative[-1])
         for _ in range(TRIES):
-            target = self._rng.random() * float(subset.cumulative[-1])
-            position = min(bisect_right(subset.cumulative, target), subset.members.size - 1)
-            index = int(subset.members[position])
-            if not self._taken[index]:
+            position = bisect_right(subset.cumulative, self._rng.random() * total)
+            index = int(subset.members[min(position, subset.members.size - 1)])
+            if self._free[index]:
                 return index
-        free = [i for i, member in enumerate(subset.members.tolist()) if not self._taken[member]]
+        free = [i for i, member in enumerate(subset.members.tolist()) if self._free[member]]
         weights = [float(subset.weights[i]) for i in free]
         return int(subset.members[free[pick(weights, self._rng.random())]])
 
-    def _from_levels(self) -> int | None:
-        assert self.weights is not None  # noqa: S101 - only a learner has levels
+    def _from_levels(self, levels: Sequence[Sequence[float]]) -> int | None:
         for _ in range(TRIES):
             index = 0
-            for weights in self.weights.levels:
+            for weights in levels:
                 index = index * len(weights) + pick(weights, self._rng.random())
-            if not self._taken[index]:
+            if self._free[index]:
                 return index
         return None
-
-    def _from_space(self) -> int:
-        for _ in range(TRIES):
-            index = below(self._rng.random(), self._truth.size)
-            if not self._taken[index]:
-                return index
-        place = below(self._rng.random(), self._n_free)
-        free = (index for index, taken in enumerate(self._taken) if not taken)
-        return next(index for position, index in enumerate(free) if position == place)
 
 
 def pick(weights: Sequence[float], u: float) -> int:

@@ -11,9 +11,15 @@ from typing import Literal
 
 import numpy as np
 
-Purpose = Literal["insight", "intuition", "advice", "session"]
+Purpose = Literal["insight", "intuition", "advice", "session", "bootstrap"]
 
-NUMBERS: dict[Purpose, int] = {"insight": 0, "intuition": 1, "advice": 2, "session": 3}
+NUMBERS: dict[Purpose, int] = {
+    "insight": 0,
+    "intuition": 1,
+    "advice": 2,
+    "session": 3,
+    "bootstrap": 4,
+}
 
 
 @dataclass(frozen=True, slots=True)

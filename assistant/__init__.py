@@ -24,6 +24,7 @@ from assistant.run import Outcome, Run, RunState
 from assistant.session import Session
 from assistant.sla import Sla, Steering, Tariff, Watch
 from assistant.standing import Standing
+from assistant.store.memory import MemoryStore
 
 __all__ = [
     "Advice",
@@ -36,6 +37,7 @@ __all__ = [
     "Fact",
     "Forecast",
     "Measure",
+    "MemoryStore",
     "Objective",
     "Outcome",
     "PaperForecast",

@@ -23,7 +23,7 @@ from assistant.events import (
     Forecasted,
 )
 from assistant.experiment import Experiment
-from assistant.forecast import forecast, paper_forecast
+from assistant.forecast import executed_runs, forecast, paper_forecast
 from assistant.forecast.calibration import Calibration, shipped
 from assistant.forecasts import Forecast, PaperForecast
 from assistant.run import RunState
@@ -166,6 +166,8 @@ def _advise_by_paper(
     regions already, it can only propose more runs or fewer levels.
     """
     watch, steering = experiment.watch, experiment.steering
+    if not experiment.sla.is_limited or not _is_late(experiment):
+        return None  # regions are not looked for in vain
     seen = paper_forecast(experiment, now_s)
     if not seen.is_miss or not _is_time(experiment, seen):
         return None
@@ -185,10 +187,13 @@ def _advise_by_paper(
     )
 
 
-def _is_time(experiment: Experiment, seen: PaperForecast) -> bool:
+def _is_late(experiment: Experiment) -> bool:
+    """Return whether the share of the budget is spent from which warnings begin."""
     limit = experiment.sla.max_runs
-    if limit is not None and seen.executed < experiment.watch.warn_from * limit:
-        return False
+    return limit is None or executed_runs(experiment) >= experiment.watch.warn_from * limit
+
+
+def _is_time(experiment: Experiment, seen: PaperForecast) -> bool:
     last = experiment.advice[-1] if experiment.advice else None
     answer = None if last is None else experiment.answer_to(last)
     if last is None or answer is None or answer.answer != "ignored":

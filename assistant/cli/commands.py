@@ -3,6 +3,7 @@
 import typer
 
 from assistant.cli import (
+    agents,
     backup,
     browser,
     doctor,
@@ -54,3 +55,9 @@ def register(app: typer.Typer) -> None:
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)
     app.add_typer(hook, name="hooks")
+    studies = typer.Typer(
+        help="Study simulated analysts.", no_args_is_help=True, rich_markup_mode=None
+    )
+    studies.command("run")(agents.run)
+    studies.command("list")(agents.list_kinds)
+    app.add_typer(studies, name="agents")

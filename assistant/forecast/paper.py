@@ -41,7 +41,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
         )
         for region, pending_runs in zip(regions, found, strict=True)
     )
-    executed = _executed(experiment)
+    executed = executed_runs(experiment)
     mean_duration_s = _mean_duration_s(experiment)
     by_runs = experiment.sla.remaining_runs(executed)
     by_deadline = experiment.sla.runs_until_deadline(
@@ -134,7 +134,8 @@ def planned(experiment: Experiment) -> int | None:
     return allowed - sum(space.is_allowed(configuration) for configuration in evaluated)
 
 
-def _executed(experiment: Experiment) -> int:
+def executed_runs(experiment: Experiment) -> int:
+    """Return how many runs have begun, results from before not among them."""
     started = experiment.runs_in(RunState.RUNNING, RunState.COMPLETED, RunState.FAILED)
     return sum(run.source != "imported" for run in started)
 

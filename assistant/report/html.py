@@ -6,13 +6,13 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from assistant import chances, charts, charts_effects, charts_steering
 from assistant.errors import StoreError
 from assistant.report import drawings, words
 from assistant.report.data import ReportData
+from assistant.report.pages import pages, svg
 from assistant.report.trust import marks
 
 MAX_EFFECT_CHARTS = 12
@@ -20,13 +20,7 @@ MAX_EFFECT_CHARTS = 12
 
 def render_html(data: ReportData) -> str:
     """Return the page. Charts are drawn here, into the page, as SVG."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("assistant.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = pages()
     filters: dict[str, Callable[..., str]] = {
         "number": words.number,
         "quantity": words.quantity,
@@ -39,16 +33,16 @@ def render_html(data: ReportData) -> str:
     drawn = data.effects[:MAX_EFFECT_CHARTS]
     return environment.get_template("report.html.j2").render(
         data=data,
-        best_so_far=_svg(charts.best_so_far(data.points, data.today_value, title))
+        best_so_far=svg(charts.best_so_far(data.points, data.today_value, title))
         if data.points
         else None,
-        trade=_svg(charts.trade_off(data.trade, title, _titled(data.second_name, data.second_unit)))
+        trade=svg(charts.trade_off(data.trade, title, _titled(data.second_name, data.second_unit)))
         if data.second_name is not None and data.trade
         else None,
         effects=[
             (
                 effect,
-                _svg(charts.level_estimates(effect.levels, effect.parameter, effect.unit, title)),
+                svg(charts.level_estimates(effect.levels, effect.parameter, effect.unit, title)),
             )
             for effect in drawn
         ],
@@ -62,7 +56,7 @@ def render_html(data: ReportData) -> str:
 def _promises(data: ReportData) -> Markup | None:
     """Return the drawing of what suggestions promised and what came; None without a promise."""
     drawn = () if data.trust is None else marks(data.trust.told.promises)
-    return _svg(charts_steering.promises(drawn, data.trust.title)) if data.trust and drawn else None
+    return svg(charts_steering.promises(drawn, data.trust.title)) if data.trust and drawn else None
 
 
 def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
@@ -74,16 +68,16 @@ def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
     few = len(section.contrasts) < 2
     return {
         "adjusted": [
-            (f, _svg(charts_effects.main_effects(f.levels, f.parameter, f.unit, change)))
+            (f, svg(charts_effects.main_effects(f.levels, f.parameter, f.unit, change)))
             for f in section.figures[:MAX_EFFECT_CHARTS]
         ],
         "adjusted_left_out": [f.parameter for f in section.figures[MAX_EFFECT_CHARTS:]],
         "pareto": None
         if few
-        else _svg(charts_effects.pareto(section.contrasts, section.margins, f"effect on {title}")),
+        else svg(charts_effects.pareto(section.contrasts, section.margins, f"effect on {title}")),
         "half_normal": None
         if few
-        else _svg(
+        else svg(
             charts_effects.half_normal(section.half_normal, section.margins, f"effect on {title}")
         ),
     }
@@ -101,7 +95,7 @@ def _forecast(data: ReportData, title: str) -> dict[str, Any]:
         "over_time": drawings.over_time(data, told, title),
         "chance_over_runs": drawings.chance_over_runs(data, told),
     }
-    drawn = {name: None if spec is None else _svg(spec) for name, spec in specs.items()}
+    drawn = {name: None if spec is None else svg(spec) for name, spec in specs.items()}
     return {**drawn, "fan_goes_on": drawings.fan_goes_on(data, told)}
 
 
@@ -149,9 +143,3 @@ def check_target(path: Path) -> Path:
 
 def _titled(name: str, unit: str) -> str:
     return f"{name} [{unit}]" if unit else name
-
-
-def _svg(spec: charts.Spec) -> Markup:
-    import vl_convert
-
-    return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own drawing, no foreign markup

@@ -1,0 +1,123 @@
+"""One episode of a study, from a cell and the number of its replication to its row of results."""
+
+from dataclasses import dataclass
+
+from agents.episode import Episode, never
+from agents.simulated import EPOCH_S, SimulatedClock, SimulatedExecutor
+from agents.study import Cell, Study
+from agents.truth import Truth
+from assistant import AssistantError, MemoryStore, Run, RunState, Session, Sla, Watch, open_session
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one episode.
+
+    Args:
+        replication: its number in the cell, from 0 on.
+        seed: of its experiment, which replays every suggestion.
+        runs: that were executed.
+        suggested: of these, Copperline's.
+        runs_to_optimum: the number of the run that found an optimum first; None if none did.
+        censored: whether the search for the optimum ended before it was found.
+        best: best measured value; None if every run failed.
+        ratio: the paper's quality of the result (`Truth.ratio`): 0 if every run failed, None where
+            it has no meaning.
+        late: whether the deadline ended it.
+        ended: why it ended, for people.
+    """
+
+    replication: int
+    seed: int
+    runs: int
+    suggested: int
+    runs_to_optimum: int | None
+    censored: bool
+    best: float | None
+    ratio: float | None
+    late: bool
+    ended: str
+
+
+def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> Played:
+    """Play one episode through a `Session` of its own, which nothing else sees.
+
+    Args:
+        study: that the cell is of.
+        cell: what is varied.
+        truth: of the cell's table.
+        replication: from 0 on.
+    """
+    streams = cell.streams(study.seed, replication)
+    clock = SimulatedClock()
+    session = open_session(
+        truth.application,
+        store=MemoryStore(),
+        clock=clock,
+        experiment_id="episode",
+        sla=agreement(study, cell),
+        strategy=cell.strategy.name,
+        options=dict(cell.strategy.options),
+        watch=watch(study, cell),
+        seed=streams.session_seed,
+    )
+    episode = Episode(
+        truth,
+        streams,
+        study.max_runs(cell, truth.size),
+        until=never if cell.runs is not None else lambda run: is_optimal(run, truth),
+        clustering=study.clustering(cell),
+        wait=clock.wait,
+    )
+    executor = SimulatedExecutor(truth.application, clock, study.stop.run_s)
+    ended = study.agent(cell).play(session, executor, episode)
+    return _played(session, truth, replication, ended)
+
+
+def agreement(study: Study, cell: Cell) -> Sla:
+    """Return the agreement of an episode: the budget and the deadline, if the study has them."""
+    deadline_s = study.stop.deadline_s
+    return Sla(max_runs=cell.runs, deadline_s=None if deadline_s is None else EPOCH_S + deadline_s)
+
+
+def watch(study: Study, cell: Cell) -> Watch:
+    """Return how the agreement is watched: by the paper's rule, from its share of the budget on.
+
+    Where the clustering advice is given at a fixed time no warning comes beside it.
+    """
+    given = cell.exploitation is not None
+    return Watch(rule="paper", warn_from=1.0 if given else study.stop.advised_from)
+
+
+def check(study: Study, cell: Cell, truth: Truth) -> None:
+    """Refuse what could not be played. Raises AssistantError in one sentence."""
+    if cell.runs is not None and truth.ratio(truth.optimum) is None:
+        raise AssistantError(
+            f"table '{cell.table}' has no values above 0 only, so a ratio to the optimum means "
+            "nothing; stop at the optimum instead"
+        )
+    study.agent(cell)
+
+
+def is_optimal(run: Run, truth: Truth) -> bool:
+    """Return whether a run found an optimum."""
+    return run.outcome is not None and run.outcome.quality == truth.optimum
+
+
+def _played(session: Session, truth: Truth, replication: int, ended: str) -> Played:
+    experiment = session.experiment
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    found = next((run.id for run in over if is_optimal(run, truth)), None)
+    best = None if experiment.best is None else experiment.best.outcome
+    return Played(
+        replication=replication,
+        seed=experiment.opened.seed,
+        runs=len(over),
+        suggested=sum(run.source in ("initial", "suggested") for run in over),
+        runs_to_optimum=found,
+        censored=experiment.sla.max_runs is None and found is None,
+        best=None if best is None else best.value,
+        ratio=0.0 if best is None else truth.ratio(best.quality),
+        late=session.is_overdue(),
+        ended=ended,
+    )

@@ -1,0 +1,297 @@
+"""A study played in a folder: all cores, progress, and going on after a kill.
+
+The folder holds ``study.toml`` (what was asked for), ``study.json`` (what it comes to, so that
+results of two studies are never mixed), ``parts/`` while it goes on (a file per chunk of
+episodes, each written whole), and at the end ``results.parquet`` with the report. A row follows
+from the study and the numbers of its cell and its replication alone: whoever plays which chunk
+when, the same study ends with the same bytes.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from agents.files import make_folder, write_whole
+from agents.playing import Played, check, play_episode
+from agents.results import CellSummary, Episodes, read_parquet, summarise, write_parquet
+from agents.study import Cell, Study
+from agents.truth import Truth
+from assistant import AssistantError
+from assistant.settings import build_sweep, check_settings
+from assistant.starting import version
+
+CHUNK = 20
+"""Episodes of one cell that are played in a row, and lost by a kill at most, per core."""
+
+Tell = Callable[[int, int], None]
+"""Told how many episodes there are by now, and how many there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Episodes ``start`` to ``stop`` - 1 of a cell; ``number`` counts them over the grid."""
+
+    number: int
+    cell: Cell
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A study that was played to its end.
+
+    Args:
+        study: as it was asked for.
+        sizes: configurations per table.
+        summaries: one per cell, in the order of the grid.
+    """
+
+    study: Study
+    sizes: Mapping[str, int]
+    summaries: tuple[CellSummary, ...]
+
+
+def chunks(study: Study) -> tuple[Chunk, ...]:
+    """Return the whole study in chunks, in the order of the grid."""
+    pieces = [
+        (cell, start, min(start + CHUNK, study.replications))
+        for cell in study.cells()
+        for start in range(0, study.replications, CHUNK)
+    ]
+    return tuple(Chunk(number, *piece) for number, piece in enumerate(pieces))
+
+
+@cache
+def truth_of(path: str) -> Truth:
+    """Read a measured table, once per process. Raises AssistantError or StrategyError."""
+    settings = check_settings({"application": {"kind": "lookup", "table": path}}, path)
+    return Truth.of(build_sweep(settings).application)
+
+
+def truths(study: Study) -> dict[str, Truth]:
+    """Read the tables of a study, by their names, and see that each of its cells can be played.
+
+    Raises:
+        AssistantError, StrategyError: the first fault, in one sentence.
+    """
+    found = {table.name: truth_of(table.path) for table in study.tables}
+    for cell in study.cells():
+        check(study, cell, found[cell.table])
+    return found
+
+
+def play_study(
+    study: Study, folder: Path, text: str, workers: int | None = None, tell: Tell | None = None
+) -> Finished:
+    """Play what of a study has not been played yet, and write its results.
+
+    Args:
+        study: what to play.
+        folder: of its results; made if there is none, gone on with if it holds the same study.
+        text: of the study, for the copy in the folder.
+        workers: processes; as many as there are cores if None.
+        tell: told of the progress.
+
+    Raises:
+        AssistantError: the folder holds another study, a file cannot be read or written, or a
+            worker died.
+        StrategyError: a table cannot be read, or there is no such strategy or option.
+    """
+    workers = os.cpu_count() or 1 if workers is None else workers
+    if workers < 1:
+        raise AssistantError(f"the number of workers must be at least 1, not {workers}")
+    known = truths(study)
+    make_folder(folder)
+    _claim(study, folder, text)
+    parts, results = folder / "parts", folder / "results.parquet"
+    wanted = chunks(study)
+    if results.exists():
+        done = dict(_read_all(results, wanted))
+    else:
+        make_folder(parts)
+        done = {chunk.number: rows for chunk in wanted if (rows := _read(parts, chunk)) is not None}
+    left = [chunk for chunk in wanted if chunk.number not in done]
+    total, n = len(study.cells()) * study.replications, sum(map(len, done.values()))
+    tell = tell or (lambda _done, _total: None)
+    tell(n, total)
+    played = _play_here(study, left) if workers == 1 else _play_apart(study, left, workers)
+    with closing(played):
+        for chunk, rows in played:
+            _write(parts, chunk, rows)
+            done[chunk.number] = rows
+            n += len(rows)
+            tell(n, total)
+    episodes = _by_cell(study, known, wanted, done)
+    if not results.exists():
+        write_parquet(episodes, results)
+    shutil.rmtree(parts, ignore_errors=True)
+    summaries = tuple(summarise(study, *one) for one in episodes)
+    return Finished(study, {name: truth.size for name, truth in known.items()}, summaries)
+
+
+def _by_cell(
+    study: Study,
+    known: Mapping[str, Truth],
+    wanted: Sequence[Chunk],
+    done: Mapping[int, Sequence[Played]],
+) -> Episodes:
+    of_cell: dict[Cell, list[Played]] = {cell: [] for cell in study.cells()}
+    for chunk in wanted:
+        of_cell[chunk.cell] += done[chunk.number]
+    return [
+        (cell, study.max_runs(cell, known[cell.table].size), played)
+        for cell, played in of_cell.items()
+    ]
+
+
+def _play_chunk(study: Study, chunk: Chunk) -> list[Played]:
+    path = next(table.path for table in study.tables if table.name == chunk.cell.table)
+    truth = truth_of(path)
+    return [play_episode(study, chunk.cell, truth, i) for i in range(chunk.start, chunk.stop)]
+
+
+def _play_here(
+    study: Study, left: Sequence[Chunk]
+) -> Generator[tuple[Chunk, list[Played]], None, None]:
+    for chunk in left:
+        yield chunk, _play_chunk(study, chunk)
+
+
+def _play_apart(
+    study: Study, left: Sequence[Chunk], workers: int
+) -> Generator[tuple[Chunk, list[Played]], None, None]:
+    """Yield the chunks as they are played by other processes, which end with this one."""
+    if not left:
+        return
+    pool = futures.ProcessPoolExecutor(
+        min(workers, len(left)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(study,),
+    )
+    waiting, under_way = iter(left), dict[futures.Future[list[Played]], Chunk]()
+    try:
+        while True:
+            while len(under_way) < 2 * workers and (chunk := next(waiting, None)) is not None:
+                under_way[pool.submit(_play_there, chunk)] = chunk
+            if not under_way:
+                break
+            for future in futures.wait(under_way, return_when=futures.FIRST_COMPLETED).done:
+                yield under_way.pop(future), future.result()
+        pool.shutdown()
+    except BrokenProcessPool as error:
+        raise AssistantError(
+            "a process that played episodes died (killed, or out of memory); what was played is "
+            "kept: run the study again, perhaps with fewer workers"
+        ) from error
+    finally:
+        _end(pool)
+
+
+_study: Study | None = None
+
+
+def _begin(study: Study) -> None:
+    """Keep the study in this worker; leave Ctrl-C to the parent, and end with it."""
+    import signal
+
+    global _study  # noqa: PLW0603 - one per worker process, by design of initializers
+    _study = study
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _play_there(chunk: Chunk) -> list[Played]:
+    if _study is None:
+        raise AssertionError("the worker was started without its study")
+    return _play_chunk(_study, chunk)
+
+
+def _end(pool: futures.ProcessPoolExecutor) -> None:
+    """Stop the workers of a pool at once; nothing of one that is shut down."""
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()
+
+
+# -- the folder --------------------------------------------------------------------------------
+
+
+def _claim(study: Study, folder: Path, text: str) -> None:
+    """Say in the folder what study it holds. Raises AssistantError if it holds another one."""
+    mark = folder / "study.json"
+    told = json.dumps(identity(study), indent=1, sort_keys=True)
+    try:
+        before = mark.read_text(encoding="utf-8") if mark.exists() else None
+    except (OSError, ValueError) as error:
+        raise AssistantError(f"cannot read '{mark}': {error}") from error
+    if before is None and (folder / "results.parquet").exists():
+        raise AssistantError(f"the folder '{folder}' holds results already; choose another one")
+    if before not in (None, told):
+        raise AssistantError(
+            f"the folder '{folder}' holds another study, or one that was begun with other tables "
+            "or another version; choose another folder"
+        )
+    write_whole(mark, told)
+    write_whole(folder / "study.toml", text)
+
+
+def identity(study: Study) -> dict[str, object]:
+    """Return all that the results of a study follow from, as JSON can say it."""
+    tables = {
+        table.name: hashlib.sha256(Path(table.path).read_bytes()).hexdigest()
+        for table in study.tables
+    }
+    return {**asdict(study), "tables": tables, "version": version()}
+
+
+def _read(parts: Path, chunk: Chunk) -> list[Played] | None:
+    """Return a chunk that was played before; None if it was not, or is not whole."""
+    try:
+        rows = json.loads((parts / f"{chunk.number:06d}.json").read_text(encoding="utf-8"))
+        played = [Played(**row) for row in rows]
+    except (OSError, ValueError, TypeError):
+        return None
+    numbers = [one.replication for one in played]
+    return played if numbers == list(range(chunk.start, chunk.stop)) else None
+
+
+def _read_all(results: Path, wanted: Sequence[Chunk]) -> Iterator[tuple[int, list[Played]]]:
+    """Yield the chunks of a study that was played to its end, by their numbers.
+
+    Raises AssistantError if the file does not hold as many episodes.
+    """
+    names = [field.name for field in fields(Played)]
+    rows = [Played(**{name: row[name] for name in names}) for row in read_parquet(results)]
+    if len(rows) != sum(chunk.stop - chunk.start for chunk in wanted):
+        raise AssistantError(f"'{results}' has {len(rows):,} episodes, not those of the study")
+    start = 0
+    for chunk in wanted:
+        stop = start + chunk.stop - chunk.start
+        yield chunk.number, rows[start:stop]
+        start = stop
+
+
+def _write(parts: Path, chunk: Chunk, played: Sequence[Played]) -> None:
+    rows = [asdict(one) for one in played]
+    write_whole(parts / f"{chunk.number:06d}.json", json.dumps(rows, allow_nan=False))
