@@ -19,7 +19,7 @@ from agents.episodes.mind import Mind
 from agents.episodes.near import near_of
 from agents.episodes.stream import N_POOL, N_STATE, pool_of, state_of, words_of
 from agents.insight import Subset, draw_subset
-from agents.learning import Learning, Weights
+from agents.learning import Weights
 from agents.streams import Streams
 from agents.truth import Truth
 from assistant import AssistantError, Experiment
@@ -27,9 +27,11 @@ from assistant.choosing import current_strategy
 from assistant.decisions import stream
 from assistant.opening import describe
 
+Options = Mapping[str, str | int | float | bool]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Played:
+class EpisodeRuns:
     """The runs of an episode, in the order of their numbers.
 
     Args:
@@ -57,6 +59,20 @@ class Played:
         ]
 
 
+def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
+    """Return what would choose in a session. Raises StrategyError for what it does not take."""
+    return current_strategy(Experiment(describe(truth.application, strategy=name, options=options)))
+
+
+def is_compilable(strategy: object) -> bool:
+    """Return whether episodes with a strategy can be compiled."""
+    of_means = getattr(strategy, "effects", None) == "means"
+    return getattr(strategy, "name", None) == "grasp" and of_means
+
+
+_EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+
+
 class CompiledEpisodes:
     """Plays episodes on one space with the paper's GRASP as the strategy; not for two threads.
 
@@ -77,15 +93,13 @@ class CompiledEpisodes:
         self,
         truth: Truth,
         strategy: str = "grasp",
-        options: Mapping[str, str | int | float | bool] | None = None,
+        options: Options | None = None,
     ) -> None:
-        described = describe(truth.application, strategy=strategy, options=options)
-        steered: Any = current_strategy(Experiment(described))
-        if strategy != "grasp" or steered.effects != "means":
-            how = f" with effects='{steered.effects}'" if strategy == "grasp" else ""
+        steered: Any = strategy_of(truth, strategy, options)
+        if not is_compilable(steered):
             raise AssistantError(
                 f"episodes are compiled for the strategy 'grasp' with effects='means', not for "
-                f"'{strategy}'{how}; play those with a session"
+                f"{steered}; play those with a session"
             )
         self._truth = truth
         self._beta, self._neighbours = float(steered.beta), int(steered.neighbours)
@@ -100,7 +114,7 @@ class CompiledEpisodes:
 
     def play(
         self, analyst: Analyst, streams: Streams, max_runs: int, goal: float | None = None
-    ) -> Played:
+    ) -> EpisodeRuns:
         """Play one episode.
 
         Args:
@@ -116,7 +130,7 @@ class CompiledEpisodes:
             raise AssistantError(f"an episode has at least 1 run, not {max_runs}")
         truth, grades = self._truth, self._grades
         place = grades.size if goal is None else int(np.searchsorted(grades, goal))
-        mind = self._mind(analyst.learning, analyst, streams)
+        mind = self._mind(analyst, streams)
         used = self._cleared(analyst.batch)
         terms = Terms(
             confidence=analyst.confidence,
@@ -134,7 +148,7 @@ class CompiledEpisodes:
         )
         indices = self._journal.indices[:n].copy()
         reached = np.flatnonzero(self._ground.grades[indices] >= place)
-        return Played(
+        return EpisodeRuns(
             indices=indices,
             qualities=truth.quality[indices],
             sources=self._journal.sources[:n].astype(np.uint8),
@@ -150,28 +164,25 @@ class CompiledEpisodes:
         clear(self._desk)
         return self._desk
 
-    def _mind(self, learning: Learning | None, analyst: Analyst, streams: Streams) -> Mind:
-        truth = self._truth
-        subset = draw_subset(analyst.insight, truth, streams.generator("insight"))
-        if subset is None:
-            subset_or_none = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
-        else:
-            subset_or_none = subset
+    def _mind(self, analyst: Analyst, streams: Streams) -> Mind:
+        truth, learning = self._truth, analyst.learning
+        drawn = draw_subset(analyst.insight, truth, streams.generator("insight"))
+        weights = None if learning is None else Weights(learning, truth, drawn)
+        subset = _EMPTY if drawn is None else drawn
         is_member = np.zeros(truth.size, dtype=np.uint8)
-        is_member[subset_or_none.members] = 1
-        weights = None if learning is None else Weights(learning, truth, subset)
+        is_member[subset.members] = 1
         return Mind(
             learns=int(learning is not None),
-            gain=1.0 + (learning.rate if learning else 0.0),
-            most=float(learning.bound) if learning else 1.0,
-            members=subset_or_none.members,
-            weights=subset_or_none.weights,
-            cumulative=subset_or_none.cumulative,
+            gain=1.0 if learning is None else 1.0 + learning.rate,
+            most=1.0 if learning is None else float(learning.bound),
+            members=subset.members,
+            weights=subset.weights,
+            cumulative=subset.cumulative,
             is_member=is_member,
-            levels=np.concatenate(weights.levels) if weights else np.empty(0),
+            levels=np.empty(0) if weights is None else np.concatenate(weights.levels),
             totals=np.empty(len(truth.n_levels)),
-            trust=np.array(weights.source if weights else [1.0, 1.0]),
-            seen=np.zeros(self._grades.size if weights else 0, dtype=np.int64),
-            tally=np.array([subset_or_none.members.size, 0, 0, 0], dtype=np.int64),
+            trust=np.array([1.0, 1.0] if weights is None else weights.source),
+            seen=np.zeros(0 if weights is None else self._grades.size, dtype=np.int64),
+            tally=np.array([subset.members.size, 0, 0, 0], dtype=np.int64),
             state=state_of(streams.sequence("intuition")),
         )

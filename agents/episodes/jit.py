@@ -45,6 +45,11 @@ def compiled(function: Callable[..., Any]) -> Any:
         return _twin(function)  # type: ignore[arg-type]
 
 
+def is_available() -> bool:
+    """Return whether anything can be compiled here; NUMBA_DISABLE_JIT forbids it."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+
+
 def sources_digest(package: Path | None = None) -> str:
     """Return a digest of everything that decides what the compiled functions do.
 
