@@ -33,7 +33,7 @@ def table(
             continue
         value = float(slopes @ (np.array(ids) / n_levels)) + 10 * rng.normal()
         cells = [f"v{x}" if word else str(3 * x) for x, word in zip(ids, nominal, strict=True)]
-        lines.append(",".join([*cells, repr(round(value / 10) if ties else value)]))
+        lines.append(",".join([*cells, repr(round(value / 10) / 10 if ties else value)]))
     return Lookup.parse("\n".join(lines) + "\n")
 
 
