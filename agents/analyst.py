@@ -36,7 +36,9 @@ No insight draws nothing, and has no subset.
    recommendation". If k > 0 she asks for k suggestions (`Session.initial_evaluation` in the first
    round, `Session.suggest` in others) and submits all of them in their order. She asks for no more
    than she will take, since a suggestion that was left lying is not proposed again.
-   Without k there is no batch: batches are numbered by the rounds that asked.
+   Without k there is no batch: batches are numbered by the rounds that asked. Their source in the
+   journal is ``initial`` in the first round, and while no run has completed (`Suggestion.kind`),
+   else ``suggested``.
 5. If a warning came with the suggestions, ``reaction_s`` seconds pass, then she answers it:
    accepted (`Advice.unattended`; one ``u`` of ``advice``) or ignored. Accepting brings another
    batch, of which she takes the first k, or leaves the one there is.

@@ -56,7 +56,7 @@ def _title(summary: CellSummary) -> str:
     if cell.kind != "analyst":
         parts.append(cell.kind)
     if cell.insight is not None:
-        parts.append(f"{cell.insight} insight")
+        parts.append("no insight" if cell.insight == "none" else f"{cell.insight} insight")
     if cell.runs is not None:
         if cell.confidence is not None:
             parts.append(f"confidence {cell.confidence} %")
@@ -104,9 +104,7 @@ def bars(panel: Panel) -> Spec:
             "domain": colours,
             "range": [PALETTE[i % len(PALETTE)] for i in range(len(colours))],
         },
-        "legend": None
-        if colours == ["-"]
-        else {"title": panel.colour if panel.colour != "learning" else None},
+        "legend": None if colours == ["-"] else _legend(panel.colour),
     }
     return {
         "$schema": SCHEMA,
@@ -138,3 +136,9 @@ def bars(panel: Panel) -> Spec:
             },
         ],
     }
+
+
+def _legend(colour: str) -> Spec:
+    """Return a legend; the words of learning say what they are about themselves."""
+    title = None if colour == "learning" else colour
+    return {"title": title, "titleColor": TEXT, "titleFontWeight": "normal"}
