@@ -86,15 +86,13 @@ def check_means(ground: Ground, ours: Desk, known: Knowledge) -> None:
 
 
 @given(
-    st.lists(st.integers(0, 2), min_size=1, max_size=4).flatmap(
-        lambda n: st.tuples(*(parameters(name=f"p{i}") for i in range(len(n))))
-    ),
+    st.integers(1, 3).flatmap(lambda n: st.tuples(*(parameters(name=f"p{i}") for i in range(n)))),
     st.integers(0, 2**32),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_any_space(drawn: tuple[Parameter, ...], seed: int) -> None:
     space = ParameterSpace(drawn)
-    assert search_both(space, np.random.default_rng(seed), 8) > 0
+    assert search_both(space, np.random.default_rng(seed), 5) > 0
 
 
 def test_a_small_space_is_used_up_by_both() -> None:

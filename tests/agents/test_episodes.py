@@ -22,6 +22,7 @@ from agents import (
     Table,
     Truth,
     play_episode,
+    play_study,
 )
 from agents import intuition as minds
 from agents.episodes import jit, mind
@@ -32,6 +33,7 @@ from agents.rounds import Manner
 from agents.rounds import share as share_of_both
 from assistant import AssistantError, MemoryStore, Run, open_session
 from strategies import OptionError
+from tests.agents.examples import TEXTS
 from tests.draw.episodes import Drawn, episode, table
 
 Journal = list[tuple[int, str, int | None, float | None]]
@@ -192,6 +194,21 @@ def test_the_row_of_a_study_is_that_of_its_session(
         for replication in range(2):
             row = play_compiled(asked, cell, truth, replication)
             assert row == play_episode(asked, cell, truth, replication)
+
+
+def test_a_study_has_the_same_bytes_with_and_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "small.csv"
+    path.write_text(TEXTS["small"])
+    asked = Study(
+        "s", (Table("small", str(path)),), replications=2, confidences=(0, 70), insights=("good",)
+    )
+    play_study(asked, tmp_path / "compiled", "", workers=1)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    play_study(asked, tmp_path / "sessions", "", workers=1)
+    results = [tmp_path / name / "results.parquet" for name in ("compiled", "sessions")]
+    assert results[0].read_bytes() == results[1].read_bytes()
 
 
 @pytest.mark.parametrize(
