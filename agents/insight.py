@@ -13,7 +13,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.streams import below
 from agents.truth import Truth
 from assistant import AssistantError
 
@@ -100,15 +99,18 @@ def draw_subset(insight: Insight, truth: Truth, rng: np.random.Generator) -> Sub
     """
     if insight.kind == "none":
         return None
-    pool = candidates(insight, truth).copy()
+    pool = candidates(insight, truth)
     if pool.size == 0:
         raise AssistantError(
             f"a bad insight needs worse configurations than the optimum among the worst "
             f"{insight.worst:.0%} of application '{truth.application.name}', and there are none"
         )
     n = min(pool.size, max(insight.least, math.ceil(insight.members * truth.size)))
-    for i in range(1 if insight.kind == "good" else 0, n):
-        j = i + below(rng.random(), pool.size - i)
-        pool[i], pool[j] = pool[j], pool[i]
-    weights = np.array([1.0 - rng.random() for _ in range(n)])
-    return Subset(pool[:n], weights, np.cumsum(weights))
+    places = np.arange(1 if insight.kind == "good" else 0, n)
+    left = pool.size - places
+    ahead = np.minimum((rng.random(places.size) * left).astype(np.int64), left - 1)
+    drawn = pool.tolist()  # many single draws in Python would take longer than an episode
+    for i, j in zip(places.tolist(), (places + ahead).tolist(), strict=True):
+        drawn[i], drawn[j] = drawn[j], drawn[i]
+    weights = 1.0 - rng.random(n)
+    return Subset(np.array(drawn[:n], dtype=np.int64), weights, np.cumsum(weights))

@@ -22,6 +22,7 @@ from functools import cache
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from agents.episodes.cells import can_compile, play_compiled
 from agents.files import make_folder, write_whole
 from agents.playing import Played, check, play_episode
 from agents.results import CellSummary, Episodes, read_parquet, summarise, write_parquet
@@ -167,7 +168,8 @@ def _by_cell(
 def _play_chunk(study: Study, chunk: Chunk) -> list[Played]:
     path = next(table.path for table in study.tables if table.name == chunk.cell.table)
     truth = truth_of(path)
-    return [play_episode(study, chunk.cell, truth, i) for i in range(chunk.start, chunk.stop)]
+    play = play_compiled if can_compile(study, chunk.cell, truth) else play_episode
+    return [play(study, chunk.cell, truth, i) for i in range(chunk.start, chunk.stop)]
 
 
 def _play_here(

@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "slurm_fidelity": ("--run", "slurm_runs"),
     "search": ("--tables", "tables"),
     "suggest": (),
+    "agents": (),
     "what_if": (),
     "forecast": ("--tables", "tables"),
     "service": (),

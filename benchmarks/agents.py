@@ -1,0 +1,200 @@
+"""What simulated analysts cost: microseconds per run, compiled and through a session.
+
+``python -m benchmarks.agents --part episode`` plays the same short episodes twice, on a space of
+8,800 configurations (22 x 20 x 20; or on ``--table FILE``): through a `Session`, which explains
+and keeps everything, and in the compiled loop (`agents.episodes`). It counts the episodes that
+came out otherwise, which must be none. Beside them are whole episodes of the compiled loop, until
+the optimum is found or half the space is run. ``--part figure6`` plays every cell of the paper's
+figure 6 on generated spaces of its three shapes, on one core. CPU seconds of this process; what is
+compiled, or loaded from the cache, once per process is not counted.
+"""
+
+import argparse
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from agents import Cell, Stop, Study, Table, Truth, play_episode
+from agents.episodes.cells import can_compile, play_compiled
+from assistant import AssistantError
+from assistant.applications.lookup import Lookup
+from benchmarks.harness import Record, guarded, parser, table
+
+SEED = 10
+SHAPES = {"6x6x6x6": (6, 6, 6, 6), "22x20x20": (22, 20, 20), "3x3x2x3": (3, 3, 2, 3)}
+"""Figure 5 of the paper: IFM, SchedSim, Maze Runner."""
+
+SHORT_RUNS = 200
+CONFIDENCES = (0, 50, 100)
+
+
+def landscape(shape: tuple[int, ...]) -> Truth:
+    """Return a space of a shape: a slope, interactions and noise, one run in fifty failing."""
+    rng = np.random.default_rng(SEED)
+    lines = [",".join([*(f"p{i}" for i in range(len(shape))), "objective"])]
+    slopes, bends = rng.uniform(0.5, 2.0, len(shape)), rng.uniform(0.0, 1.0, len(shape))
+    for ids in np.ndindex(*shape):
+        at = np.array(ids) / (np.array(shape) - 1)
+        crossed = sum(bends[i] * abs(at[i] - at[i - 1]) for i in range(len(shape)))
+        value = 100 + 100 * float(slopes @ at**1.5) + 100 * float(crossed) + 5 * rng.normal()
+        if not any(ids) or rng.random() >= 0.02:
+            lines.append(",".join([*map(str, ids), repr(value)]))
+    return Truth.of(Lookup.parse("\n".join(lines) + "\n", "a generated space"))
+
+
+def measured(path: Path | None, shape: str) -> Truth:
+    """Return a measured table, or a generated space."""
+    return landscape(SHAPES[shape]) if path is None else Truth.of(Lookup.read(path))
+
+
+def study(size: int, most_runs: int, **axes: Any) -> Study:
+    """Return a study that gives up after so many runs."""
+    stop = Stop(censored_at=min(1.0, most_runs / size))
+    return Study("benchmark", (Table("space", "-"),), seed=SEED, stop=stop, **axes)
+
+
+def episode(
+    truth: Truth, insight: str, confidence: int, learning: bool, short: int, whole: int
+) -> dict[str, Any]:
+    """Play one cell both ways; ``short`` episodes of each, and ``whole`` compiled ones."""
+    axes: dict[str, Any] = {
+        "insights": (insight,), "confidences": (confidence,), "learning": (learning,),
+    }  # fmt: skip
+    brief = study(truth.size, SHORT_RUNS, **axes)
+    until_half = study(truth.size, math.floor(truth.size / 2), **axes)
+    (cell,) = brief.cells()
+    if not can_compile(brief, cell, truth):
+        raise AssistantError("nothing can be compiled here; unset NUMBA_DISABLE_JIT")
+    play_compiled(brief, cell, truth, 0)  # what is compiled once
+    play_compiled(until_half, cell, truth, 0)
+    return {
+        **_both(brief, cell, truth, short),
+        **_compiled(until_half, cell, truth, whole),
+    }
+
+
+def _both(brief: Study, cell: Cell, truth: Truth, n: int) -> dict[str, Any]:
+    started_s = time.process_time()
+    ours = [play_compiled(brief, cell, truth, i) for i in range(n)]
+    compiled_s = time.process_time() - started_s
+    started_s = time.process_time()
+    theirs = [play_episode(brief, cell, truth, i) for i in range(n)]
+    session_s = time.process_time() - started_s
+    runs = sum(one.runs for one in ours)
+    return {
+        "short_episodes": n,
+        "short_runs": runs,
+        "short_us": compiled_s / runs * 1e6,
+        "session_us": session_s / runs * 1e6,
+        "differing": sum(a != b for a, b in zip(ours, theirs, strict=True)),
+    }
+
+
+def _compiled(asked: Study, cell: Cell, truth: Truth, n: int) -> dict[str, Any]:
+    started_s = time.process_time()
+    played = [play_compiled(asked, cell, truth, i) for i in range(n)]
+    seconds = time.process_time() - started_s
+    runs = [one.runs for one in played]
+    return {
+        "episodes": n,
+        "mean_runs": float(np.mean(runs)),
+        "censored": sum(one.censored for one in played),
+        "compiled_us": seconds / sum(runs) * 1e6,
+    }
+
+
+def figure6(shape: str, replications: int) -> dict[str, Any]:
+    """Play every cell of figure 6 on a generated space of a shape."""
+    truth = landscape(SHAPES[shape])
+    asked = study(truth.size, math.floor(truth.size / 2), replications=replications)
+    cells = asked.cells()
+    for cell in cells[:: len(cells) - 1]:
+        play_compiled(asked, cell, truth, 0)
+    started_s, runs = time.process_time(), 0
+    for cell in cells:
+        runs += sum(play_compiled(asked, cell, truth, i).runs for i in range(replications))
+    seconds = time.process_time() - started_s
+    return {
+        "cells": len(cells),
+        "episodes": len(cells) * replications,
+        "runs": runs,
+        "cpu_s": seconds,
+        "us_per_run": seconds / runs * 1e6,
+    }
+
+
+def main() -> None:
+    """Measure, print the tables, write the JSON."""
+    options_parser: argparse.ArgumentParser = parser(__doc__ or "")
+    options_parser.add_argument("--part", choices=("episode", "figure6", "all"), default="all")
+    options_parser.add_argument("--table", type=Path, help="a measured table, for episodes")
+    options_parser.add_argument("--replications", type=int, default=500, help="of figure 6")
+    options = options_parser.parse_args()
+    record = Record("agents", options, [SEED])
+    if options.part != "figure6":
+        _episodes(record, options)
+    if options.part != "episode":
+        _figure6(record, options)
+    record.write()
+
+
+def _episodes(record: Record, options: argparse.Namespace) -> None:
+    truth = measured(options.table, "3x3x2x3" if options.quick else "22x20x20")
+    short, whole = (1, 2) if options.quick else (3, 100)
+    confidences = (50,) if options.quick else CONFIDENCES
+    rows = []
+    for insight in ("bad", "good", "none"):
+        for learning in (False, True):
+            for confidence in confidences:
+                name = f"{insight} insight, {'learning, ' if learning else ''}{confidence} %"
+                cell = (insight, confidence, learning, short, whole)
+                found = record.step(name, lambda c=cell: episode(truth, *c))
+                rows.append([name, *(_shown(found[column]) for column in COLUMNS)])
+                record.figure(f"{name}: compiled us", found["compiled_us"])
+                record.figure(f"{name}: session us", found["session_us"])
+    steps = record.body["steps"].values()
+    told = [step for step in steps if "session_us" in step]
+    record.figure("compiled us per run, greatest", max(step["compiled_us"] for step in told))
+    record.figure("episodes that differ", sum(step["differing"] for step in told))
+    table(
+        [
+            f"{truth.size:,} configurations, an analyst with",
+            "runs until found or half",
+            "us per run, compiled",
+            f"compiled, first {SHORT_RUNS}",
+            f"session, first {SHORT_RUNS}",
+            "episodes that differ",
+        ],
+        rows,
+    )
+
+
+COLUMNS = ("mean_runs", "compiled_us", "short_us", "session_us", "differing")
+
+
+def _figure6(record: Record, options: argparse.Namespace) -> None:
+    shapes = ("3x3x2x3",) if options.quick else tuple(SHAPES)
+    n = 2 if options.quick else options.replications
+    rows = []
+    for shape in shapes:
+        found = record.step(f"figure 6, {shape}", lambda s=shape: figure6(s, n))
+        record.figure(f"figure 6, {shape}: cpu_s", found["cpu_s"])
+        record.figure(f"figure 6, {shape}: us per run", found["us_per_run"])
+        columns = ("cells", "episodes", "runs", "cpu_s", "us_per_run")
+        rows.append([shape, *(_shown(found[column]) for column in columns)])
+    table(["figure 6", "cells", "episodes", "runs", "CPU s on one core", "us per run"], rows)
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
+
+
+if __name__ == "__main__":
+    guarded(main)
