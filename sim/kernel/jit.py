@@ -1,4 +1,4 @@
-"""The only importer of Numba: compiled twins of kernel functions, and a disk cache never stale.
+"""Compiled twins of kernel functions, and a disk cache never stale.
 
 Numba's own cache looks at the file of a function and not at the files of what it calls. So the
 folder of the cache is named after a digest of all kernel, policy and engine sources and of the
