@@ -16,9 +16,11 @@ from assistant.applications import DEFAULT_PRESET, Command, Lookup, Scheduling, 
 from assistant.applications.schema import (
     CommandSettings,
     DurationS,
+    FloodSettings,
     FunctionSettings,
     LevelValue,
     LogarithmicSettings,
+    MazeSettings,
     MeasuresSettings,
     ParameterSettings,
     RangeSettings,
@@ -86,6 +88,16 @@ class LookupSettings(Strict):
     table: str
 
 
+ApplicationSettings: TypeAlias = (
+    SchedulingSettings
+    | LookupSettings
+    | CommandSettings
+    | FunctionSettings
+    | FloodSettings
+    | MazeSettings
+)
+
+
 class StrategySettings(BaseModel):
     """``[strategy]``: a name, and the options of that strategy beside it."""
 
@@ -139,7 +151,7 @@ class SweepSettings(Strict):
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
     watch: WatchSettings = WatchSettings()
     hooks: HookSettings = HookSettings()
-    application: SchedulingSettings | LookupSettings | CommandSettings | FunctionSettings = Field(
+    application: ApplicationSettings = Field(
         default_factory=SchedulingSettings, discriminator="kind"
     )
     parameters: list[ParameterSettings] = Field(default_factory=list)
@@ -323,6 +335,8 @@ def _application(settings: SweepSettings, source: Source | None) -> Application:
             f"those of kind '{chosen.kind}' are given"
             + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
         )
+    if isinstance(chosen, FloodSettings | MazeSettings):
+        return chosen.build()
     if source is None:
         source = read_source(settings)
     if isinstance(chosen, LookupSettings) and isinstance(source, MeasuredTable):
@@ -401,6 +415,8 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "lookup": LookupSettings,
         "command": CommandSettings,
         "function": FunctionSettings,
+        "flood": FloodSettings,
+        "maze": MazeSettings,
         "measures": MeasuresSettings,
         "parameters": ParameterSettings,
         "range": RangeSettings,

@@ -9,8 +9,9 @@
     │   └── DamagedCodeError  compiled code on the disk that cannot be loaded
     ├── WorkloadError         columns that cannot be a workload
     │   └── TraceError        a log that cannot be read: file, line, field, value, expected
-    └── ScenarioError         a workload and a cluster that do not go together
-        └── ClusterError      a cluster that cannot exist
+    ├── ScenarioError         a workload and a cluster that do not go together
+    │   └── ClusterError      a cluster that cannot exist
+    └── SetupError            a testbed that cannot be set up so
 
 Every message is one sentence (or two, when there is a way out) that says what was given, where,
 and what is allowed. All of them survive pickling, so they may cross process borders.
@@ -118,6 +119,10 @@ class ScenarioError(SimError):
 
 class ClusterError(ScenarioError):
     """A cluster that cannot exist."""
+
+
+class SetupError(SimError):
+    """A testbed that cannot be set up so."""
 
 
 def _trace_error(

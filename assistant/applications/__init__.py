@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assistant.applications.command import Command
+from assistant.applications.flood import Flood
 from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
+from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
@@ -62,6 +64,14 @@ def _function_example() -> Function:
     return Function(_bowl, _EXAMPLE_SPACE, Objective(Value("height")), {"x": 1, "mode": "a b"})
 
 
+def _flood_example() -> Flood:
+    return Flood(seed=1)
+
+
+def _maze_example() -> Maze:
+    return Maze(seed=1, n_games=2)
+
+
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry(
         "scheduling",
@@ -71,6 +81,8 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry("lookup", "a fully measured table of configurations", _lookup_example),
     ApplicationEntry("command", "any program, run with values as arguments", _command_example),
     ApplicationEntry("function", "a Python function", _function_example),
+    ApplicationEntry("flood", "a flood model, calibrated against sensors", _flood_example),
+    ApplicationEntry("maze", "a runner in mazes: the time to the way out", _maze_example),
 )
 
 
@@ -87,10 +99,12 @@ __all__ = [
     "DEFAULT_PRESET",
     "ApplicationEntry",
     "Command",
+    "Flood",
     "Function",
     "JsonFile",
     "JsonOutput",
     "Lookup",
+    "Maze",
     "Openable",
     "Patterns",
     "Preset",

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from assistant.applications.command import Command, Reading
+from assistant.applications.flood import Flood
 from assistant.applications.function import Function
+from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.objective import Objective
 from sim.api import parse_duration
@@ -175,6 +177,31 @@ class FunctionSettings(Strict):
             folder=self.folder,
             noisy=self.noisy,
         )
+
+
+class FloodSettings(Strict):
+    """``[application]`` with ``kind = "flood"``."""
+
+    kind: Literal["flood"]
+    seed: int = Field(default=0, ge=0)
+
+    def build(self) -> Flood:
+        """Return the application."""
+        return Flood(self.seed)
+
+
+class MazeSettings(Strict):
+    """``[application]`` with ``kind = "maze"``."""
+
+    kind: Literal["maze"]
+    seed: int = Field(default=0, ge=0)
+    games: int = Field(default=12, ge=1, le=1000)
+    enemies: int = Field(default=5, ge=0, le=100)
+    limit: DurationS = 300.0
+
+    def build(self) -> Maze:
+        """Return the application."""
+        return Maze(self.seed, self.games, self.enemies, self.limit)
 
 
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:

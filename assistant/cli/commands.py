@@ -12,6 +12,7 @@ from assistant.cli import (
     forecast,
     hooks,
     init,
+    play,
     queue,
     resume,
     service,
@@ -48,6 +49,7 @@ def register(app: typer.Typer) -> None:
     app.command("backup")(backup.backup)
     app.command("restore")(backup.put_back)
     app.command("tabulate")(tabulate.tabulate)
+    app.command("play")(play.play)
     app.command("doctor")(doctor.doctor)
     workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
     workload.command("describe")(workloads.describe)

@@ -8,10 +8,11 @@ import typer
 from assistant import Experiment, Session
 from assistant.applications import DEFAULT_PRESET, presets
 from assistant.errors import ObjectiveError, SettingsError
+from assistant.files import is_file
 from assistant.objective import Goal
 from assistant.ports import Result
 from assistant.results import read_results
-from assistant.settings import Sweep
+from assistant.settings import Sweep, read_settings
 from strategies import (
     DEFAULT_STRATEGY,
     Level,
@@ -23,7 +24,12 @@ from strategies import (
 )
 from strategies.parameter import parse_number
 
-SweepFile = Annotated[Path | None, typer.Argument(help="A sweep file (TOML).", show_default=False)]
+SweepFile = Annotated[
+    Path | None,
+    typer.Argument(help="A sweep file (TOML), or flood or maze.", show_default=False),
+]
+TESTBEDS = ("flood", "maze")
+"""Applications that can be named in place of a sweep file; a file of that name comes first."""
 JobLog = Annotated[
     Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
 ]
@@ -74,6 +80,19 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
 ]
+
+
+def sweep_tables(file: Path | None) -> dict[str, Any]:
+    """Return the tables of a sweep file, or those that the name of a testbed stands for.
+
+    Raises:
+        SettingsError: no such file, or not TOML.
+    """
+    if file is None:
+        return {}
+    if str(file) in TESTBEDS and not is_file(file):
+        return {"application": {"kind": str(file)}}
+    return read_settings(file)
 
 
 def merge_options(

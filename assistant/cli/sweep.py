@@ -22,6 +22,7 @@ from assistant.cli.experiments import stored_session
 from assistant.cli.hooks import HookTimeout, OnFailure, OnFinish, OnWarning, hook_tables
 from assistant.cli.live import SweepView
 from assistant.cli.options import (
+    TESTBEDS,
     Backfill,
     Exclude,
     FirstJobs,
@@ -39,6 +40,7 @@ from assistant.cli.options import (
     own_runs,
     past_results,
     results_of,
+    sweep_tables,
 )
 from assistant.cli.summary import print_summary, summary
 from assistant.cli.terms import (
@@ -62,7 +64,7 @@ from assistant.ports import Result
 from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
 from assistant.report.agreement import agreed_words
-from assistant.settings import Sweep, build_sweep, check_settings, read_settings
+from assistant.settings import Sweep, build_sweep, check_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore
 from assistant.store.executing import Executing
@@ -183,7 +185,7 @@ def sweep(
 
     Options overrule the file. Without a log or a table the built-in example workload is used.
     """
-    tables = read_settings(file) if file is not None else {}
+    tables = sweep_tables(file)
     where = str(file) if file is not None else "options"
     check_settings(tables, where)  # the file by itself, before options are laid over it
     merge_options(
@@ -352,5 +354,7 @@ def _compiling() -> bool:
 
 def _name(built: Sweep) -> str:
     chosen = built.settings.application
+    if chosen.kind in TESTBEDS:
+        return chosen.kind
     source = getattr(chosen, "log", None) or getattr(chosen, "table", None)
     return Path(source).name.split(".")[0] if source else "built-in workload"

@@ -1,15 +1,15 @@
 """``copperline tabulate``: simulate every allowed combination and write a measured table."""
 
-import csv
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from assistant.applications import Scheduling
-from assistant.cli.console import ERR, OUT, Json, print_json
+from assistant.applications import Flood, Maze, Scheduling
+from assistant.applications.tabulating import Question
+from assistant.applications.tabulating import tabulate as tabulate_all
+from assistant.cli.console import ERR, OUT, Json, print_json, say
 from assistant.cli.options import (
     Backfill,
     Exclude,
@@ -24,15 +24,12 @@ from assistant.cli.options import (
     SweepFile,
     TooWide,
     merge_options,
+    sweep_tables,
 )
 from assistant.errors import SettingsError
 from assistant.files import is_folder
-from assistant.objective import Assessment
 from assistant.report.words import quantity
-from assistant.settings import Sweep, build_sweep, check_settings, read_settings
-from strategies import Level
-
-MOST_COMBINATIONS = 1_000_000
+from assistant.settings import build_sweep, check_settings
 
 
 def tabulate(
@@ -53,16 +50,20 @@ def tabulate(
         bool, typer.Option("--feasible", help="Leave out what violates a constraint.")
     ] = False,
     threads: Annotated[
-        int | None, typer.Option(help="Simulations at once; one per core if not given.", min=1)
+        int | None,
+        typer.Option(
+            help="Simulations at once.  [default: one per core; of flood and maze one]", min=1
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Simulate every allowed combination of a scheduling sweep, on all cores.
+    """Simulate every allowed combination of a scheduling sweep, of flood or of maze.
 
     The table has a column per parameter and ``objective``, which is to be minimised: what
-    ``copperline sweep --table`` takes, and the truth to compare a search with.
+    ``copperline sweep --table`` takes, and the truth to compare a search with. What was
+    interrupted goes on where it stopped.
     """
-    tables: dict[str, Any] = read_settings(file) if file is not None else {}
+    tables: dict[str, Any] = sweep_tables(file)
     where = str(file) if file is not None else "options"
     check_settings(tables, where)
     merge_options(
@@ -74,72 +75,50 @@ def tabulate(
     )  # fmt: skip
     built = build_sweep(check_settings(tables, where))
     application = built.application
-    if not isinstance(application, Scheduling):
+    if not isinstance(application, Scheduling | Flood | Maze):
         raise SettingsError(
             f"tabulate simulates; the application '{application.name}' is a program or a table, "
             "and every combination would be a run of it: use copperline sweep"
         )
-    size = built.space.size
-    if size > MOST_COMBINATIONS:
-        raise SettingsError(
-            f"{size:,} combinations are more than {MOST_COMBINATIONS:,}; name fewer --levels"
-        )
+    question = Question(application, built.space, built.objective)
     if is_folder(out) or not is_folder(out.absolute().parent):
         raise SettingsError(f"--out '{out}' cannot be written: its folder is missing, or it is one")
-    return _write(built, application, out, threads, feasible, as_json)
+    return _write(question, out, threads, feasible, as_json)
 
 
 def _write(
-    built: Sweep,
-    application: Scheduling,
-    out: Path,
-    threads: int | None,
-    feasible: bool,
-    as_json: bool,
+    question: Question, out: Path, threads: int | None, feasible: bool, as_json: bool
 ) -> int:
-    part = out.with_name(f"{out.name}.part")
-    best: tuple[Mapping[str, Level], Assessment] | None = None
-    n_rows = n_feasible = 0
-    try:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([*built.space.names, "objective"])
-            for values, found in _assessed(built, application, threads):
-                n_feasible += found.feasible
-                if feasible and not found.feasible:
-                    continue
-                value = found.value if built.objective.goal == "minimise" else -found.value
-                writer.writerow([*values.values(), repr(value)])
-                n_rows += 1
-                if best is None or found.quality > best[1].quality:
-                    best = values, found
-        part.replace(out)
-    except OSError as error:
-        raise SettingsError(f"cannot write '{out}': {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    if as_json:
-        told = None if best is None else {"configuration": best[0], "value": best[1].value}
-        print_json({"table": str(out), "rows": n_rows, "feasible": n_feasible, "best": told})
-        return 0
-    told_rows = f"{out}: {n_rows:,} combinations, {n_feasible:,} meet every constraint"
-    OUT.print(told_rows, soft_wrap=True)
-    if best is not None:
-        setting = ", ".join(f"{name} {value}" for name, value in best[0].items())
-        reached = quantity(best[1].value, built.objective.unit)
-        OUT.print(f"  best: {reached}  ({setting})", soft_wrap=True)
-    return 0
-
-
-def _assessed(
-    built: Sweep, application: Scheduling, threads: int | None
-) -> Iterator[tuple[Mapping[str, Level], Assessment]]:
-    allowed = [built.space.values(one) for one in built.space.configurations()]
+    n_allowed = question.space.count_allowed()
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=ERR, transient=True) as shown:
-        task = shown.add_task("", total=len(allowed))
-        measured = application.evaluate_many(
-            allowed, threads=threads, progress=lambda done: shown.update(task, completed=done)
-        )
-        for values, measures in measured:
-            yield values, built.objective.assess(measures)
+    try:
+        with Progress(*columns, console=ERR, transient=True) as shown:
+            task = shown.add_task("", total=n_allowed)
+            found = tabulate_all(
+                question, out, feasible_only=feasible, threads=threads,
+                progress=lambda done: shown.update(task, completed=done),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say(f"Stopped; what was measured is kept in {out}.part, and the same command goes on.")
+        raise
+    objective, best = question.objective, found.best
+    reached = None
+    if best is not None:
+        reached = best.value if objective.goal == "minimise" else -best.value
+    if as_json:
+        told = None if best is None else {"configuration": best.values, "value": reached}
+        print_json(
+            {
+                "table": str(out), "rows": found.rows, "feasible": found.feasible, "best": told,
+                "taken_up": found.taken_up,
+            }
+        )  # fmt: skip
+        return 0
+    told_rows = f"{out}: {found.rows:,} combinations, {found.feasible:,} meet every constraint"
+    OUT.print(told_rows, soft_wrap=True)
+    if found.taken_up:
+        OUT.print(f"  {found.taken_up:,} of them were measured before an interruption")
+    if best is not None:
+        setting = ", ".join(f"{name} {value}" for name, value in best.values.items())
+        OUT.print(f"  best: {quantity(reached, objective.unit)}  ({setting})", soft_wrap=True)
+    return 0

@@ -27,6 +27,7 @@ from assistant.cli.options import (
     merge_options,
     own_runs,
     past_results,
+    sweep_tables,
 )
 from assistant.cli.terms import RunLimit, Terms
 from assistant.cli.trial import Failure, Trial, constraint_words, failed
@@ -37,7 +38,7 @@ from assistant.executors.attempt import attempt
 from assistant.objective import Measure
 from assistant.ports import Completion, Endable, Work
 from assistant.report.words import duration, number, quantity, setting, unit_of
-from assistant.settings import Sweep, build_sweep, check_settings, read_settings
+from assistant.settings import Sweep, build_sweep, check_settings
 from assistant.starting import open_sweep
 from assistant.store import MemoryStore
 from sim.api import Readiness, compilation
@@ -79,7 +80,7 @@ def try_out(
     The exit code is 2 if the sweep is wrong, and 4 if it is right and the run failed: then the
     command, its exit code, its last 40 lines and what to change are shown.
     """
-    tables: dict[str, Any] = read_settings(file) if file is not None else {}
+    tables: dict[str, Any] = sweep_tables(file)
     where = str(file) if file is not None else "options"
     check_settings(tables, where)
     merge_options(

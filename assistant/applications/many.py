@@ -1,0 +1,85 @@
+"""Many configurations of one application, in order, in this process or in several."""
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+
+from assistant.errors import SettingsError
+from assistant.objective import Measure
+from strategies import Level
+
+Values = Mapping[str, Level]
+Measures = Mapping[str, Measure]
+Several = Callable[[Sequence[Values]], Sequence[Measures]]
+"""Measures some configurations at once; with several processes it must cross to them."""
+
+
+def measured(
+    several: Several,
+    configurations: Iterable[Values],
+    *,
+    at_once: int,
+    processes: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[tuple[Values, Measures]]:
+    """Yield every configuration with its measures, in order; closing the iterator ends it.
+
+    Args:
+        several: measures ``at_once`` of them, the last time perhaps fewer.
+        configurations: taken one by one, not far ahead.
+        at_once: at least 1.
+        processes: how many work side by side; 1 is this one.
+        progress: called with the number of configurations done.
+
+    Raises:
+        SettingsError: no process at all.
+    """
+    if processes < 1:
+        raise SettingsError(f"the number of processes must be at least 1, not {processes}")
+    chunks = _chunks(iter(configurations), at_once)
+    done = 0
+    for chunk, found in (
+        _alone(several, chunks) if processes == 1 else _beside(several, chunks, processes)
+    ):
+        yield from zip(chunk, found, strict=True)
+        done += len(chunk)
+        if progress is not None:
+            progress(done)
+
+
+def _chunks(configurations: Iterator[Values], at_once: int) -> Iterator[list[Values]]:
+    while chunk := list(islice(configurations, at_once)):
+        yield chunk
+
+
+Chunk = tuple[list[Values], Sequence[Measures]]
+
+
+def _alone(several: Several, chunks: Iterator[list[Values]]) -> Iterator[Chunk]:
+    for chunk in chunks:
+        yield chunk, several(chunk)
+
+
+def _beside(several: Several, chunks: Iterator[list[Values]], processes: int) -> Iterator[Chunk]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_interrupts)
+    under_way: deque[tuple[list[Values], Future[Sequence[Measures]]]] = deque()
+    try:
+        for chunk in chunks:
+            under_way.append((chunk, pool.submit(several, chunk)))
+            if len(under_way) >= 2 * processes:
+                first, future = under_way.popleft()
+                yield first, future.result()
+        while under_way:
+            first, future = under_way.popleft()
+            yield first, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

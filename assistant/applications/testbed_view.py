@@ -1,0 +1,163 @@
+"""One run of a testbed as it is drawn: where the runner went, where the water stood."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from assistant.applications.flood import Flood
+from assistant.applications.maze import Maze, runner_of
+from assistant.charts_testbeds import MARKS, FloodDrawing, Mark, MazeDrawing, Segment, Series
+from assistant.errors import SettingsError
+from assistant.objective import Measure
+from sim.testbeds.flood import STEP_S, STEPS_PER_SAMPLE, ground_of
+from sim.testbeds.maze import Episode, play
+from sim.testbeds.maze import Maze as Plan
+from sim.testbeds.maze import measures as measures_of
+from strategies import Level
+
+STREAM_SHARE = 0.03
+"""A cell through which that share of the catchment drains is part of a stream."""
+
+
+def maze_drawing(
+    application: Maze, values: Mapping[str, Level], game: int = 1
+) -> tuple[MazeDrawing, Mapping[str, Measure]]:
+    """Play one game and return how it went, with its measures.
+
+    Args:
+        application: its games are numbered from 1.
+        values: one of its configurations.
+        game: which one.
+
+    Raises:
+        SettingsError: there is no game of that number.
+    """
+    if not 1 <= game <= application.n_games:
+        raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
+    played = application.games[game - 1]
+    plan, episode = played.maze, play(played, runner_of(values), application.rules)
+    told = "out after" if episode.escaped else "not out after"
+    setting = ", ".join(f"{name} {value}" for name, value in values.items())
+    back = {(one.at_s, plan.way_in) for one in episode.happenings if one.what == "carried back"}
+    steps = [
+        (_segment(plan, room, to, at_s), (at_s, to) in back)
+        for (_, room), (at_s, to) in pairwise(episode.path)
+    ]
+    drawing = MazeDrawing(
+        columns=plan.columns,
+        rows=plan.rows,
+        walls=_walls(plan),
+        rubble=tuple(plan.place(room) for room in sorted(plan.rubble)),
+        way=tuple(step for step, carried in steps if not carried),
+        carried=tuple(step for step, carried in steps if carried),
+        marks=_marks(plan, episode),
+        beats=tuple(
+            tuple(_segment(plan, room, to, 0.0) for room, to in sorted(set(pairwise(path))))
+            for path in episode.enemy_paths
+        ),
+        starts=tuple(_middle(plan, path[0]) for path in episode.enemy_paths),
+        title=f"Maze Runner, game {game}: {setting}: {told} {episode.time_s:g} s",
+    )
+    return drawing, measures_of([episode])
+
+
+def flood_drawing(
+    application: Flood, values: Mapping[str, Level]
+) -> tuple[FloodDrawing, Mapping[str, Measure]]:
+    """Simulate once and return where water stood and ran, with the measures."""
+    calibration = application.calibration
+    terrain, columns = calibration.terrain, calibration.terrain.columns
+    numbers = {name: float(level) for name, level in values.items()}
+    flows = calibration.run(ground_of([numbers]), deepest=True)
+    deepest_m = flows.deepest_m
+    if deepest_m is None:
+        raise AssertionError("depths were asked for")
+    measures = calibration.compared(flows, 0)
+    rain = calibration.rain_mmh.reshape(-1, STEPS_PER_SAMPLE).mean(axis=1) * numbers["rain_factor"]
+    least = STREAM_SHARE * terrain.n_cells
+    streams = [
+        Segment(*_centre(cell, columns), *_centre(int(terrain.downstream[cell]), columns))
+        for cell in range(terrain.n_cells)
+        if terrain.drained_cells[cell] >= least and terrain.downstream[cell] >= 0
+    ]
+    names = ("A, outlet", "B, stream", "C, stream")
+    setting = ", ".join(f"{name} {value:g}" for name, value in numbers.items())
+    drawing = FloodDrawing(
+        columns=columns,
+        elevation_m=tuple(terrain.elevation_m.tolist()),
+        deepest_mm=tuple((1000.0 * deepest_m[0]).tolist()),
+        streams=tuple(streams),
+        sensors=tuple(
+            Series(
+                name,
+                *_centre(cell, columns),
+                tuple(flows.discharge_m3s[0, i].tolist()),
+                tuple(calibration.observed_m3s[i].tolist()),
+            )
+            for i, (name, cell) in enumerate(zip(names, terrain.sensors, strict=False))
+        ),
+        rain_mmh=tuple(rain.tolist()),
+        sample_s=STEP_S * STEPS_PER_SAMPLE,
+        title=f"Flood: {setting}: RMSE {measures['rmse_m3s']:.4g} m3/s",
+    )
+    return drawing, measures
+
+
+def _centre(cell: int, columns: int) -> tuple[float, float]:
+    return cell % columns + 0.5, cell // columns + 0.5
+
+
+def _middle(plan: Plan, room: int) -> tuple[float, float]:
+    column, row = plan.place(room)
+    return column + 0.5, row + 0.5
+
+
+def _segment(plan: Plan, room: int, to: int, at_s: float) -> Segment:
+    return Segment(*_middle(plan, room), *_middle(plan, to), at_s)
+
+
+def _walls(plan: Plan) -> tuple[Segment, ...]:
+    """Return the walls: around, and between neighbours without a passage, in long pieces."""
+    across = [(row, _runs(_closed_above(plan, row))) for row in range(plan.rows + 1)]
+    down = [(column, _runs(_closed_left(plan, column))) for column in range(plan.columns + 1)]
+    return (
+        *(Segment(a, row, b, row) for row, runs in across for a, b in runs),
+        *(Segment(column, a, column, b) for column, runs in down for a, b in runs),
+    )
+
+
+def _closed_above(plan: Plan, row: int) -> list[bool]:
+    """Return for every column whether a wall is above this row."""
+    if row in (0, plan.rows):
+        return [True] * plan.columns
+    rooms = [row * plan.columns + column for column in range(plan.columns)]
+    return [room - plan.columns not in plan.beside[room] for room in rooms]
+
+
+def _closed_left(plan: Plan, column: int) -> list[bool]:
+    if column in (0, plan.columns):
+        return [True] * plan.rows
+    rooms = [row * plan.columns + column for row in range(plan.rows)]
+    return [room - 1 not in plan.beside[room] for room in rooms]
+
+
+def _runs(closed: Sequence[bool]) -> list[tuple[int, int]]:
+    """Return where walls begin and end.
+
+    >>> _runs([True, True, False, True])
+    [(0, 2), (3, 4)]
+    """
+    found: list[tuple[int, int]] = []
+    for i, is_closed in enumerate(closed):
+        if is_closed and found and found[-1][1] == i:
+            found[-1] = (found[-1][0], i + 1)
+        elif is_closed:
+            found.append((i, i + 1))
+    return found
+
+
+def _marks(plan: Plan, episode: Episode) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(*_middle(plan, one.room), one.what, one.at_s)
+        for one in episode.happenings
+        if one.what in MARKS
+    )
