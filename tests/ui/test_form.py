@@ -355,6 +355,13 @@ def test_a_strategy_that_cannot_be_stays_in_its_file_to_be_refused(
         open_from(form, tmp_path / "store.db")
 
 
+@pytest.mark.parametrize("kind", ["flood", "maze"])
+def test_a_testbed_stays_a_sweep_file(kind: str) -> None:
+    form = form_of({"runs": 5, "application": {"kind": kind, "seed": 2}})
+    assert form.source == "file"
+    assert built_from(form)[1].application.seed == 2
+
+
 def test_a_recipe_is_a_form_under_another_name(tmp_path: Path) -> None:
     opened = open_from(replace(OWN, name="mine"), tmp_path / "kept.db")
     form = form_of_recipe(opened.session.experiment.opened.recipe, "mine again")

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
@@ -117,6 +117,7 @@ def test_a_plane_drains_as_the_kinematic_wave_says() -> None:
 
 
 @settings(max_examples=15)
+@example(seed=0, k=0.0, factor=2.0, deficit=0.0, n=0.002)
 @given(
     seed=st.integers(0, 50),
     k=st.floats(0, 60),

@@ -107,12 +107,12 @@ def test_the_right_hand_stays_on_the_wall() -> None:
 
 
 def test_a_memory_goes_the_shortest_way_in_sight_and_does_not_enter_what_it_sees_is_blind() -> None:
-    # 0 1 2      0-1-2-5-8 leads out, and 0-3-6 is a dead end; from the way in both corridors are
-    # 3 4 5      seen to their ends, but not that 6 is blind (it could lead to 7)
+    # 0 1 2      0-3-6-7-8 leads out, and 0-1-2 is a dead end, which from the way in is in sight;
+    # 3 4 5      with a way from 2 down to 5 it would be as short, and 1 is the lower number
     # 6 7 8
-    beside = ((1, 3), (0, 2), (1, 5), (0, 6), (), (2, 8), (3,), (), (5,))
+    beside = ((1, 3), (0, 2), (1,), (0, 6), (), (), (3, 7), (6, 8), (7,))
     found = played(Runner("memory", 1.0, "careful", "ignore"), Maze(3, 3, beside, frozenset()))
-    assert [room for _, room in found.path] == [0, 1, 2, 5, 8], "6 is in sight, and blind"
+    assert [room for _, room in found.path] == [0, 3, 6, 7, 8]
 
 
 @settings(max_examples=20)
@@ -125,6 +125,17 @@ def test_a_memory_never_thinks_the_way_longer_than_it_is(seed: int) -> None:
         near = walker.next_room(room)
         left.append(walker._left[near] + 1)  # type: ignore[attr-defined]
         assert left[-1] <= maze.steps[room][maze.way_out]
+        known: set[int] = walker._known  # type: ignore[attr-defined]
+        perhaps = tuple(
+            tuple(
+                other
+                for other in maze.around[one]
+                if other in maze.beside[one] or not known & {one, other}
+            )
+            for one in range(maze.n_rooms)
+        )
+        thought = Maze(maze.columns, maze.rows, perhaps, frozenset()).steps[maze.way_out]
+        assert tuple(walker._left) == thought  # type: ignore[attr-defined]
         walker.moved(room, near)
         room = near
         assert len(left) < 4 * maze.n_rooms
