@@ -189,10 +189,11 @@ def last_step(row: Runs) -> Verdict:
     is_flood = row.table == "flood"
     outcome = above_zero(step, step - before) if is_flood else above_zero(before, before - step)
     text = (
-        "On flood the runs with good insight leap from the last step to full confidence: a few "
-        "runs of her own lead the model out of the flat area."
+        "On flood the runs with good insight leap at full confidence, by more than they rose "
+        "before: a few runs of her own lead the model out of the flat area."
         if is_flood
-        else "The runs with good insight rise regularly, without a leap at full confidence."
+        else "The runs with good insight rise regularly, without a leap at full confidence by more "
+        "than they rose before."
     )
     why = ""
     if outcome == "does not hold":
@@ -204,7 +205,8 @@ def last_step(row: Runs) -> Verdict:
         "good insight: leap at 100 %" if is_flood else "good insight: regular rise",
         FIGURE, row.table, text, outcome,
         f"{told(step)} runs more from {at[-2]} to 100 %, {told(before)} from {at[0]} to "
-        f"{at[-2]} %; the difference is {told(step - before)}.",
+        f"{at[-2]} %; the difference is {told(step - before)}; the greatest step before is "
+        f"{told(_greatest_step(row))}.",
         why,
     )  # fmt: skip
 
@@ -257,6 +259,11 @@ def none_falls_less(row: Runs) -> Verdict:
         f"insight; the difference is {told(trend - bad)}{_censored(row, 'none')}.",
         "" if outcome != "does not hold" else _beside_chance(row),
     )  # fmt: skip
+
+
+def _greatest_step(row: Runs) -> Estimate:
+    means = [row.mean("good", at) for at in row.shared]
+    return max((b - a for a, b in itertools.pairwise(means)), key=lambda one: one.value)
 
 
 def _gain(row: Runs) -> Estimate:

@@ -64,7 +64,7 @@ def drawings(done: Reproduced) -> dict[str, dict[str, str]]:
         }
     for figure, finished in done.studies.items():
         names = [
-            "_".join(dict.fromkeys([one.cell.table, one.cell.insight or ""]))
+            one.cell.table + ("" if one.cell.runs else f"_{one.cell.insight}")
             for one in finished.summaries
         ]
         kept = dict.fromkeys(names)
