@@ -20,6 +20,7 @@ class Panel:
         colour: what varies within a group of bars.
         y: what the bars show.
         bars: (place along the axis, colour, figure); places and colours in their order.
+        table: whose panels are drawn to one scale.
     """
 
     title: str
@@ -27,6 +28,13 @@ class Panel:
     colour: str
     y: str
     bars: tuple[tuple[str, str, Figure], ...]
+    table: str
+
+    @property
+    def top(self) -> float:
+        """The greatest number that is drawn."""
+        ends = [one for _, _, f in self.bars for one in (f.mean, f.high) if one is not None]
+        return max(ends, default=0.0)
 
 
 def panels(summaries: Sequence[CellSummary]) -> tuple[Panel, ...]:
@@ -43,11 +51,12 @@ def panels(summaries: Sequence[CellSummary]) -> tuple[Panel, ...]:
 
 
 def _panel(title: str, group: Sequence[CellSummary]) -> Panel:
+    table = group[0].cell.table
     if group[0].cell.runs is None:
         bars = [(percent(s.cell.confidence), learns(s.cell.learning), s.runs) for s in group]
-        return Panel(title, "confidence [%]", "learning", "runs to the optimum", tuple(bars))
+        return Panel(title, "confidence [%]", "learning", "runs to the optimum", tuple(bars), table)
     bars = [(str(s.cell.runs), level(s.cell.exploitation), s.ratio or s.runs) for s in group]
-    return Panel(title, "runs allowed", "exploitation", "ratio to the optimum", tuple(bars))
+    return Panel(title, "runs allowed", "exploitation", "ratio to the optimum", tuple(bars), table)
 
 
 def _title(summary: CellSummary) -> str:
@@ -80,8 +89,17 @@ def level(exploitation: float | None) -> str:
     return "no advice" if exploitation is None else f"{exploitation:g}"
 
 
-def bars(panel: Panel) -> Spec:
-    """Draw a panel: bars from zero, with the ends of their intervals."""
+def drawings(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
+    """Draw the panels of a study, those of one table to one scale."""
+    drawn = panels(summaries)
+    tops: dict[str, float] = {}
+    for panel in drawn:
+        tops[panel.table] = max(tops.get(panel.table, 0.0), panel.top)
+    return tuple(bars(panel, tops[panel.table]) for panel in drawn)
+
+
+def bars(panel: Panel, top: float) -> Spec:
+    """Draw a panel: bars from zero up to ``top`` at most, with the ends of their intervals."""
     rows = [
         {"x": x, "colour": colour, "mean": f.mean, "low": f.low, "high": f.high}
         for x, colour, f in panel.bars
@@ -106,6 +124,8 @@ def bars(panel: Panel) -> Spec:
         },
         "legend": None if colours == ["-"] else _legend(panel.colour),
     }
+    scale = {"domain": [0, top], "nice": True}
+    y: Spec = {"type": "quantitative", "title": panel.y, "scale": scale}
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
@@ -119,7 +139,7 @@ def bars(panel: Panel) -> Spec:
                 "encoding": {
                     "x": x,
                     "xOffset": offset,
-                    "y": {"field": "mean", "type": "quantitative", "title": panel.y},
+                    "y": {"field": "mean", **y},
                     "color": fill,
                     "tooltip": [{"field": "mean"}, {"field": "low"}, {"field": "high"}],
                 },
@@ -130,7 +150,7 @@ def bars(panel: Panel) -> Spec:
                 "encoding": {
                     "x": x,
                     "xOffset": offset,
-                    "y": {"field": "low", "type": "quantitative", "title": panel.y},
+                    "y": {"field": "low", **y},
                     "y2": {"field": "high"},
                 },
             },

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from agents.episode import Episode, never
 from agents.simulated import EPOCH_S, SimulatedClock, SimulatedExecutor
+from agents.streams import Streams
 from agents.study import Cell, Study
 from agents.truth import Truth
 from assistant import AssistantError, MemoryStore, Run, RunState, Session, Sla, Watch, open_session
@@ -48,19 +49,8 @@ def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> Pl
         truth: of the cell's table.
         replication: from 0 on.
     """
-    streams = cell.streams(study.seed, replication)
-    clock = SimulatedClock()
-    session = open_session(
-        truth.application,
-        store=MemoryStore(),
-        clock=clock,
-        experiment_id="episode",
-        sla=agreement(study, cell),
-        strategy=cell.strategy.name,
-        options=dict(cell.strategy.options),
-        watch=watch(study, cell),
-        seed=streams.session_seed,
-    )
+    streams, clock = cell.streams(study.seed, replication), SimulatedClock()
+    session = _open(study, cell, truth, streams, clock)
     episode = Episode(
         truth,
         streams,
@@ -72,6 +62,22 @@ def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> Pl
     executor = SimulatedExecutor(truth.application, clock, study.stop.run_s)
     ended = study.agent(cell).play(session, executor, episode)
     return _played(session, truth, replication, ended)
+
+
+def _open(
+    study: Study, cell: Cell, truth: Truth, streams: Streams, clock: SimulatedClock
+) -> Session:
+    return open_session(
+        truth.application,
+        store=MemoryStore(),
+        clock=clock,
+        experiment_id="episode",
+        sla=agreement(study, cell),
+        strategy=cell.strategy.name,
+        options=dict(cell.strategy.options),
+        watch=watch(study, cell),
+        seed=streams.session_seed,
+    )
 
 
 def agreement(study: Study, cell: Cell) -> Sla:
@@ -90,7 +96,13 @@ def watch(study: Study, cell: Cell) -> Watch:
 
 
 def check(study: Study, cell: Cell, truth: Truth) -> None:
-    """Refuse what could not be played. Raises AssistantError in one sentence."""
+    """Refuse what could not be played.
+
+    Raises:
+        AssistantError: a ratio to the optimum means nothing, or a trait is out of range.
+        StrategyError: there is no such strategy or option.
+    """
+    _open(study, cell, truth, cell.streams(study.seed, 0), SimulatedClock())
     if cell.runs is not None and truth.ratio(truth.optimum) is None:
         raise AssistantError(
             f"table '{cell.table}' has no values above 0 only, so a ratio to the optimum means "

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agents.charts_study import bars, level, panels, percent
+from agents.charts_study import drawings, level, percent
 from agents.files import write_whole
 from agents.results import CellSummary, Figure
 from agents.running import Finished
@@ -48,7 +48,7 @@ def render_html(finished: Finished) -> str:
             version=version(),
             headline=headline(finished),
             notes=notes(finished),
-            drawings=[svg(bars(panel)) for panel in panels(finished.summaries)],
+            drawings=[svg(spec) for spec in drawings(finished.summaries)],
             header=header(finished.study),
             rows=[row(summary) for summary in finished.summaries],
             facts=facts(finished),

@@ -74,9 +74,17 @@ def chunks(study: Study) -> tuple[Chunk, ...]:
     return tuple(Chunk(number, *piece) for number, piece in enumerate(pieces))
 
 
-@cache
 def truth_of(path: str) -> Truth:
-    """Read a measured table, once per process. Raises AssistantError or StrategyError."""
+    """Read a measured table, again only if it was changed. Raises AssistantError, StrategyError."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):  # whoever reads it says what is wrong
+        return _truth(path, 0, 0)
+    return _truth(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _truth(path: str, _changed_ns: int, _size: int) -> Truth:
     settings = check_settings({"application": {"kind": "lookup", "table": path}}, path)
     return Truth.of(build_sweep(settings).application)
 

@@ -42,7 +42,7 @@ class Truth:
         """
         space, objective = application.space, application.objective
         where = f"the space of application '{application.name}'"
-        if not application.deterministic:
+        if not getattr(application, "deterministic", None):
             raise AssistantError(
                 f"application '{application.name}' may give another result every time; a study "
                 "needs a measured table (copperline tabulate makes one)"

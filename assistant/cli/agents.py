@@ -31,13 +31,19 @@ def run(
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=ERR, transient=True) as shown:
         task = shown.add_task("", total=None)
-        finished = play_study(
-            wanted,
-            to,
-            text,
-            workers or said,
-            lambda done, total: shown.update(task, completed=done, total=total),
-        )
+        reached = [0, 0]
+
+        def tell(done: int, total: int) -> None:
+            reached[:] = done, total
+            shown.update(task, completed=done, total=total)
+
+        try:
+            finished = play_study(wanted, to, text, workers or said, tell)
+        except KeyboardInterrupt:
+            shown.stop()
+            done, total = reached
+            say(f"Stopped: {done:,} of {total:,} episodes are kept in {to}; run it again to go on.")
+            raise
     written = write_report(finished, to)
     if as_json:
         print_json(study_as_json(finished, to))

@@ -33,6 +33,7 @@ def failing(ids: Sequence[int]) -> float | None:
 TEXTS = {
     "rugged": table((4, 3, 5), rugged),
     "failing": table((4, 3, 5), failing),
+    "small": table((3, 4), lambda ids: 1.0 + abs(ids[0] - 1) + 0.5 * ids[1] + (sum(ids) % 2)),
     "flat": table((3, 3), lambda ids: 2.0 + (ids != (1, 1))),
 }
 

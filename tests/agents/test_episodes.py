@@ -22,15 +22,18 @@ from agents import (
     Table,
     Truth,
     play_episode,
+    play_study,
 )
 from agents import intuition as minds
 from agents.episodes import jit, mind
 from agents.episodes.cells import can_compile, play_compiled
 from agents.episodes.compiled import CompiledEpisodes, EpisodeRuns
+from agents.insight import draw_subset
 from agents.rounds import Manner
 from agents.rounds import share as share_of_both
 from assistant import AssistantError, MemoryStore, Run, open_session
 from strategies import OptionError
+from tests.agents.examples import TEXTS
 from tests.draw.episodes import Drawn, episode, table
 
 Journal = list[tuple[int, str, int | None, float | None]]
@@ -76,10 +79,36 @@ def by_kernel(drawn: Drawn) -> Journal:
     return journal(episodes.play(drawn.analyst, drawn.streams, drawn.max_runs, drawn.goal))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_journal_is_that_of_a_session(seed: int) -> None:
-    drawn = episode(seed, most_size=40)
+    drawn = episode(seed, most_size=60)
     assert by_kernel(drawn) == by_session(drawn)
+
+
+def by_intuition(drawn: Drawn) -> list[int]:
+    """Return what she runs who takes nothing from Copperline; this needs no session."""
+    truth, analyst, streams = drawn.truth, drawn.analyst, drawn.streams
+    subset = draw_subset(analyst.insight, truth, streams.generator("insight"))
+    mind = minds.Intuition(truth, subset, analyst.learning, streams.generator("intuition"))
+    indices: list[int] = []
+    while len(indices) < drawn.max_runs and mind.n_free:
+        n = min(analyst.batch, drawn.max_runs - len(indices))
+        own = [index for _ in range(n) if (index := mind.draw()) is not None]
+        for index in own:
+            quality = float(truth.quality[index])
+            mind.learn(index, None if np.isnan(quality) else quality)
+        indices += own
+        if drawn.goal is not None and any(truth.quality[own] >= drawn.goal):
+            break
+    return indices
+
+
+@pytest.mark.parametrize("first", [1000, 1040])
+def test_she_who_is_alone_tries_what_her_intuition_says(first: int) -> None:
+    for seed in range(first, first + 40):
+        drawn = episode(seed)
+        alone = replace(drawn, analyst=replace(drawn.analyst, confidence=0))
+        assert [index for index, *_ in by_kernel(alone)] == by_intuition(alone), seed
 
 
 @pytest.mark.slow
@@ -107,11 +136,28 @@ def large() -> Truth:
     return Truth.of(table(rng, [22, 20, 20], failing=0.05, ties=False, words=0.0))
 
 
+@pytest.mark.parametrize("seed", [3, 9])
+def test_what_is_learned_is_the_same_to_the_last_bit(seed: int) -> None:
+    drawn, rng = episode(seed), np.random.default_rng(seed)
+    truth, streams = drawn.truth, drawn.streams
+    analyst = replace(drawn.analyst, learning=Learning(rate=0.3, bound=5.0))
+    episodes = CompiledEpisodes(truth)
+    ours = episodes._mind(analyst, streams)
+    subset = draw_subset(analyst.insight, truth, streams.generator("insight"))
+    theirs = minds.Intuition(truth, subset, analyst.learning, streams.generator("intuition"))
+    for index in rng.integers(truth.size, size=300).tolist():
+        quality = float(truth.quality[index])
+        theirs.learn(index, None if np.isnan(quality) else quality)
+        jit.compiled(mind.learn)(episodes._ground, ours, index, mind.SPACE)
+        assert theirs.weights is not None
+        assert ours.levels.tolist() == [w for own in theirs.weights.levels for w in own]
+
+
 def test_every_way_to_a_configuration_is_met() -> None:
     """The drawn episodes would not show a fault in what they never do."""
     met: set[object] = set()
-    for seed in range(12):
-        drawn = episode(seed, most_size=40)
+    for seed in range(20):
+        drawn = episode(seed, most_size=60)
         met |= {drawn.analyst.insight.kind, drawn.analyst.learning is None, drawn.goal is None}
         rows = by_kernel(drawn)
         met |= {source for _, source, _, _ in rows}
@@ -148,6 +194,21 @@ def test_the_row_of_a_study_is_that_of_its_session(
         for replication in range(2):
             row = play_compiled(asked, cell, truth, replication)
             assert row == play_episode(asked, cell, truth, replication)
+
+
+def test_a_study_has_the_same_bytes_with_and_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "small.csv"
+    path.write_text(TEXTS["small"])
+    asked = Study(
+        "s", (Table("small", str(path)),), replications=2, confidences=(0, 70), insights=("good",)
+    )
+    play_study(asked, tmp_path / "compiled", "", workers=1)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    play_study(asked, tmp_path / "sessions", "", workers=1)
+    results = [tmp_path / name / "results.parquet" for name in ("compiled", "sessions")]
+    assert results[0].read_bytes() == results[1].read_bytes()
 
 
 @pytest.mark.parametrize(

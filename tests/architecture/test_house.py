@@ -57,6 +57,7 @@ def test_the_readme_names_every_command_and_its_links_exist(repository: Path) ->
 
 
 def test_every_registered_name_is_documented(repository: Path) -> None:
+    from agents import AGENTS
     from assistant.applications import APPLICATIONS, presets
     from assistant.executors import EXECUTORS
     from sim.policies.backfill import BACKFILLS
@@ -67,7 +68,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     docs = (repository / "README.md").read_text() + "".join(
         path.read_text() for path in (repository / "docs").glob("*.md")
     )
-    registered = (*presets(), *APPLICATIONS, *EXECUTORS, *BACKFILLS, *ORDERS, *STRATEGIES)
+    registered = (*presets(), *APPLICATIONS, *EXECUTORS, *BACKFILLS, *ORDERS, *STRATEGIES, *AGENTS)
     for name in [entry.name for entry in registered] + list(rule_choices()):
         assert f"`{name}`" in docs, name
 
