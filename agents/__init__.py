@@ -6,6 +6,17 @@ from agents.follower import Follower
 from agents.insight import Insight
 from agents.learning import Learning
 from agents.one_at_a_time import OneAtATime
+from agents.playbooks import (
+    FIGURE_NAMES,
+    Recipe,
+    Reproduced,
+    Space,
+    Verdict,
+    evaluation_as_json,
+    reproduce,
+    tally,
+    write_evaluation,
+)
 from agents.playing import Played, play_episode
 from agents.registry import AGENTS, AgentEntry, agent_entry
 from agents.report import study_as_json, study_rows, write_report
@@ -20,6 +31,7 @@ from agents.truth import Truth
 
 __all__ = [
     "AGENTS",
+    "FIGURE_NAMES",
     "Agent",
     "AgentEntry",
     "Analyst",
@@ -34,19 +46,27 @@ __all__ = [
     "Manner",
     "OneAtATime",
     "Played",
+    "Recipe",
+    "Reproduced",
     "SimulatedClock",
     "SimulatedExecutor",
+    "Space",
     "Stop",
     "Streams",
     "Study",
     "Table",
     "Truth",
+    "Verdict",
     "agent_entry",
+    "evaluation_as_json",
     "play_episode",
     "play_study",
     "read_parquet",
     "read_study",
+    "reproduce",
     "study_as_json",
     "study_rows",
+    "tally",
+    "write_evaluation",
     "write_report",
 ]

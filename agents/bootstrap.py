@@ -4,9 +4,10 @@ Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1994, chapter 13 (
 interval), which the paper cites for its 95 % intervals (section 4.2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 RESAMPLES = 2_000
 _AT_ONCE = 1_000_000
@@ -33,12 +34,15 @@ def mean_interval(
     given = np.asarray(values, dtype=np.float64)
     if given.size < 2:
         return None
-    rows = max(1, _AT_ONCE // given.size)
-    means = np.concatenate(
-        [
-            given[rng.integers(given.size, size=(min(rows, resamples - done), given.size))].mean(1)
-            for done in range(0, resamples, rows)
-        ]
-    )
+    means = np.concatenate([drawn.mean(1) for drawn in resampled(given, rng, resamples)])
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return float(low), float(high)
+
+
+def resampled(
+    given: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Iterator[NDArray[np.float64]]:
+    """Yield samples of the same size, drawn with replacement, a few rows of them at a time."""
+    rows = max(1, _AT_ONCE // given.size)
+    for done in range(0, resamples, rows):
+        yield given[rng.integers(given.size, size=(min(rows, resamples - done), given.size))]

@@ -49,7 +49,7 @@ class _Analyst(_Strict):
 
 class _Stop(_Strict):
     runs: int | list[int] = Field(default_factory=list)
-    exploitation: list[float] = Field(default_factory=list)
+    exploitation: list[float | Literal["none"]] = Field(default_factory=list)
     advised_from: float = _STOP.advised_from
     censored_at: float = _STOP.censored_at
     deadline_s: float | None = None
@@ -128,7 +128,7 @@ def _stop(given: _Stop) -> Stop:
     runs = [given.runs] if isinstance(given.runs, int) else given.runs
     return Stop(
         tuple(runs),
-        tuple(given.exploitation) or (None,),
+        tuple(None if one == "none" else one for one in given.exploitation) or (None,),
         given.advised_from,
         given.censored_at,
         given.deadline_s,

@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TextIO, runtime_checkable
@@ -20,10 +20,11 @@ from assistant.errors import ApplicationError, RunError, SettingsError
 from assistant.files import is_folder
 from assistant.objective import Measure, Objective
 from assistant.ports import Application
-from strategies import Configuration, Level, MeasuredTable, ParameterSpace
+from strategies import Configuration, Level, MeasuredTable, Observation, ParameterSpace
+from strategies.observation import responses
 
 OBJECTIVE = "objective"
-FEASIBLE = "feasible"
+FEASIBLE, VIOLATION = "feasible", "violation"
 MOST_COMBINATIONS = 1_000_000
 
 Progress = Callable[[int], None]
@@ -45,11 +46,15 @@ class Sweepable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured configuration: its value, to be minimised, and if it meets every constraint."""
+    """One measured configuration: its value, to be minimised, and if it meets every constraint.
+
+    ``violation`` says how far it misses them (`Objective.assess`), 0 if it does not.
+    """
 
     values: Mapping[str, Level]
     value: float
     feasible: bool
+    violation: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ class Question:
         for values, measures in self._evaluated(wanted, threads, progress):
             found = self.objective.assess(measures)
             value = found.value if self.objective.goal == "minimise" else -found.value
-            yield Row(values, value, found.feasible)
+            yield Row(values, value, found.feasible, found.violation)
 
     def _evaluated(
         self,
@@ -149,6 +154,7 @@ def tabulate(
     path: Path,
     *,
     feasible_only: bool = False,
+    penalised: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Tabulated:
@@ -158,6 +164,8 @@ def tabulate(
         question: what is measured.
         path: of the table; it is there when all of it is, and ``PATH.part`` until then.
         feasible_only: leave out what violates a constraint.
+        penalised: write beside what violates one not its value but one beyond the worst feasible
+            value, by how far it misses it: `strategies.observation.responses`, Deb's rule.
         threads: how many work side by side, as the application has it.
         progress: called with the number of configurations done.
 
@@ -181,9 +189,10 @@ def tabulate(
             )  # fmt: skip
             with closing(rest):
                 for row in rest:
-                    writer.writerow([*row.values.values(), repr(row.value), int(row.feasible)])
+                    told = (repr(row.value), repr(row.violation), int(row.feasible))
+                    writer.writerow([*row.values.values(), *told])
                     file.flush()
-        return _finish(question, part, path, len(kept), feasible_only)
+        return _finish(question, part, path, len(kept), feasible_only, penalised)
     except OSError as error:
         raise SettingsError(f"cannot write '{path}': {error.strerror}") from error
 
@@ -213,7 +222,7 @@ def table_of(
 
 def _begin(file: TextIO, question: Question) -> None:
     file.write(f"# {question.fingerprint}\n")
-    csv.writer(file).writerow([*question.header, FEASIBLE])
+    csv.writer(file).writerow([*question.header, VIOLATION, FEASIBLE])
 
 
 def _left_over(
@@ -253,23 +262,28 @@ def _rows(question: Question, text: str) -> Iterator[Row]:
             name: question.space.parse_value(name, cell)
             for name, cell in zip(names, told, strict=True)
         }
-        yield Row(values, float(cells[-2]), cells[-1] == "1")
+        value, violation = map(float, cells[-3:-1])
+        yield Row(values, value, cells[-1] == "1", violation)
 
 
 def _finish(
-    question: Question, part: Path, path: Path, taken_up: int, feasible_only: bool
+    question: Question,
+    part: Path,
+    path: Path,
+    taken_up: int,
+    feasible_only: bool,
+    penalised: bool,
 ) -> Tabulated:
     """Turn the rows into the table, and the part file into nothing."""
     n_rows = n_feasible = 0
     best: Row | None = None
     draft = path.with_name(f"{path.name}.draft")
-    with (
-        part.open(newline="", encoding="utf-8") as file,
-        draft.open("w", newline="", encoding="utf-8") as table,
-    ):
+    with part.open(newline="", encoding="utf-8") as file:
+        rows = list(_rows(question, file.read()))
+    with draft.open("w", newline="", encoding="utf-8") as table:
         writer = csv.writer(table)
         writer.writerow(question.header)
-        for row in _rows(question, file.read()):
+        for row in _penalised(question.space, rows) if penalised else rows:
             n_feasible += row.feasible
             if feasible_only and not row.feasible:
                 continue
@@ -280,6 +294,19 @@ def _finish(
     draft.replace(path)
     part.unlink()
     return Tabulated(n_rows, n_feasible, taken_up, best)
+
+
+def _penalised(space: ParameterSpace, rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the values that a strategy would learn from, had it seen all of them."""
+    observed = [
+        Observation(
+            space.from_values(row.values), -row.value,
+            feasible=row.feasible, violation=row.violation,
+        )
+        for row in rows
+    ]  # fmt: skip
+    learnt = responses(observed).tolist() if rows else []
+    return [replace(row, value=-one) for row, one in zip(rows, learnt, strict=True)]
 
 
 def _read(path: Path) -> MeasuredTable | None:

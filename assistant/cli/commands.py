@@ -14,6 +14,7 @@ from assistant.cli import (
     init,
     play,
     queue,
+    reproduce,
     resume,
     service,
     simulating,
@@ -61,5 +62,6 @@ def register(app: typer.Typer) -> None:
         help="Study simulated analysts.", no_args_is_help=True, rich_markup_mode=None
     )
     studies.command("run")(agents.run)
+    studies.command("reproduce")(reproduce.reproduce)
     studies.command("list")(agents.list_kinds)
     app.add_typer(studies, name="agents")

@@ -10,7 +10,7 @@ from assistant.applications import Flood, Function, Maze, Scheduling
 from assistant.applications.many import measured
 from assistant.applications.tabulating import Question, Row, Tabulated, table_of, tabulate
 from assistant.errors import ApplicationError, RunError, SettingsError
-from assistant.objective import Objective, Value
+from assistant.objective import Constraint, Objective, Value
 from sim import default_workload
 from strategies import Level, MeasuredTable, Parameter, ParameterSpace
 
@@ -177,3 +177,22 @@ def test_measuring_takes_configurations_as_it_needs_them() -> None:
     assert len(taken) == 8
     with pytest.raises(SettingsError, match="at least 1, not 0"):
         next(measured(lambda some: [], numbers(), at_once=4, processes=0))
+
+
+def test_what_violates_a_constraint_is_worse_than_the_worst_that_does_not(tmp_path: Path) -> None:
+    values = {1: (5.0, 1.0), 2: (9.0, 2.0), 3: (1.0, 3.0), 4: (2.0, 6.0)}
+    objective = Objective(Value("cost"), constraints=(Constraint("load", at_most=2.0),))
+
+    def program(x: int) -> dict[str, float]:
+        return dict(zip(("cost", "load"), values[x], strict=True))
+
+    space = ParameterSpace((Parameter("x", (1, 2, 3, 4)),))
+    asked = Question.of(Function(program, space, objective, noisy=False))
+    path = tmp_path / "all.csv"
+    assert tabulate(asked, path).best == Row({"x": 3}, 1.0, False, 0.5)
+    found = tabulate(asked, path, penalised=True)
+    table = MeasuredTable.read(path)
+    told = [table.lookup(table.space.from_values({"x": x})) for x in values]
+    assert [None if one is None else one.objective for one in told] == [5.0, 9.0, 10.0, 13.0]
+    assert found.feasible == 2
+    assert found.best == Row({"x": 1}, 5.0, True)

@@ -1,0 +1,155 @@
+"""Playbooks in a folder: what is played, that it goes on after a kill, what is written."""
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents import FIGURE_NAMES, Recipe, Space, Truth, read_study, reproduce, write_evaluation
+from agents.playbooks.answers import leading, runs_of
+from agents.playbooks.maps import facts, shares, space_map
+from agents.playbooks.recipe import study_of
+from agents.playbooks.study_text import study_text
+from agents.results import read_parquet
+from agents.running import identity
+from assistant import AssistantError
+from assistant.applications import Lookup
+from tests.agents.examples import TEXTS, truth
+
+
+@pytest.fixture
+def spaces(tmp_path: Path) -> tuple[Space, ...]:
+    """Small tables under the names of the paper's applications."""
+    made = []
+    for name, text in zip(("flood", "maze"), ("rugged", "failing"), strict=True):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(TEXTS[text])
+        made.append(Space(name, path, f"a small {text} space"))
+    return tuple(made)
+
+
+def test_a_recipe_goes_on_and_ends_with_the_same_bytes(
+    spaces: tuple[Space, ...], tmp_path: Path
+) -> None:
+    recipe = Recipe(("5", "6", "9"), spaces, 2, quick=True)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    done = reproduce(recipe, whole, workers=1)
+    assert list(done.studies) == ["6", "9"]
+
+    def stop(what: str, n: int, total: int) -> None:
+        if what.startswith("Figure 9") and n > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(recipe, broken, 1, stop)
+    assert (broken / "figure6" / "results.parquet").exists()
+    assert not (broken / "figure9" / "results.parquet").exists()
+    seen: list[tuple[str, int]] = []
+    again = reproduce(recipe, broken, 1, lambda what, n, _total: seen.append((what, n)))
+    assert seen[0][1] == 2 * 5 * 2 * 3 * 2, "all of figure 6 was kept"
+    assert seen[1][1] > 0, "and a part of figure 9"
+    assert again.verdicts == done.verdicts
+    for figure in ("6", "9"):
+        files = [folder / f"figure{figure}" / "results.parquet" for folder in (whole, broken)]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    with pytest.raises(AssistantError, match="holds another study"):
+        reproduce(replace(recipe, seed=1), broken, workers=1)
+
+    written = write_evaluation(done, whole)
+    page, text, verdicts = (path.read_text() for path in written)
+    assert page.index("Verdicts") < page.index("Figure 5") < page.index("Figure 6")
+    assert page.count("<svg") == 2 + 6 + 1
+    told = json.loads(verdicts)["verdicts"]
+    assert len(told) == 9 * 2 + 3
+    for one in told:
+        assert one["evidence"] in text
+        assert one["outcome"] in ("holds", "does not hold", "undecided")
+    names = {path.name for path in (whole / "figures").iterdir()}
+    assert {"figure5_maze.svg", "figure6_flood_bad.svg", "figure9_maze.svg"} <= names
+
+
+def test_a_study_of_the_folder_is_played_alone_as_well(
+    spaces: tuple[Space, ...], tmp_path: Path
+) -> None:
+    recipe = Recipe(FIGURE_NAMES, spaces, 3)
+    for figure in ("6", "7", "9"):
+        study = study_of(recipe, figure)
+        folder = tmp_path / figure
+        folder.mkdir()
+        (folder / "study.toml").write_text(study_text(study, folder))
+        read, _, workers = read_study(folder / "study.toml")
+        assert identity(read) == identity(study)
+        assert workers is None
+
+
+def test_the_paper_s_grids_are_asked(spaces: tuple[Space, ...]) -> None:
+    recipe = Recipe(FIGURE_NAMES, (*spaces, replace(spaces[0], name="scheduling")))
+    cells = study_of(recipe, "6").cells()
+    assert len(cells) == 3 * 3 * 11 * 2
+    assert study_of(recipe, "6").replications == 500
+    for figure in ("7", "8", "9"):
+        study = study_of(recipe, figure)
+        assert len(study.cells()) == 4 * 5
+        assert {cell.confidence for cell in study.cells()} == {100}
+        assert study.stop.advised_from == 0.7
+    assert replace(recipe, quick=True).episodes == 20
+    assert len(study_of(replace(recipe, quick=True), "8").cells()) == 2 * 5
+
+
+def test_figures_without_their_space_are_left_out(spaces: tuple[Space, ...]) -> None:
+    assert "8" not in Recipe(FIGURE_NAMES, spaces).wanted
+    with pytest.raises(AssistantError, match="nothing is left to reproduce of figure 8"):
+        Recipe(("8",), spaces)
+    with pytest.raises(AssistantError, match="no figure '4' to reproduce; there are 5, 6,"):
+        Recipe(("4", "6"), spaces)
+
+
+def test_runs_count_until_the_optimum_or_until_given_up(
+    spaces: tuple[Space, ...], tmp_path: Path
+) -> None:
+    reproduce(Recipe(("6",), spaces[:1], 4, quick=True), tmp_path / "to", workers=1)
+    rows = read_parquet(tmp_path / "to" / "figure6" / "results.parquet")
+    study = study_of(Recipe(("6",), spaces[:1], 4, quick=True), "6")
+    (row,) = runs_of(study, rows, {"flood": truth("rugged")})
+    given_up = [one for one in rows if one["runs_to_optimum"] is None]
+    assert given_up, "or the test shows less than it should"
+    for insight, at, learning in itertools.product(("bad", "good"), (0, 100), (False, True)):
+        own = [
+            one["runs_to_optimum"]
+            for one in rows
+            if (one["insight"], one["confidence"], one["learning"]) == (insight, at, learning)
+        ]
+        cell = row.samples[insight, at, learning]  # type: ignore[index]
+        assert cell.mean.value == pytest.approx(sum(one or 30 for one in own) / 4)
+        assert cell.found == 1 - own.count(None) / 4
+
+
+def test_where_levels_lead_and_how_much_they_explain() -> None:
+    slope = Truth.of(Lookup.parse("a,b,objective\n0,0,1\n0,1,2\n1,0,3\n1,1,4\n"))
+    assert leading(slope) == (2, 2)
+    astray = Truth.of(Lookup.parse("a,b,objective\n0,0,1\n0,1,9\n1,0,3\n1,1,2\n"))
+    assert leading(astray) == (1, 2), (
+        "b = 0 is best on average, a = 1 too, and the optimum is (0, 0)"
+    )
+    assert shares(slope) == pytest.approx({"a": 0.8, "b": 0.2})
+    assert "one configuration is optimal (1)" in facts(slope)
+    assert "2 are optimal" in facts(Truth.of(Lookup.parse("a,objective\n0,1\n1,1\n2,5\n")))
+
+
+def test_the_map_shows_every_value_and_the_optimum() -> None:
+    known = truth("rugged")
+    spec = space_map(known, "the title")
+    lists = {one["name"]: one["value"] for one in spec["params"]}
+    assert sorted(lists["V"]) == sorted((-known.quality).tolist())
+    stars = [
+        row
+        for layer in spec["layer"]
+        for row in layer.get("data", {}).get("values", [])
+        if isinstance(row, dict) and row.get("kind") == "best"
+    ]
+    assert len(stars) == 1
+    columns = len(lists["KX"])
+    place = int(stars[0]["x"]) + columns * int(stars[0]["y"])
+    assert lists["V"][place] == min(lists["V"])

@@ -1,0 +1,89 @@
+"""`copperline agents reproduce`: the paper's evaluation in a folder, from the command line."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from assistant.applications import Maze
+from assistant.applications.paper_tables import NAMES, paper_table
+from assistant.applications.tabulating import Question
+from assistant.cli.main import run
+from strategies import MeasuredTable
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A folder where the maze was measured before, with other numbers, which are quicker."""
+    question = Question.of(Maze())
+    folder = tmp_path / "to" / "tables"
+    folder.mkdir(parents=True)
+    parameters = question.space.parameters
+    lines = [",".join(question.header)]
+    for levels in itertools.product(*(parameter.levels for parameter in parameters)):
+        value = 10.0 + sum((7 * len(str(level)) + i) % 5 for i, level in enumerate(levels))
+        value += 3 * levels.index(levels[-1]) + len(lines) % 11
+        lines.append(",".join([*map(str, levels), repr(value)]))
+    (folder / "maze.csv").write_text("\n".join(lines) + "\n")
+    told = {
+        "name": "maze", "shape": [3, 3, 2, 3], "feasible": 54, "about": "what was kept",
+        "fingerprint": question.fingerprint,
+    }  # fmt: skip
+    (folder / "maze.json").write_text(json.dumps(told))
+    return tmp_path / "to"
+
+
+REPRODUCE = ["agents", "reproduce", "--to", "to", "--application", "maze", "--workers", "1"]
+
+
+def test_claims_are_judged_and_a_second_time_from_what_is_kept(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--figure", "6,9", "--quick", "--replications", "2"]
+    assert run([*REPRODUCE, *options]) == 0
+    shown = capsys.readouterr().out
+    assert "bad insight: fewer runs" in shown
+    assert "12 claims of the paper, application by application:" in shown
+    assert "what was kept" in (measured / "report.md").read_text()
+    before = (measured / "verdicts.json").read_bytes()
+    assert run([*REPRODUCE, *options, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["figures"] == ["6", "9"]
+    assert told["replications"] == 2
+    assert {one["table"] for one in told["verdicts"]} == {"maze"}
+    assert (measured / "verdicts.json").read_bytes() == before
+    assert run([*REPRODUCE, *options[:-1], "3"]) == 2
+    assert "holds another study" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--figure", "1"], "no figure '1' to reproduce; there are 5, 6, 7, 8, 9"),
+    (["--figure", "8"], "nothing is left to reproduce of figure 8 with maze"),
+    (["--log", "some.swf"], "--log is the log of scheduling, which is not among --application"),
+    (["--application", "mase"], "the paper has no application 'mase'; did you mean 'maze'?"),
+])  # fmt: skip
+def test_what_cannot_be_reproduced_is_refused(
+    options: list[str], message: str, measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*REPRODUCE, *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+def test_the_three_spaces_have_the_paper_s_sizes(tmp_path: Path) -> None:
+    sizes = {}
+    for name in NAMES:
+        found = paper_table(name, tmp_path)
+        table = MeasuredTable.read(found.path)
+        assert table.n_rows == table.space.size == found.size
+        sizes[name] = found.size
+        before = found.path.stat().st_mtime_ns
+        assert paper_table(name, tmp_path) == found
+        assert found.path.stat().st_mtime_ns == before, "not measured again"
+    assert sizes == {"flood": 1_296, "scheduling": 8_800, "maze": 54}
