@@ -140,18 +140,18 @@ def strategy_panels(row: Strategies) -> Iterator[tuple[str, Panel]]:
         yield f"{row.table}_{insight}", Panel(title, *what, tuple(bars), row.table)
 
 
-def goal_panel(goals: Sequence[Goals]) -> Panel:
-    """Return the agreements that are kept, on every application."""
-    bars = [
-        (f"{one.table}, {one.strategy}", word, figure(sample.mean))
-        for one in goals
-        for word, sample in (("ignoring", one.ignored), ("accepting", one.accepted))
-    ]
-    return Panel(
-        f"agreements kept: the best {GOAL:.0%} within the budget",
-        "application and strategy", "warnings of the forecast", "share kept", tuple(bars),
-        "all",
-    )  # fmt: skip
+def goal_panels(goals: Sequence[Goals]) -> Iterator[tuple[str, Panel]]:
+    """Yield the agreements that are kept, a panel per application, with a name for its file."""
+    for table in dict.fromkeys(one.table for one in goals):
+        bars = [
+            (one.strategy, word, figure(sample.mean))
+            for one in goals
+            for word, sample in (("ignoring", one.ignored), ("accepting", one.accepted))
+            if one.table == table
+        ]
+        title = f"{table}, agreements kept: the best {GOAL:.0%} within {BUDGETS[table]} runs"
+        what = ("strategy", "warnings of the forecast", "share kept")
+        yield f"{table}_agreements", Panel(title, *what, tuple(bars), table)
 
 
 def figure(estimate: Estimate) -> Figure:

@@ -8,7 +8,7 @@ from pathlib import Path
 from agents.charts_study import bars
 from agents.charts_study import drawings as study_drawings
 from agents.files import make_folder, write_whole
-from agents.playbooks.compare import BUDGETS, GOAL, goal_panel, strategy_panels
+from agents.playbooks.compare import BUDGETS, GOAL, goal_panels, strategy_panels
 from agents.playbooks.maps import facts, space_map
 from agents.playbooks.reproducing import Reproduced
 from agents.playbooks.verdicts import OUTCOMES, Verdict
@@ -78,7 +78,7 @@ def drawings(done: Reproduced) -> dict[str, dict[str, str]]:
         drawn[figure] = {name: svg(spec) for name, spec in zip(names, specs, strict=True)}
     if done.strategies:
         panels = {name: one for row in done.strategies for name, one in strategy_panels(row)}
-        panels["agreements"] = goal_panel(done.goals)
+        panels |= dict(goal_panels(done.goals))
         drawn["compare"] = {name: svg(bars(one, 1.0)) for name, one in panels.items()}
     return drawn
 
