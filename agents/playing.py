@@ -1,5 +1,6 @@
 """One episode of a study, from a cell and the number of its replication to its row of results."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents.episode import Episode, never
@@ -26,6 +27,7 @@ class Played:
             it has no meaning.
         late: whether the deadline ended it.
         ended: why it ended, for people.
+        met: whether the goal of the agreement was reached; None where there is none.
     """
 
     replication: int
@@ -38,6 +40,7 @@ class Played:
     ratio: float | None
     late: bool
     ended: str
+    met: bool | None = None
 
 
 def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> Played:
@@ -55,7 +58,7 @@ def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> Pl
         truth,
         streams,
         study.max_runs(cell, truth.size),
-        until=never if cell.runs is not None else lambda run: is_optimal(run, truth),
+        until=wanted(study, cell, truth),
         clustering=study.clustering(cell),
         wait=clock.wait,
     )
@@ -72,7 +75,7 @@ def _open(
         store=MemoryStore(),
         clock=clock,
         experiment_id="episode",
-        sla=agreement(study, cell),
+        sla=agreement(study, cell, truth),
         strategy=cell.strategy.name,
         options=dict(cell.strategy.options),
         watch=watch(study, cell),
@@ -80,17 +83,35 @@ def _open(
     )
 
 
-def agreement(study: Study, cell: Cell) -> Sla:
-    """Return the agreement of an episode: the budget and the deadline, if the study has them."""
-    deadline_s = study.stop.deadline_s
-    return Sla(max_runs=cell.runs, deadline_s=None if deadline_s is None else EPOCH_S + deadline_s)
+def agreement(study: Study, cell: Cell, truth: Truth) -> Sla:
+    """Return the agreement of an episode: budget, deadline and goal, if the study has them."""
+    deadline_s, goal = study.stop.deadline_s, study.stop.goal
+    value_of = truth.application.objective.value_of
+    return Sla(
+        max_runs=cell.runs,
+        deadline_s=None if deadline_s is None else EPOCH_S + deadline_s,
+        goal=None if goal is None else value_of(truth.reached_by(goal)),
+    )
+
+
+def wanted(study: Study, cell: Cell, truth: Truth) -> Callable[[Run], bool]:
+    """Return with which result an episode ends: the optimum, the goal, or with none."""
+    if cell.runs is None:
+        return lambda run: is_optimal(run, truth)
+    if study.stop.goal is None:
+        return never
+    goal = truth.reached_by(study.stop.goal)
+    return lambda run: run.outcome is not None and run.outcome.quality >= goal
 
 
 def watch(study: Study, cell: Cell) -> Watch:
     """Return how the agreement is watched: by the paper's rule, from its share of the budget on.
 
-    Where the clustering advice is given at a fixed time no warning comes beside it.
+    Where the clustering advice is given at a fixed time no warning comes beside it. Where there is
+    a goal the forecast warns, when it will.
     """
+    if study.stop.goal is not None:
+        return Watch()
     given = cell.exploitation is not None
     return Watch(rule="paper", warn_from=1.0 if given else study.stop.advised_from)
 
@@ -132,4 +153,5 @@ def _played(session: Session, truth: Truth, replication: int, ended: str) -> Pla
         ratio=0.0 if best is None else truth.ratio(best.quality),
         late=session.is_overdue(),
         ended=ended,
+        met=None if experiment.sla.goal is None else experiment.goal_run is not None,
     )

@@ -33,6 +33,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("ratio", "double"),
     ("late", "bool"),
     ("ended", "string"),
+    ("met", "bool"),
 )
 """Name and Arrow type of each column; see `agents.study.Cell` and `agents.playing.Played`. What is
 unknown is null. ``runs_allowed`` is the cell's budget, or where the search is given up."""

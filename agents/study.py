@@ -62,9 +62,12 @@ class Stop:
         censored_at: share of the space at which the search for the optimum is given up.
         deadline_s: simulated seconds until the agreement ends; None is no deadline.
         run_s: simulated seconds of a run of which the table does not say how long it took.
+        goal: with budgets only: the agreement's goal is the value that this share of the measured
+            configurations reaches, and an episode ends with the round that reaches it. Warnings
+            come from the forecast then. None is no goal.
 
     Raises:
-        AssistantError: a field is out of range, or levels are given without budgets.
+        AssistantError: a field is out of range, or levels or a goal are given without budgets.
     """
 
     runs: tuple[int, ...] = ()
@@ -73,6 +76,7 @@ class Stop:
     censored_at: float = 0.5
     deadline_s: float | None = None
     run_s: float = 1.0
+    goal: float | None = None
 
     def __post_init__(self) -> None:
         if any(type(runs) is not int or runs < 1 for runs in self.runs):
@@ -83,6 +87,12 @@ class Stop:
         if levels and not self.runs:
             raise AssistantError(
                 "exploitation comes with a share of a budget; give runs, or leave it out"
+            )
+        if self.goal is not None and not self.runs:
+            raise AssistantError("a goal is agreed on with a budget; give runs, or leave it out")
+        if self.goal is not None and not 0 < self.goal <= 1:
+            raise AssistantError(
+                f"goal is a share of the configurations above 0, up to 1, not {self.goal}"
             )
         for name, value in (("exploitation", levels), ("advised_from", [self.advised_from])):
             if not all(0 <= one <= 1 for one in value):

@@ -54,6 +54,7 @@ class _Stop(_Strict):
     censored_at: float = _STOP.censored_at
     deadline_s: float | None = None
     run_s: float = _STOP.run_s
+    goal: float | None = None
 
 
 class _StudyFile(_Strict):
@@ -133,6 +134,7 @@ def _stop(given: _Stop) -> Stop:
         given.censored_at,
         given.deadline_s,
         given.run_s,
+        given.goal,
     )
 
 

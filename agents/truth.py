@@ -4,6 +4,7 @@ Configurations are flat indices of the full product, the last parameter moving f
 (`ParameterSpace.index`).
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -91,6 +92,11 @@ class Truth:
     def optimum(self) -> float:
         """The best quality. Every configuration that has it is an optimal one."""
         return float(self.quality[self.ranked[0]])
+
+    def reached_by(self, share: float) -> float:
+        """Return the quality that a share of the measured configurations reaches, at least one."""
+        place = max(0, math.ceil(share * self.ranked.size) - 1)
+        return float(self.quality[self.ranked[place]])
 
     def ratio(self, quality: float) -> float | None:
         """Return the paper's quality of a result: its ratio to the optimal one (section 4.3).

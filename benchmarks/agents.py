@@ -4,14 +4,18 @@
 8,800 configurations (22 x 20 x 20; or on ``--table FILE``): through a `Session`, which explains
 and keeps everything, and in the compiled loop (`agents.episodes`). It counts the episodes that
 came out otherwise, which must be none. Beside them are whole episodes of the compiled loop, until
-the optimum is found or half the space is run. ``--part figure6`` plays every cell of the paper's
+the optimum is found or half the space is run. ``--part shapes`` plays every cell of the paper's
 figure 6 on generated spaces of its three shapes, on one core. CPU seconds of this process; what is
 compiled, or loaded from the cache, once per process is not counted.
+
+``--part figure6`` is all of figure 6 as a person waits for it: on the measured spaces of flood,
+scheduling and maze (kept in ``--spaces FOLDER``), with processes, files, verdicts and report.
 """
 
 import argparse
 import math
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,7 @@ from agents import Cell, Stop, Study, Table, Truth, play_episode
 from agents.episodes.cells import can_compile, play_compiled
 from assistant import AssistantError
 from assistant.applications.lookup import Lookup
+from benchmarks import figure6 as whole
 from benchmarks.harness import Record, guarded, parser, table
 
 SEED = 10
@@ -133,14 +138,20 @@ def figure6(shape: str, replications: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print the tables, write the JSON."""
     options_parser: argparse.ArgumentParser = parser(__doc__ or "")
-    options_parser.add_argument("--part", choices=("episode", "figure6", "all"), default="all")
+    options_parser.add_argument(
+        "--part", choices=("episode", "shapes", "figure6", "all"), default="all"
+    )
     options_parser.add_argument("--table", type=Path, help="a measured table, for episodes")
     options_parser.add_argument("--replications", type=int, default=500, help="of figure 6")
+    options_parser.add_argument("--workers", type=int, default=os.cpu_count(), help="of figure 6")
+    options_parser.add_argument("--spaces", type=Path, help="folder of the measured spaces")
     options = options_parser.parse_args()
     record = Record("agents", options, [SEED])
-    if options.part != "figure6":
+    if options.part in ("episode", "all"):
         _episodes(record, options)
-    if options.part != "episode":
+    if options.part in ("shapes", "all"):
+        _shapes(record, options)
+    if options.part in ("figure6", "all"):
         _figure6(record, options)
     record.write()
 
@@ -180,6 +191,20 @@ COLUMNS = ("mean_runs", "compiled_us", "short_us", "session_us", "differing")
 
 
 def _figure6(record: Record, options: argparse.Namespace) -> None:
+    n = 2 if options.quick else options.replications
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.spaces or Path(scratch)
+        found = record.step(
+            f"figure 6 whole, {n} episodes per cell",
+            lambda: whole.whole(folder, n, options.workers, quick=options.quick),
+        )
+    record.figure("figure 6 whole: seconds", found["wall_s"])
+    record.figure("figure 6 whole: CPU seconds", found["cpu_s"])
+    record.figure("figure 6 whole: episodes", found["episodes"])
+    table(whole.HEADER, [[f"{n} episodes per cell", *whole.shown(found)]])
+
+
+def _shapes(record: Record, options: argparse.Namespace) -> None:
     shapes = ("3x3x2x3",) if options.quick else tuple(SHAPES)
     n = 2 if options.quick else options.replications
     rows = []

@@ -7,6 +7,7 @@ import numpy as np
 
 from agents.insight import Kind
 from agents.playbooks.budgets import Qualities
+from agents.playbooks.compare import Goals, Strategies
 from agents.playbooks.confidence import Runs
 from agents.playbooks.resampled import Sample
 from agents.study import Cell, Study
@@ -56,6 +57,38 @@ def qualities_of(study: Study, rows: Rows) -> Qualities:
         for cell, own in by_cell(study, rows)
     }
     return Qualities(study.tables[0].name, samples)
+
+
+def strategies_of(study: Study, rows: Rows) -> Strategies:
+    """Return what the strategies find on an application."""
+    samples: dict[tuple[str, Kind, int], Sample] = {}
+    for cell, own in by_cell(study, rows):
+        if cell.insight is None or cell.confidence is None:
+            raise AssertionError("strategies are compared under analysts with insight")
+        samples[cell.strategy.name, cell.insight, cell.confidence] = sample(study, cell, own)
+    return Strategies(study.tables[0].name, samples)
+
+
+def goals_of(study: Study, ignored: Rows, accepted: Rows) -> list[Goals]:
+    """Return how many agreements are kept, by strategy, of two studies with the same streams."""
+    found = []
+    pairs = zip(by_cell(study, ignored), by_cell(study, accepted), strict=True)
+    for (cell, without), (_, with_it) in pairs:
+        if [row["seed"] for row in without] != [row["seed"] for row in with_it]:
+            raise AssertionError("the episodes that are compared have other seeds")
+        kept = [[float(bool(row["met"])) for row in own] for own in (without, with_it)]
+        gained = [b - a for a, b in zip(*kept, strict=True)]
+        rng = cell.streams(study.seed, 0).generator("bootstrap")
+        apart = [_told(a) != _told(b) for a, b in zip(without, with_it, strict=True)]
+        ignoring, accepting, change = (Sample.of(values, rng) for values in (*kept, gained))
+        changed = sum(apart) / len(apart)
+        strategy = cell.strategy.name
+        found.append(Goals(cell.table, strategy, ignoring, accepting, change, changed))
+    return found
+
+
+def _told(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return row["runs"], row["best"], row["runs_to_optimum"], row["ended"]
 
 
 def leading(truth: Truth) -> tuple[int, int]:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.playbooks import compare
 from agents.playbooks.budgets import FIGURES, LEVELS
-from agents.study import CONFIDENCES, Stop, Study, Table
+from agents.rounds import Manner
+from agents.study import CONFIDENCES, Chosen, Stop, Study, Table
 from assistant import AssistantError
 
-FIGURE_NAMES = ("5", "6", *FIGURES)
+FIGURE_NAMES = ("5", "6", *FIGURES, "compare")
 """What can be reproduced, in the order of the report."""
 
 REPLICATIONS, QUICK_REPLICATIONS = 500, 20
@@ -105,6 +107,42 @@ def study_of(recipe: Recipe, figure: str) -> Study:
         learning=(False,),
         stop=Stop((budgets[0], budgets[-1]) if recipe.quick else budgets, (None, *LEVELS)),
     )
+
+
+def compare_studies(recipe: Recipe) -> dict[str, Study]:
+    """Return the studies of `agents.playbooks.compare`, by the names of their folders.
+
+    There are three per space: ``strategies``, ``ignored`` and ``accepted``; the last two share
+    their random streams.
+    """
+    found = {}
+    for space in recipe.spaces:
+        budget = compare.BUDGETS[space.name]
+        strategies = (Chosen(compare.FAITHFUL), Chosen(compare.DEFAULT))
+        found[f"strategies_{space.name}"] = Study(
+            f"Strategies compared, {space.name}",
+            (_table(space),),
+            seed=recipe.seed,
+            replications=min(recipe.episodes, compare.MOST_OF_STRATEGIES),
+            strategies=strategies,
+            confidences=compare.CONFIDENCES,
+            learning=(False,),
+            stop=Stop((budget,)),
+        )
+        for word, acceptance in (("ignored", 0.0), ("accepted", 1.0)):
+            found[f"{word}_{space.name}"] = Study(
+                f"Agreements kept, warnings {word}, {space.name}",
+                (_table(space),),
+                seed=recipe.seed,
+                replications=min(recipe.episodes, compare.MOST_OF_GOALS),
+                strategies=strategies,
+                insights=("none",),
+                confidences=(100,),
+                learning=(False,),
+                stop=Stop((budget,), goal=compare.GOAL),
+                manner=Manner(acceptance=acceptance),
+            )
+    return found
 
 
 def _table(space: Space) -> Table:

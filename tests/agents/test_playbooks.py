@@ -5,17 +5,29 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agents import FIGURE_NAMES, Recipe, Space, Truth, read_study, reproduce, write_evaluation
 from agents.playbooks.answers import leading, runs_of
+from agents.playbooks.compare import (
+    DEFAULT,
+    FAITHFUL,
+    GOAL,
+    Goals,
+    Strategies,
+    advice_keeps_more,
+    default_finds_more,
+)
 from agents.playbooks.maps import facts, shares, space_map
-from agents.playbooks.recipe import study_of
+from agents.playbooks.recipe import compare_studies, study_of
+from agents.playbooks.resampled import Sample
 from agents.playbooks.study_text import study_text
 from agents.results import read_parquet
 from agents.running import identity
 from assistant import AssistantError
 from assistant.applications import Lookup
+from strategies import DEFAULT_STRATEGY
 from tests.agents.examples import TEXTS, truth
 
 
@@ -153,3 +165,70 @@ def test_the_map_shows_every_value_and_the_optimum() -> None:
     columns = len(lists["KX"])
     place = int(stars[0]["x"]) + columns * int(stars[0]["y"])
     assert lists["V"][place] == min(lists["V"])
+
+
+def test_agreements_are_compared_episode_by_episode(
+    spaces: tuple[Space, ...], tmp_path: Path
+) -> None:
+    """Who accepts and who ignores have the same streams, so a gain is one of the same episode."""
+    recipe = Recipe(("compare",), spaces[1:], 3)
+    done = reproduce(recipe, tmp_path / "to", workers=1)
+    studies = compare_studies(recipe)
+    rows = {
+        name: read_parquet(tmp_path / "to" / "compare" / name / "results.parquet")
+        for name in studies
+    }
+    ignored, accepted = rows["ignored_maze"], rows["accepted_maze"]
+    assert [row["seed"] for row in ignored] == [row["seed"] for row in accepted]
+    goal = -truth("failing").reached_by(GOAL)
+    for row in (*ignored, *accepted):
+        assert row["met"] == (row["best"] <= goal)
+    for i, one in enumerate(done.goals):
+        own = [rows[i * 3 : i * 3 + 3] for rows in (ignored, accepted)]
+        kept = [sum(row["met"] for row in each) / 3 for each in own]
+        assert [one.ignored.mean.value, one.accepted.mean.value] == pytest.approx(kept)
+        assert one.gained.mean.value == pytest.approx(kept[1] - kept[0])
+    assert (
+        {one.strategy for one in done.goals} == {FAITHFUL, DEFAULT} == {"grasp", DEFAULT_STRATEGY}
+    )
+    (row,) = done.strategies
+    assert set(row.samples) == {
+        (name, insight, at)
+        for name in (FAITHFUL, DEFAULT)
+        for insight in ("bad", "good", "none")
+        for at in (0, 50, 100)
+    }
+    assert [one.claim for one in done.verdicts] == [
+        "default beyond grasp, 100 %",
+        "default beyond grasp, 50 %",
+        "advice keeps agreements, grasp",
+        "advice keeps agreements, anova",
+    ]
+    page = write_evaluation(done, tmp_path / "to")[0].read_text()
+    assert page.count("<svg") == 3 + 1
+
+
+def compared(ours: float, theirs: float, spread: float = 0.01) -> Strategies:
+    keys = itertools.product((DEFAULT, FAITHFUL), ("bad", "good", "none"), (50, 100))
+    means = {DEFAULT: ours, FAITHFUL: theirs}
+    return Strategies("maze", {key: near(means[key[0]], spread, i) for i, key in enumerate(keys)})  # type: ignore[misc]
+
+
+def near(mean: float, spread: float, seed: int) -> Sample:
+    values = [mean + spread * (i - 9.5) / 10 for i in range(20)]
+    return Sample.of(values, np.random.default_rng(seed), 0.5, resamples=200)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "spread", "outcome"), [
+    (0.9, 0.8, 0.01, "holds"), (0.8, 0.9, 0.01, "does not hold"), (0.9, 0.8, 3.0, "undecided"),
+])  # fmt: skip
+def test_a_claim_of_ours_is_judged_like_one_of_the_paper(
+    ours: float, theirs: float, spread: float, outcome: str
+) -> None:
+    told = default_finds_more(compared(ours, theirs, spread), 100)
+    assert told.outcome == outcome
+    assert bool(told.why) == (outcome == "does not hold")
+    samples = (near(theirs, spread, 1), near(ours, spread, 2), near(ours - theirs, spread, 3))
+    advised = advice_keeps_more(Goals("maze", "grasp", *samples, 0.5))
+    assert advised.outcome == outcome
+    assert "in 50% of 20 episodes" in advised.evidence

@@ -49,7 +49,7 @@ def test_claims_are_judged_and_a_second_time_from_what_is_kept(
     assert run([*REPRODUCE, *options]) == 0
     shown = capsys.readouterr().out
     assert "bad insight: fewer runs" in shown
-    assert "12 claims of the paper, application by application:" in shown
+    assert "12 claims, application by application:" in shown
     assert "what was kept" in (measured / "report.md").read_text()
     before = (measured / "verdicts.json").read_bytes()
     assert run([*REPRODUCE, *options, "--json"]) == 0
@@ -63,7 +63,7 @@ def test_claims_are_judged_and_a_second_time_from_what_is_kept(
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--figure", "1"], "no figure '1' to reproduce; there are 5, 6, 7, 8, 9"),
+    (["--figure", "1"], "no figure '1' to reproduce; there are 5, 6, 7, 8, 9, compare"),
     (["--figure", "8"], "nothing is left to reproduce of figure 8 with maze"),
     (["--log", "some.swf"], "--log is the log of scheduling, which is not among --application"),
     (["--application", "mase"], "the paper has no application 'mase'; did you mean 'maze'?"),
