@@ -42,6 +42,7 @@ def spaces(tmp_path: Path) -> tuple[Space, ...]:
     return tuple(made)
 
 
+@pytest.mark.slow
 def test_a_recipe_goes_on_and_ends_with_the_same_bytes(
     spaces: tuple[Space, ...], tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_the_map_shows_every_value_and_the_optimum() -> None:
     assert lists["V"][place] == min(lists["V"])
 
 
+@pytest.mark.slow
 def test_agreements_are_compared_episode_by_episode(
     spaces: tuple[Space, ...], tmp_path: Path
 ) -> None:
