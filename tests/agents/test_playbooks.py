@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents import FIGURE_NAMES, Recipe, Space, Truth, read_study, reproduce, write_evaluation
-from agents.playbooks.answers import leading, runs_of
+from agents.playbooks.answers import goals_of, leading, runs_of
 from agents.playbooks.compare import (
     DEFAULT,
     FAITHFUL,
@@ -42,6 +42,7 @@ def spaces(tmp_path: Path) -> tuple[Space, ...]:
     return tuple(made)
 
 
+@pytest.mark.slow
 def test_a_recipe_goes_on_and_ends_with_the_same_bytes(
     spaces: tuple[Space, ...], tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_the_map_shows_every_value_and_the_optimum() -> None:
     assert lists["V"][place] == min(lists["V"])
 
 
+@pytest.mark.slow
 def test_agreements_are_compared_episode_by_episode(
     spaces: tuple[Space, ...], tmp_path: Path
 ) -> None:
@@ -206,6 +208,19 @@ def test_agreements_are_compared_episode_by_episode(
     ]
     page = write_evaluation(done, tmp_path / "to")[0].read_text()
     assert page.count("<svg") == 3 + 1
+
+
+def test_a_gain_is_what_accepting_adds(spaces: tuple[Space, ...]) -> None:
+    study = compare_studies(Recipe(("compare",), spaces[1:], 4))["ignored_maze"]
+    same = {"runs": 15, "best": 1.0, "runs_to_optimum": None, "ended": ""}
+    rows = [{"seed": i, "met": i % 4 == 0, **same} for i in range(8)]
+    better = [{**row, "met": True, "runs": 9} if row["seed"] in (1, 2) else row for row in rows]
+    first, second = goals_of(study, rows, better)
+    assert (first.ignored.mean.value, first.accepted.mean.value) == (0.25, 0.75)
+    assert first.gained.mean.value == 0.5
+    assert first.warned == 0.5, "of the episodes differ"
+    assert second.gained.mean.value == second.warned == 0.0
+    assert goals_of(study, better, rows)[0].gained.mean.value == -0.5
 
 
 def compared(ours: float, theirs: float, spread: float = 0.01) -> Strategies:

@@ -178,6 +178,8 @@ def test_the_interval_covers_the_mean_as_often_as_it_says(of: str) -> None:
         ('tables = ["a.csv"]\nkinds = ["analist"]', "did you mean 'analyst'"),
         ('tables = ["a.csv", "b/a.csv"]', "tables of a study names a twice"),
         ('tables = ["a.csv"]\n[stop]\nexploitation = [0.5]', "comes with a share of a budget"),
+        ('tables = ["a.csv"]\n[stop]\ngoal = 0.1', "a goal is agreed on with a budget"),
+        ('tables = ["a.csv"]\n[stop]\nruns = 9\ngoal = 1.5', "goal is a share of the config"),
         ('tables = ["a.csv"]\n[analyst]\nacceptance = "often"', "analyst.acceptance"),
         ('tables = ["a.csv"]\n[learner]\nrat = 1', "no setting 'learner.rat'; did you mean 'rate'"),
         ('tables = ["a.csv"]\n[insight]\nmembers = 2.0', "members of an insight is a share"),
@@ -196,8 +198,9 @@ def test_a_file_says_all_that_python_can(tmp_path: Path) -> None:
         'name = "N"\nseed = 3\nreplications = 7\nworkers = 2\ntables = ["a.csv"]\n'
         'strategies = ["anova", {name = "grasp", neighbours = 2, beta = 0.9}]\n'
         'kinds = ["analyst", "follower"]\ninsights = ["good"]\nconfidences = [20]\n'
-        "learning = [true]\n[stop]\nruns = 30\nexploitation = [0.0, 0.33]\nadvised_from = 0.6\n"
-        "deadline_s = 50\nrun_s = 2\n[insight]\nmembers = 0.1\nleast = 3\n[learner]\nrate = 0.4\n"
+        "learning = [true]\n[stop]\nruns = 30\nexploitation = [0.0, 'none']\nadvised_from = 0.6\n"
+        "deadline_s = 50\nrun_s = 2\ngoal = 0.05\n[insight]\nmembers = 0.1\nleast = 3\n"
+        "[learner]\nrate = 0.4\n"
         '[analyst]\nbatch = 4\nacceptance = "never"\nreaction_s = 2.5\n'
     )
     study, text, workers = read_study(path)
@@ -206,7 +209,34 @@ def test_a_file_says_all_that_python_can(tmp_path: Path) -> None:
         "N", (Table("a", str(tmp_path / "a.csv")),), 3, 7,
         (Chosen("anova"), Chosen("grasp", (("beta", 0.9), ("neighbours", 2)))),
         ("analyst", "follower"), ("good",), (20,), (True,),
-        Stop((30,), (0.0, 0.33), 0.6, deadline_s=50.0, run_s=2.0),
+        Stop((30,), (0.0, None), 0.6, deadline_s=50.0, run_s=2.0, goal=0.05),
         Insight("none", members=0.1, least=3),
         dataclasses.replace(study.learner, rate=0.4), Manner(100, 4, 0.0, 2.5),
     )  # fmt: skip
+
+
+def test_an_episode_ends_at_its_goal() -> None:
+    """The goal is what a share of the configurations reaches; its round is the last one."""
+    known = truth("rugged")
+    stop = Stop(runs=(40,), goal=0.1)
+    study = dataclasses.replace(
+        STUDY, insights=("none",), confidences=(100,), learning=(False,), stop=stop
+    )
+    (cell,) = study.cells()
+    goal = -known.reached_by(0.1)
+    assert sum(value <= goal for value in -known.quality) >= 6, "a tenth of 60"
+    assert known.reached_by(1e-9) == known.optimum
+    for replication in range(3):
+        one = play_episode(study, cell, known, replication)
+        assert one.met is True
+        assert one.best is not None
+        assert one.best <= goal
+        assert one.runs < 40
+        assert one.ended == "what was wanted is found"
+    never = dataclasses.replace(study, stop=Stop(runs=(15,), goal=1e-9))
+    missed = [play_episode(never, never.cells()[0], known, i) for i in range(9)]
+    assert [one.met for one in missed] == [one.runs_to_optimum is not None for one in missed]
+    assert {one.met for one in missed} == {False, True}, "or the test shows less than it should"
+    assert all((one.ended == "what was wanted is found") == one.met for one in missed)
+    without = dataclasses.replace(never, stop=Stop(runs=(5,)))
+    assert play_episode(without, without.cells()[0], known, 0).met is None

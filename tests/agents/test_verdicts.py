@@ -134,6 +134,13 @@ def test_trust_saves_most_on_scheduling_or_does_not() -> None:
     assert refuted.table == "scheduling, flood and maze"
 
 
+def test_in_between_is_both_sides() -> None:
+    for bad, outcome in ((100.0, "undecided"), (80.0, "does not hold"), (120.0, "holds")):
+        means = {"good": 50.0, "none": 100.0, "bad": bad}
+        row = runs(lambda insight, _at, _learning, means=means: means[insight])  # type: ignore[misc]
+        assert confidence.none_between(row).outcome == outcome
+
+
 def test_a_trend_tells_where_it_is_broken() -> None:
     row = runs(lambda _i, at, _l: 300.0 - at + 80.0 * (at == 50))
     told = confidence.bad_falls(row)
