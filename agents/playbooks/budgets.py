@@ -90,8 +90,9 @@ def spread_at_small_budgets(figure: str, row: Qualities) -> Verdict:
         f"{many}; the difference is {told(at_few - at_many, 3)}.",
         "" if outcome != "does not hold" else
         f"at {few} runs nearly all results are alike far from the optimum (mean ratio "
-        f"{_level_mean(row, few).value:.2f}, {row.found(few):.0%} found it), at {many} some have "
-        f"found it and some have not ({row.found(many):.0%}): that is what varies.",
+        f"{_level_mean(row, few).value:.2f}, {row.found(few):.0%} found it), at {many} some are "
+        f"near it and some are not (mean ratio {_level_mean(row, many).value:.2f}, "
+        f"{row.found(many):.0%} found it).",
     )  # fmt: skip
 
 
@@ -188,22 +189,20 @@ def direction(figure: str, row: Qualities, *, more: bool) -> Verdict:
         f"from exploring to exploiting the ratio changes by {told(along, 3)} at {few} runs "
         f"({_bars(row, few)}), by {listed(others) if others else 'nothing else that was played'}.",
         "" if outcome != "does not hold" else
-        f"the best bar at {few} runs is {_best(row, few)}, and no advice at all gives "
-        f"{_without(row, few)}.",
+        f"the best level at {few} runs is {_best(row, few)}.",
     )  # fmt: skip
 
 
 def _bars(row: Qualities, runs: int) -> str:
-    return listed([f"{row.mean(runs, level).value:.3f} at {level:.0%}" for level in row.levels])
+    shown = [f"{row.mean(runs, level).value:.3f} at {level:.0%}" for level in row.levels]
+    if (runs, None) in row.samples:
+        shown.append(f"{row.mean(runs, None).value:.3f} without advice")
+    return listed(shown)
 
 
 def _best(row: Qualities, runs: int) -> str:
     best = max(row.levels, key=lambda level: row.mean(runs, level).value)
     return f"{best:.0%} ({told(row.mean(runs, best), 3)})"
-
-
-def _without(row: Qualities, runs: int) -> str:
-    return told(row.mean(runs, None), 3) if (runs, None) in row.samples else "an unknown ratio"
 
 
 def _level_mean(row: Qualities, runs: int) -> Estimate:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agents.charts_study import Panel
 from agents.insight import Kind
 from agents.playbooks.resampled import Estimate, Sample, mean_of
-from agents.playbooks.verdicts import Verdict, above_zero, listed, told
+from agents.playbooks.verdicts import Outcome, Verdict, above_zero, listed, told
 from agents.results import Figure
 
 FIGURE = "compare"
@@ -121,9 +121,16 @@ def advice_keeps_more(one: Goals) -> Verdict:
         f"{told(one.ignored.mean * 100.0, 0)} % ignoring; the difference, episode by episode, is "
         f"{told(one.gained.mean * 100.0, 1)} points; in {one.warned:.0%} of {one.gained.n} "
         "episodes accepting changed what was run.",
-        "" if outcome != "does not hold" else
-        "the changes that the advice proposes do worse here than going on as before.",
+        _why_not(one, outcome),
     )  # fmt: skip
+
+
+def _why_not(one: Goals, outcome: Outcome) -> str:
+    if not one.warned:
+        return "no warning came that proposed a change which an analyst may make by herself."
+    if outcome != "does not hold":
+        return ""
+    return "the changes that the advice proposes do worse here than going on as before."
 
 
 def strategy_panels(row: Strategies) -> Iterator[tuple[str, Panel]]:

@@ -1,14 +1,15 @@
 """A recipe played in a folder: a study per figure, going on after a kill, then one report.
 
-``figure6/`` to ``figure9/`` are folders of studies (`agents.running`), each with its own results
-and the TOML file that plays it alone; ``compare/`` holds those of the comparison.
+``figure6/`` to ``figure9/`` are folders of studies (`agents.running`), each with its own results (a
+row per episode, and ``summary.csv`` with one per cell) and the TOML file that plays it alone;
+``compare/`` holds those of the comparison.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.files import make_folder
+from agents.files import make_folder, write_whole
 from agents.playbooks.answers import goals_of, qualities_of, runs_of, strategies_of
 from agents.playbooks.budgets import FIGURES, judge_budgets
 from agents.playbooks.compare import Goals, Strategies, judge_compare
@@ -16,6 +17,7 @@ from agents.playbooks.confidence import judge_confidence
 from agents.playbooks.recipe import Recipe, compare_studies, study_of
 from agents.playbooks.study_text import study_text
 from agents.playbooks.verdicts import Verdict
+from agents.report import render_csv
 from agents.results import read_parquet
 from agents.running import Finished, play_study, truth_of
 from agents.study import Study
@@ -108,4 +110,6 @@ def _played(study: Study, into: Path, workers: int | None, tell: Tell | None) ->
         if tell is not None:
             tell(study.name, done, total)
 
-    return play_study(study, into, study_text(study, into), workers, told)
+    finished = play_study(study, into, study_text(study, into), workers, told)
+    write_whole(into / "summary.csv", render_csv(finished.summaries))
+    return finished

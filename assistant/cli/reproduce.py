@@ -62,8 +62,7 @@ def reproduce(
                 name, to / "tables", log=log, first=first, threads=workers,
                 progress=partial(tell, f"Table {name}", total=None),
             )  # fmt: skip
-            about = f"{found.about}; {found.feasible:,} of {found.size:,} meet every constraint"
-            tables.append(Space(name, found.path, about))
+            tables.append(Space(name, found.path, found.told))
         done = play(Recipe(figures, tuple(tables), replications, quick), to, workers, tell)
     written = write_evaluation(done, to)
     if as_json:

@@ -64,6 +64,7 @@ def test_a_recipe_goes_on_and_ends_with_the_same_bytes(
     assert seen[0][1] == 2 * 5 * 2 * 3 * 2, "all of figure 6 was kept"
     assert seen[1][1] > 0, "and a part of figure 9"
     assert again.verdicts == done.verdicts
+    assert (whole / "figure9" / "summary.csv").read_text().count("\n") == 1 + 2 * 5
     for figure in ("6", "9"):
         files = [folder / f"figure{figure}" / "results.parquet" for folder in (whole, broken)]
         assert files[0].read_bytes() == files[1].read_bytes()
@@ -247,3 +248,4 @@ def test_a_claim_of_ours_is_judged_like_one_of_the_paper(
     advised = advice_keeps_more(Goals("maze", "grasp", *samples, 0.5))
     assert advised.outcome == outcome
     assert "in 50% of 20 episodes" in advised.evidence
+    assert "no warning came" in advice_keeps_more(Goals("maze", "grasp", *samples, 0.0)).why
