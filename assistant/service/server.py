@@ -134,6 +134,7 @@ class Server:
             ws="none",
             lifespan="on",
             log_config=None,
+            log_level="warning",  # whatever somebody else in this process has told its loggers
             access_log=False,
             proxy_headers=False,  # nobody may choose the address that failures are counted for
             server_header=False,

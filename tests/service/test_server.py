@@ -1,5 +1,7 @@
 """Start, back-pressure and end of a service, in a thread and as a process."""
 
+import io
+import logging
 import os
 import signal
 import socket
@@ -53,6 +55,20 @@ class Asking(threading.Thread):
         self.join(PATIENCE_S)
         assert self.answer is not None
         return self.answer
+
+
+def test_a_service_in_a_process_says_nothing_to_the_loggers_of_others() -> None:
+    logger, told = logging.getLogger("uvicorn.error"), logging.StreamHandler(io.StringIO())
+    before = logger.level
+    logger.setLevel(logging.INFO)  # as whoever lets uvicorn say what it does
+    logger.addHandler(told)
+    try:
+        with running() as service:
+            assert ask(service, "GET", "/v1/metrics").status == 200
+        assert told.stream.getvalue() == ""
+    finally:
+        logger.removeHandler(told)
+        logger.setLevel(before)
 
 
 def test_as_many_requests_as_there_are_slots_and_no_more() -> None:
