@@ -23,19 +23,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from assistant import AssistantError
+from benchmarks.slurm_draw import PARTITIONS, DrawnJob, draw
 from benchmarks.slurm_runs import Policy
 from sim import ClusterSpec, Scenario, Workload, simulate
 
 PROGRAMS = ("sbatch", "scontrol", "squeue", "sinfo", "scancel", "munged")
 SCRIPTS = ("gen_conf.py", "start.sh", "stop.sh")
-PARTITIONS = ("main", "small")
-WIDTHS = (1, 2, 4, 8, 12, 16, 20, 24, 32)
-LIMITS_MIN = (1, 2, 3, 5)
-SHARE_OF_MAIN = 0.6
-SHORTEST_S, LONGEST_S = 3, 25
 POLL_S = 2.0
 PATIENCE_S = 1_800.0
 """A run that has not ended by then has jobs that will not start."""
@@ -48,25 +42,6 @@ STARTING_S = 20.0
 
 class SlurmError(AssistantError):
     """A real Slurm cannot be had here, or did not do what it was asked."""
-
-
-@dataclass(frozen=True)
-class DrawnJob:
-    """A job before its submission.
-
-    Attributes:
-        arrival_s: whole seconds after the first.
-        partition: one of `PARTITIONS`.
-        procs: CPUs.
-        limit_min: its time limit.
-        run_s: how long it will sleep.
-    """
-
-    arrival_s: int
-    partition: str
-    procs: int
-    limit_min: int
-    run_s: int
 
 
 @dataclass(frozen=True)
@@ -96,31 +71,6 @@ class Plan:
     def target(self, seed: int) -> Path:
         """Return where the schedule of a seed lies."""
         return self.folder / f"{self.policy}_{self.nodes}x{self.cpus}cpu_seed{seed}.json"
-
-
-def draw(seed: int, n_jobs: int, span_s: int, most_procs: int) -> tuple[DrawnJob, ...]:
-    """Draw jobs: gaps exponential, the rest uniform over the levels above, 6 of 10 to ``main``.
-
-    Args:
-        seed: of numpy's default generator.
-        n_jobs: at least 1.
-        span_s: mean of the arrival of the last, seconds.
-        most_procs: CPUs of a partition; wider jobs are drawn of `WIDTHS` that fit.
-    """
-    rng = np.random.default_rng(seed)
-    widths = [width for width in WIDTHS if width <= most_procs]
-    arrival_s = np.cumsum(rng.exponential(span_s / n_jobs, n_jobs))
-    arrival_s = np.floor(arrival_s - arrival_s[0])
-    return tuple(
-        DrawnJob(
-            arrival_s=int(at_s),
-            partition=PARTITIONS[int(rng.random() >= SHARE_OF_MAIN)],
-            procs=int(rng.choice(widths)),
-            limit_min=int(rng.choice(LIMITS_MIN)),
-            run_s=int(rng.integers(SHORTEST_S, LONGEST_S + 1)),
-        )
-        for at_s in arrival_s
-    )
 
 
 def measure(plan: Plan, seeds: list[int]) -> list[Path]:
