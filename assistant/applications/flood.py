@@ -4,18 +4,15 @@ Four parameters of soil, rain and ground with six levels each; what the model gi
 little from what sensors measured. For high values of the first parameter nothing varies any more.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assistant.applications.many import Measures, Values
-from assistant.applications.many import measured as measured_many
+from assistant.applications.many import Measures, SideBySide, Values
 from assistant.events import Fact
 from assistant.objective import Measure, Objective, Value
 from sim.testbeds.flood import LEVELS, MEASURES, Calibration, ground_of, make_calibration
 from strategies import Level, Parameter, ParameterSpace
-
-AT_ONCE = 16
 
 ABOUT = {
     "conductivity_mmh": ("mm/h", "how fast the soil takes in water once it is wet"),
@@ -34,7 +31,7 @@ HANDBOOK: Mapping[str, Level] = {
 
 
 @dataclass(frozen=True)
-class Flood:
+class Flood(SideBySide):
     """Calibrate a flood model against three sensors.
 
     Args:
@@ -47,6 +44,7 @@ class Flood:
     seed: int = 0
 
     name = "flood"
+    at_once = 16
     measures = MEASURES
     deterministic = True
 
@@ -112,22 +110,3 @@ class Flood:
             {name: float(level) for name, level in values.items()} for values in configurations
         ]
         return self.calibration.measures(ground_of(numbers))
-
-    def evaluate_many(
-        self,
-        configurations: Iterable[Values],
-        *,
-        threads: int | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[tuple[Values, Measures]]:
-        """Simulate many and yield each with its measures, in order.
-
-        Args:
-            configurations: taken one by one, not far ahead.
-            threads: processes side by side; None is this one alone.
-            progress: called with the number of configurations done.
-        """
-        return measured_many(
-            self.evaluate_several, configurations, at_once=AT_ONCE, processes=threads or 1,
-            progress=progress,
-        )  # fmt: skip

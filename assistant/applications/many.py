@@ -2,10 +2,12 @@
 
 import multiprocessing
 import signal
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
+from typing import ClassVar
 
 from assistant.errors import SettingsError
 from assistant.objective import Measure
@@ -15,6 +17,39 @@ Values = Mapping[str, Level]
 Measures = Mapping[str, Measure]
 Several = Callable[[Sequence[Values]], Sequence[Measures]]
 """Measures some configurations at once; with several processes it must cross to them."""
+
+
+class SideBySide(ABC):
+    """An application that measures several configurations at once, and so many of them soon."""
+
+    at_once: ClassVar[int]
+    """How many `evaluate_several` is best given."""
+
+    @abstractmethod
+    def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
+        """Measure some configurations; each is bitwise what `evaluate` gives."""
+
+    def evaluate_many(
+        self,
+        configurations: Iterable[Values],
+        *,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[Values, Measures]]:
+        """Measure many configurations and yield each with its measures, in order.
+
+        Args:
+            configurations: taken one by one, not far ahead.
+            threads: processes side by side; None is this one alone.
+            progress: called with the number of configurations done.
+
+        Raises:
+            SettingsError: no process at all.
+        """
+        return measured(
+            self.evaluate_several, configurations, at_once=self.at_once, processes=threads or 1,
+            progress=progress,
+        )  # fmt: skip
 
 
 def measured(

@@ -4,12 +4,11 @@
 parameters do depends on each other: who is fast slips, who slips is caught.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assistant.applications.many import Measures, Values
-from assistant.applications.many import measured as measured_many
+from assistant.applications.many import Measures, SideBySide, Values
 from assistant.events import Fact
 from assistant.objective import Measure, Objective, Value
 from sim.testbeds.maze import LEVELS, MEASURES, Game, Rules, Runner, games, measures, play
@@ -24,7 +23,7 @@ ABOUT = {
 
 
 @dataclass(frozen=True)
-class Maze:
+class Maze(SideBySide):
     """Find the way out in the shortest time, on average over some games.
 
     Args:
@@ -43,6 +42,7 @@ class Maze:
     limit_s: float = 300.0
 
     name = "maze"
+    at_once = 3
     measures = MEASURES
     deterministic = True
 
@@ -100,25 +100,6 @@ class Maze:
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
         """Play every game with each of some configurations."""
         return [self.evaluate(values, 0) for values in configurations]
-
-    def evaluate_many(
-        self,
-        configurations: Iterable[Values],
-        *,
-        threads: int | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[tuple[Values, Measures]]:
-        """Play with many configurations and yield each with its measures, in order.
-
-        Args:
-            configurations: taken one by one, not far ahead.
-            threads: processes side by side; None is this one alone.
-            progress: called with the number of configurations done.
-        """
-        return measured_many(
-            self.evaluate_several, configurations, at_once=3, processes=threads or 1,
-            progress=progress,
-        )  # fmt: skip
 
 
 def runner_of(values: Mapping[str, Level]) -> Runner:
