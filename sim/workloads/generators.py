@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
+from sim.workloads.downey import DOWNEY
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
@@ -15,6 +16,7 @@ from sim.workloads.streams import Streams
 
 GENERATORS: tuple[Generator, ...] = (
     LUBLIN,
+    DOWNEY,
     RESAMPLING,
 )
 
