@@ -32,11 +32,11 @@ class Tampered(Streams):
     """
 
     changed: tuple[str, ...] = ()
-    asked: set[tuple[str, ...]] = field(default_factory=set)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
 
     def sequence(self, name: str) -> np.random.SeedSequence:
         path = (*self.within, name)
-        self.asked.add(path)
+        self.asked.append(path)
         seed = self.seed + (10**9 if path == self.changed else 0)
         return Streams(seed, self.within).sequence(name)
 
@@ -117,6 +117,7 @@ def test_streams_are_independent(generator: Generator) -> None:
     base = generator.draw(model, horizon, plain)
     assert base == generator.draw(model, horizon, Streams(3)), "a stream beside those of names"
     assert plain.asked, "nothing was drawn from a named stream"
+    assert len(set(plain.asked)) == len(plain.asked), "two stages draw the same numbers"
     moved: dict[tuple[str, ...], set[str]] = {}
     for name in sorted(plain.asked):
         other = generator.draw(model, horizon, Tampered(3, changed=name))
