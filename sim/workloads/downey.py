@@ -75,7 +75,7 @@ def knee(parallelism: Floats, cv2: Floats) -> Floats:
     """Return the processors, not rounded, at which speedup^2 / n is largest: float64."""
     c = np.minimum(cv2, 1.0)
     low = np.clip(c * (parallelism - 0.5) / (1 - c / 2), parallelism, 2 * parallelism - 1)
-    high = parallelism - 1 + parallelism / np.maximum(cv2, 1.0)
+    high = np.maximum(parallelism - 1 + parallelism / np.maximum(cv2, 1.0), 1.0)
     told: Floats = np.where(cv2 <= 1, low, high)
     return told
 

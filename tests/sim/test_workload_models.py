@@ -75,6 +75,7 @@ def test_a_stream_is_its_seed_and_its_name() -> None:
     streams.of("lifetime").random(1000)
     assert streams.of("arrival").random(5).tolist() == drawn
     assert Streams(5).of("arrival").random(5).tolist() != drawn
+    assert streams.of("lifetime").random(5).tolist() != drawn
     assert streams.inside("a").of("b").random() == Streams(4, ("a",)).of("b").random()
     with pytest.raises(WorkloadError, match="seed is -1"):
         Streams(-1)
