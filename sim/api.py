@@ -59,8 +59,15 @@ from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
+from sim.workloads.generator import Generator, Horizon
+from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.model import Model, load_model, save_model
+from sim.workloads.scaling import scale_load, shake
+from sim.workloads.streams import Streams
 
 __all__ = [
+    "GENERATORS",
     "SIZE_CLASSES",
     "TAU_S",
     "Allocation",
@@ -75,12 +82,16 @@ __all__ = [
     "DurationError",
     "EngineError",
     "Explanation",
+    "Generator",
     "GroupMetrics",
     "Heads",
+    "Horizon",
     "JobState",
     "Jobs",
     "MachineSpec",
     "Metrics",
+    "Model",
+    "MoldableJobs",
     "Option",
     "Overrun",
     "Partition",
@@ -96,6 +107,7 @@ __all__ = [
     "SimError",
     "SimulationResult",
     "StepSeries",
+    "Streams",
     "TooWide",
     "TraceError",
     "UnknownNameError",
@@ -117,21 +129,31 @@ __all__ = [
     "default_workload",
     "describe",
     "explain",
+    "fit",
     "format_duration",
+    "generate",
+    "generator_named",
     "known_names",
     "known_options",
+    "load_model",
     "load_workload",
     "max_wait_s",
     "measures",
+    "moldable_jobs",
     "offered_load",
     "other_caches",
     "parse_duration",
     "profile",
+    "published_model",
     "remove_other_caches",
     "rule_choices",
     "rules_from_texts",
+    "save_model",
+    "scale_load",
+    "shake",
     "simulate",
     "simulate_many",
+    "speedup",
     "summarise",
     "wait_for_compiler",
     "write_swf",

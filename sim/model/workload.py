@@ -17,6 +17,7 @@ from sim.model.columns import (
     checked_times,
     frozen,
 )
+from sim.model.tasks import Tasks
 
 FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
@@ -64,6 +65,8 @@ class Workload:
             it does not. Whether this machine knows that name is another matter.
         notes: what the reading rules did.
         requested_is_runtime: some requests are the run times themselves (clairvoyant).
+        tasks: what the jobs consist of, for simulations on machines; None if they are rigid. They
+            count for the digest only if there are any.
     """
 
     submit_s: FloatColumn
@@ -84,6 +87,7 @@ class Workload:
     time_zone: str | None = None
     notes: tuple[ReadingNote, ...] = ()
     requested_is_runtime: bool = False
+    tasks: Tasks | None = None
 
     @classmethod
     def from_arrays(
@@ -107,6 +111,7 @@ class Workload:
         time_zone: str | None = None,
         notes: Iterable[ReadingNote] = (),
         requested_is_runtime: bool = False,
+        tasks: Tasks | None = None,
         unsorted: Literal["refuse", "sort"] = "refuse",
     ) -> Self:
         """Check columns and make a workload of them.
@@ -131,6 +136,7 @@ class Workload:
             time_zone: where the log was kept, or None.
             notes: what was done to the rows before.
             requested_is_runtime: the given requests are (in part) the run times.
+            tasks: of the jobs in the order in which they are given.
             unsorted: what to do when submit times step back.
 
         Raises:
@@ -150,6 +156,10 @@ class Workload:
             requested_s, requested_is_runtime = runtime, True
             sentence = f"no requested times: the run times of all {n_jobs} jobs stand in for them"
             said = (*said, ReadingNote("requested_missing", n_jobs, sentence + " (clairvoyant)."))
+        if tasks is not None and tasks.n_jobs != n_jobs:
+            raise WorkloadError(f"the tasks are of {tasks.n_jobs} jobs; there are {n_jobs}.")
+        if tasks is not None and (np.diff(order) != 1).any():
+            tasks = tasks.ordered(order)
         machine = None if max_procs is None else checked_machine(max_procs)
         wait = np.full(n_jobs, np.nan) if logged_wait_s is None else logged_wait_s
         requested = checked_times("requested_s", requested_s, n_jobs)
@@ -173,6 +183,7 @@ class Workload:
             time_zone=time_zone,
             notes=said,
             requested_is_runtime=requested_is_runtime,
+            tasks=tasks,
         )
 
     @property
@@ -203,6 +214,8 @@ class Workload:
                 sha.update(canonical.astype("<f8").tobytes())
             else:
                 sha.update(column.astype("<i8").tobytes())
+        if self.tasks is not None:
+            sha.update(f"tasks {self.tasks.digest}".encode())
         return sha.hexdigest()
 
     def head(self, n_jobs: int) -> Self:
@@ -237,6 +250,8 @@ class Workload:
         for key, column in self._columns().items():
             cut[key] = column[first:stop]
             cut[key].setflags(write=False)
+        if self.tasks is not None:
+            cut["tasks"] = self.tasks.of_jobs(first, min(stop, self.n_jobs))
         return replace(self, **cut)
 
     def _columns(self) -> dict[str, FloatColumn | IntColumn]:

@@ -1,0 +1,378 @@
+"""The tasks of the jobs of a workload: what each asks of machines, and how it computes.
+
+A job is the user's unit, a task what is scheduled alike, an instance one replica of a task. A
+workload of rigid parallel jobs has none of this; pods of Kubernetes (Joulie) and the job files of
+CloudSimPy do. One row is one task, so that 2.5 million instances need some thousand rows.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sim.errors import WorkloadError
+from sim.model.columns import MOST_SECONDS, checked_counts, checked_times, frozen
+
+FloatColumn = NDArray[np.float64]
+IntColumn = NDArray[np.int64]
+
+DEMANDS: tuple[str, ...] = ("mcpu", "mem_bytes", "disk_bytes", "mgpu")
+"""What an instance takes of a machine: thousandths of a core, bytes, thousandths of a GPU."""
+
+SIGNALS: tuple[str, ...] = (
+    "cpu_utilisation", "gpu_utilisation", "memory_intensity", "io_intensity", "cpu_feed_intensity",
+)  # fmt: skip
+"""The shared profile of a Joulie workload, each from 0 to 1."""
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a task demands of a label of a machine, as Kubernetes' node affinity says it.
+
+    Attributes:
+        key: of the label.
+        operator: ``In`` and ``NotIn`` look at `values`, and a machine without the label is not in
+            any; ``Exists`` and ``DoesNotExist`` do not look at them.
+        values: allowed or forbidden.
+    """
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if self.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            raise WorkloadError(
+                f"label '{self.key}': operator is {self.operator!r}; allowed are In, NotIn, "
+                "Exists and DoesNotExist."
+            )
+        if not self.key or (self.operator in ("In", "NotIn")) != bool(self.values):
+            raise WorkloadError(
+                f"label '{self.key}', operator {self.operator}: a term has a key, and values "
+                "with In and NotIn only."
+            )
+
+    def allows(self, labels: dict[str, str]) -> bool:
+        """Tell whether a machine with these labels will do."""
+        if self.operator == "Exists":
+            return self.key in labels
+        if self.operator == "DoesNotExist":
+            return self.key not in labels
+        return (labels.get(self.key) in self.values) == (self.operator == "In")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Work:
+    """How much tasks compute and what slows them, for machines that are throttled or shared.
+
+    All columns have a row per task and are read-only.
+
+    Attributes:
+        cpu_units: float64, CPU work of an instance; at full speed on its request it does one unit
+            per core, second and unit of utilisation. 0 is none.
+        gpu_units: float64, likewise.
+        cpu_sensitivity: float64 from 0 to 1, how much of a throttling of the CPU it feels.
+        gpu_sensitivity: float64, likewise.
+        cpu_class: int64, index into `classes`; -1 is none. So `gpu_class`.
+        profile: float64 [n_tasks, 5], see `SIGNALS`.
+        classes: names, such as ``gpu.compute_bound``.
+    """
+
+    cpu_units: FloatColumn
+    gpu_units: FloatColumn
+    cpu_sensitivity: FloatColumn
+    gpu_sensitivity: FloatColumn
+    cpu_class: IntColumn
+    gpu_class: IntColumn
+    profile: FloatColumn
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tasks:
+    """Tasks in the order of the jobs of a workload. All columns have shape [n_tasks].
+
+    Build one with `from_arrays`, which checks every row.
+
+    Attributes:
+        job: int64, row of the workload, from 0 and never falling; every job has a task.
+        instances: int64, at least 1.
+        runtime_s: float64, seconds that an instance computes on a machine of full speed.
+        mcpu: int64, thousandths of a core that each instance takes; `mem_bytes`, `disk_bytes` and
+            `mgpu` (thousandths of a GPU) likewise, from 0.
+        gang: int64, 1 if nothing of it computes before all instances of all gang tasks of its job
+            are on machines.
+        role: int64, index into `roles`; -1 is none.
+        demand: int64, index into `affinities`; -1 has none.
+        gpu_resource: int64, index into `gpu_resources`, whose GPUs it takes; -1 takes any.
+        parent_task: int64 [...], tasks (rows) that must end before; those of task i are
+            ``parent_task[first_parent[i]:first_parent[i + 1]]``, all of the same job.
+        first_parent: int64 [n_tasks + 1].
+        roles: names, such as ``worker``.
+        affinities: what machines must be like, as terms that must all hold.
+        gpu_resources: names, such as ``nvidia.com/gpu``.
+        work: units, sensitivities and profiles; None if only run times are known.
+        texts: other columns of texts that a file has and nothing simulates, by name.
+    """
+
+    job: IntColumn
+    instances: IntColumn
+    runtime_s: FloatColumn
+    mcpu: IntColumn
+    mem_bytes: IntColumn
+    disk_bytes: IntColumn
+    mgpu: IntColumn
+    gang: IntColumn
+    role: IntColumn
+    demand: IntColumn
+    gpu_resource: IntColumn
+    parent_task: IntColumn
+    first_parent: IntColumn
+    roles: tuple[str, ...] = ()
+    affinities: tuple[tuple[Term, ...], ...] = ()
+    gpu_resources: tuple[str, ...] = ()
+    work: Work | None = None
+    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        job: ArrayLike,
+        runtime_s: ArrayLike,
+        instances: ArrayLike | None = None,
+        mcpu: ArrayLike | None = None,
+        mem_bytes: ArrayLike | None = None,
+        disk_bytes: ArrayLike | None = None,
+        mgpu: ArrayLike | None = None,
+        gang: ArrayLike | None = None,
+        role: ArrayLike | None = None,
+        demand: ArrayLike | None = None,
+        gpu_resource: ArrayLike | None = None,
+        parents: Sequence[Sequence[int]] | None = None,
+        edges: tuple[ArrayLike, ArrayLike] | None = None,
+        roles: Sequence[str] = (),
+        affinities: Sequence[Sequence[Term]] = (),
+        gpu_resources: Sequence[str] = (),
+        work: Work | None = None,
+        texts: dict[str, Sequence[str]] | None = None,
+    ) -> Self:
+        """Check columns and make tasks of them; what is not told is 0, one instance, or none.
+
+        Parents are told as a list per task, or as `edges`: (`first_parent`, `parent_task`).
+
+        Raises:
+            WorkloadError: a column of another length or with values that cannot be, jobs out of
+                order or without a task, a parent of another job, or parents in a circle.
+        """
+        run = checked_times("task runtime_s", runtime_s, n_jobs=None)
+        n = len(run)
+
+        def counts(name: str, given: ArrayLike | None, usual: int, least: int) -> IntColumn:
+            if given is None:
+                return frozen(np.full(n, usual, dtype=np.int64))
+            return frozen(checked_counts(f"task {name}", given, n, least=least))
+
+        jobs = counts("job", job, 0, 0)
+        if n == 0 or jobs[0] != 0 or not np.isin(np.diff(jobs), (0, 1)).all():
+            raise WorkloadError(
+                "task job: the tasks of job 0 come first, then those of job 1, and so on; every "
+                "job has one or more."
+            )
+        first_parent, parent_task = _parents(parents, edges, jobs)
+        made = cls(
+            job=jobs,
+            instances=counts("instances", instances, 1, 1),
+            runtime_s=frozen(run),
+            mcpu=counts("mcpu", mcpu, 0, 0),
+            mem_bytes=counts("mem_bytes", mem_bytes, 0, 0),
+            disk_bytes=counts("disk_bytes", disk_bytes, 0, 0),
+            mgpu=counts("mgpu", mgpu, 0, 0),
+            gang=counts("gang", gang, 0, 0),
+            role=counts("role", role, -1, -1),
+            demand=counts("demand", demand, -1, -1),
+            gpu_resource=counts("gpu_resource", gpu_resource, -1, -1),
+            first_parent=first_parent,
+            parent_task=parent_task,
+            roles=tuple(roles),
+            affinities=tuple(tuple(terms) for terms in affinities),
+            gpu_resources=tuple(gpu_resources),
+            work=work,
+            texts={name: tuple(column) for name, column in (texts or {}).items()},
+        )
+        made._check_indices()
+        return made
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.job)
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return int(self.job[-1]) + 1
+
+    @property
+    def n_instances(self) -> int:
+        """Instances of all tasks together."""
+        return int(self.instances.sum())
+
+    @property
+    def demands(self) -> NDArray[np.int64]:
+        """What an instance of each task takes: int64 [n_tasks, len(DEMANDS)]."""
+        return np.column_stack([getattr(self, name) for name in DEMANDS])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of everything that matters, as hexadecimal text; the same on every machine."""
+        sha = hashlib.sha256()
+        for holder in (self, self.work):
+            for one in () if holder is None else fields(holder):
+                value = getattr(holder, one.name)
+                if isinstance(value, np.ndarray):
+                    little = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"))
+                    sha.update(f"{one.name} {little.shape}".encode() + little.tobytes())
+        told = (self.roles, self.affinities, self.gpu_resources, sorted(self.texts.items()))
+        sha.update(repr(told).encode())
+        sha.update(repr(self.work and self.work.classes).encode())
+        return sha.hexdigest()
+
+    def of_jobs(self, first: int, stop: int) -> Self:
+        """Return the tasks of the jobs from row `first` up to `stop`, which count from 0 then."""
+        low, high = np.searchsorted(self.job, (first, stop), side="left").tolist()
+        return self._at(np.arange(low, high), self.job[low:high] - first)
+
+    def ordered(self, jobs: NDArray[np.intp]) -> Self:
+        """Return the tasks with the jobs in another order: the new job i is `jobs[i]` of these.
+
+        A job may be asked for several times, or not at all.
+        """
+        begins = np.searchsorted(self.job, jobs, side="left")
+        counts = np.searchsorted(self.job, jobs, side="right") - begins
+        behind = np.cumsum(counts)
+        rows = np.arange(behind[-1]) + np.repeat(begins - (behind - counts), counts)
+        return self._at(rows, np.repeat(np.arange(len(jobs)), counts))
+
+    def _at(self, rows: NDArray[np.intp], job: NDArray[np.int64]) -> Self:
+        n_parents = np.diff(self.first_parent)[rows]
+        behind = np.cumsum(n_parents)
+        of_parents = np.arange(n_parents.sum()) + np.repeat(
+            self.first_parent[rows] - (behind - n_parents), n_parents
+        )
+        moved = np.repeat(np.arange(len(rows)) - rows, n_parents)  # a job's tasks stay together
+        cut: dict[str, Any] = {
+            one.name: frozen(getattr(self, one.name)[rows])
+            for one in fields(self)
+            if one.name not in ("parent_task", "first_parent")
+            and isinstance(getattr(self, one.name), np.ndarray)
+        }
+        cut |= {
+            "job": frozen(job.astype(np.int64)),
+            "parent_task": frozen((self.parent_task[of_parents] + moved).astype(np.int64)),
+            "first_parent": frozen(np.concatenate([[0], behind]).astype(np.int64)),
+            "texts": {name: tuple(column[i] for i in rows) for name, column in self.texts.items()},
+        }
+        if self.work is not None:
+            cut["work"] = replace(
+                self.work,
+                **{
+                    one.name: frozen(getattr(self.work, one.name)[rows])
+                    for one in fields(self.work)
+                    if one.name != "classes"
+                },
+            )
+        return replace(self, **cut)
+
+    def _check_indices(self) -> None:
+        known = (
+            ("role", self.role, len(self.roles)),
+            ("demand", self.demand, len(self.affinities)),
+            ("gpu_resource", self.gpu_resource, len(self.gpu_resources)),
+            ("gang", self.gang, 2),
+        )
+        for name, column, n in known:
+            if (column >= n).any():
+                row = int(np.flatnonzero(column >= n)[0])
+                raise WorkloadError(
+                    f"task {name}, row {row}: {column[row]}; there are {n} of them."
+                )
+        for name, texts in self.texts.items():
+            if len(texts) != self.n_tasks:
+                raise WorkloadError(f"task {name} has {len(texts)} rows, not {self.n_tasks}.")
+        if self.work is not None:
+            _check_work(self.work, self.n_tasks)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tasks) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def _check_work(work: Work, n_tasks: int) -> None:
+    for one in fields(work):
+        value = getattr(work, one.name)
+        if not isinstance(value, np.ndarray):
+            continue
+        wanted = (n_tasks, len(SIGNALS)) if one.name == "profile" else (n_tasks,)
+        if value.shape != wanted:
+            raise WorkloadError(f"task {one.name} has shape {value.shape}, not {wanted}.")
+        least, most, allowed = 0.0, 1.0, "numbers from 0 to 1"
+        if one.name.endswith("_class"):
+            least, most, allowed = -1.0, len(work.classes) - 1.0, "classes that are named, or -1"
+        elif one.name.endswith("_units"):
+            most, allowed = MOST_SECONDS, "finite numbers from 0"
+        if not ((value >= least) & (value <= most)).all():
+            raise WorkloadError(
+                f"task {one.name} has a value that cannot be; allowed are {allowed}."
+            )
+        value.setflags(write=False)
+
+
+def _parents(
+    parents: Sequence[Sequence[int]] | None,
+    edges: tuple[ArrayLike, ArrayLike] | None,
+    job: IntColumn,
+) -> tuple[IntColumn, IntColumn]:
+    n_tasks = len(job)
+    if edges is not None:
+        first = checked_counts("task first_parent", edges[0], n_tasks + 1, least=0)
+        flat = np.asarray(edges[1], dtype=np.int64)
+        if first[0] != 0 or (np.diff(first) < 0).any() or first[-1] != len(flat):
+            raise WorkloadError(
+                "task first_parent must begin with 0, never fall, and end with the number of edges."
+            )
+    elif parents is None:
+        return frozen(np.zeros(n_tasks + 1, dtype=np.int64)), frozen(np.zeros(0, dtype=np.int64))
+    elif len(parents) != n_tasks:
+        raise WorkloadError(f"task parents has {len(parents)} rows, not {n_tasks}.")
+    else:
+        first = np.concatenate([[0], np.cumsum([len(one) for one in parents])]).astype(np.int64)
+        flat = np.array([p for one in parents for p in one], dtype=np.int64)
+    child = np.repeat(np.arange(n_tasks), np.diff(first))
+    if len(flat) and (flat.min() < 0 or flat.max() >= n_tasks or (job[flat] != job[child]).any()):
+        raise WorkloadError("task parents: a parent is a task (row) of the same job.")
+    _check_acyclic(first, flat, child)
+    return frozen(first), frozen(flat)
+
+
+def _check_acyclic(first: IntColumn, flat: IntColumn, child: NDArray[np.intp]) -> None:
+    """Raise WorkloadError if some tasks wait for each other (Kahn 1962, in rounds)."""
+    waits = np.diff(first)
+    ended = np.zeros(len(waits), dtype=np.bool_)
+    ready = np.flatnonzero(waits == 0)
+    while len(ready):
+        ended[ready] = True
+        waits = waits - np.bincount(child[np.isin(flat, ready)], minlength=len(waits))
+        ready = np.flatnonzero((waits == 0) & ~ended)
+    if not ended.all():
+        row = int(np.flatnonzero(~ended)[0])
+        raise WorkloadError(f"task parents: task {row} waits for itself, through its parents.")
