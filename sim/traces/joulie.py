@@ -1,6 +1,5 @@
 """Joulie's JSONL: records of logical workloads and of their pods become a workload."""
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from sim.model.pods import KINDS, NO_RECORD, USUAL_NAMESPACE, coded, coded_terms
 from sim.model.tasks import Tasks, Term, Work
 from sim.model.workload import ReadingNote, Workload
 from sim.traces.joulie_record import LogicalRecord, PodRecord, read_record
-from sim.traces.joulie_text import FieldError, pod_name, requests_text
+from sim.traces.joulie_text import FieldError, pod_name
 from sim.traces.joulie_write import Pieces, logical_lines
 from sim.traces.lines import lines_of
 
@@ -288,7 +287,7 @@ def _texts(
         "jobId": _odd_names(rows, jobs, names),
         "workloadType": [pod.kind if kinds[of] else "" for pod, of in zip(rows, jobs, strict=True)],
         "namespace": ["" if pod.namespace == USUAL_NAMESPACE else pod.namespace for pod in rows],
-        "requests": [_odd_requests(pod) for pod in rows],
+        "requests": [pod.odd_requests for pod in rows],
         "intentClass": [pod.intent for pod in rows],
         "tags": [pod.tags for pod in rows],
     }
@@ -307,11 +306,6 @@ def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str])
     return odd
 
 
-def _odd_requests(pod: PodRecord) -> str:
-    raw = json.dumps(pod.raw_requests, separators=(",", ":"))
-    return "" if raw == requests_text(*pod.requests) else raw
-
-
 def _with_records(made: Workload, records: Sequence[LogicalRecord | None]) -> Workload:
     """Return the workload with the records of logical workloads that its pods do not say."""
     tasks = made.tasks
@@ -322,8 +316,7 @@ def _with_records(made: Workload, records: Sequence[LogicalRecord | None]) -> Wo
         if record is None:
             kept.append(NO_RECORD)
         else:
-            raw = json.dumps(record.told, separators=(",", ":"))
-            kept.append("" if raw == line else raw)
+            kept.append("" if record.text == line else record.text)
     if not any(kept):
         return made
     texts = {**tasks.texts, "workloadRecord": tuple(kept[of] for of in tasks.job.tolist())}

@@ -19,6 +19,7 @@ from sim.traces.joulie_text import (
     PROFILE,
     FieldError,
     affinity_text,
+    compact,
     pod_name,
     read_requests,
     requests_text,
@@ -204,7 +205,7 @@ def _moved(text: str, submit: str) -> str:
     told = json.loads(text)
     if told.get("submitTimeOffsetSec") == float(submit):
         return text
-    return json.dumps(told | {"submitTimeOffsetSec": float(submit)}, separators=(",", ":"))
+    return compact(told | {"submitTimeOffsetSec": float(submit)})
 
 
 def _pods(pieces: Pieces, instances: list[int], gang: list[int], rows: range) -> str:

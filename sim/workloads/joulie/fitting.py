@@ -67,7 +67,10 @@ def _exposure_s(first_s: float, last_s: float) -> NDArray[np.float64]:
     """Return for how long each hour of the day was observed: float64 [24]."""
     hours = np.arange(first_s // HOUR_S, last_s // HOUR_S + 1)
     seen_s = np.minimum((hours + 1) * HOUR_S, last_s) - np.maximum(hours * HOUR_S, first_s)
-    return np.bincount((hours % 24).astype(np.int64), weights=seen_s, minlength=24)
+    exposed: NDArray[np.float64] = np.bincount(
+        (hours % 24).astype(np.int64), weights=seen_s, minlength=24
+    ).astype(np.float64)
+    return exposed
 
 
 def _gpus(workload: Workload) -> NDArray[np.int64] | None:
