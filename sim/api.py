@@ -59,8 +59,12 @@ from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.generator import Generator
+from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.model import Model, load_model, save_model
 
 __all__ = [
+    "GENERATORS",
     "SIZE_CLASSES",
     "TAU_S",
     "Allocation",
@@ -75,12 +79,14 @@ __all__ = [
     "DurationError",
     "EngineError",
     "Explanation",
+    "Generator",
     "GroupMetrics",
     "Heads",
     "JobState",
     "Jobs",
     "MachineSpec",
     "Metrics",
+    "Model",
     "Option",
     "Overrun",
     "Partition",
@@ -117,9 +123,13 @@ __all__ = [
     "default_workload",
     "describe",
     "explain",
+    "fit",
     "format_duration",
+    "generate",
+    "generator_named",
     "known_names",
     "known_options",
+    "load_model",
     "load_workload",
     "max_wait_s",
     "measures",
@@ -127,9 +137,11 @@ __all__ = [
     "other_caches",
     "parse_duration",
     "profile",
+    "published_model",
     "remove_other_caches",
     "rule_choices",
     "rules_from_texts",
+    "save_model",
     "simulate",
     "simulate_many",
     "summarise",
