@@ -211,9 +211,8 @@ def _odd_hours(
     changed: Callable[[float], float],
 ) -> Iterator[Check]:
     """Yield checks of days with one hour that is unlike the others of its kind."""
-    counts = np.zeros((BURST_DAYS, 24))
-    days, of_day = (times_s // DAY_S).astype(int), (times_s % DAY_S // HOUR_S).astype(int)
-    np.add.at(counts, (days, of_day), 1.0)
+    of_hours = np.bincount((times_s // HOUR_S).astype(int), minlength=24 * BURST_DAYS)
+    counts = of_hours[: 24 * BURST_DAYS].reshape(BURST_DAYS, 24).astype(np.float64)
     usual = np.array(HOURS)
     other = np.array([changed(mult) for mult in HOURS])
     # In an hour at another rate: the gap that began before it ends in it, and then it is Poisson.
