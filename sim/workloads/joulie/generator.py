@@ -12,6 +12,7 @@ from sim.workloads.joulie.parameters import NAME, published
 from sim.workloads.joulie.pods import pods_of
 from sim.workloads.joulie.reading import parameters_of
 from sim.workloads.joulie.sampling import logical
+from sim.workloads.joulie.stated import moments
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
 
@@ -62,5 +63,6 @@ JOULIE = Generator(
     draw=draw,
     fit=fit,
     published=published,
+    moments=moments,
     extends=True,
 )
