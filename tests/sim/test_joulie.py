@@ -144,6 +144,16 @@ def test_work_is_divided_by_workers_only_if_told() -> None:
     assert np.abs(work.gpu_units[rows] / used - runtime_s).max() < 1e-2
 
 
+def test_idle_gpus_count_as_used_a_tenth() -> None:
+    """The published means never come near the least utilisation of work units."""
+    tasks, work = parts(drawn(gpu_utilisation_means=[0.05] * 5, gpu_utilisation_spread=0.0,
+                              gpu_utilisation_spread_many=0.0))  # fmt: skip
+    rows = np.flatnonzero(tasks.mgpu > 0)
+    assert work.profile[rows, 1].max() == 0.05
+    wanted = tasks.runtime_s[rows] * tasks.mgpu[rows] / 1000.0 * 0.10
+    assert np.abs(work.gpu_units[rows] - wanted).max() < 1e-3
+
+
 def test_a_training_of_one_gpu_has_one_worker_or_as_was_meant_two() -> None:
     for least, fewest in ((1, 1), (2, 2)):
         workload = drawn(least_workers=least)
