@@ -54,6 +54,8 @@ from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.told import options_of
+from sim.traces.joulie import read_joulie
+from sim.traces.joulie_write import write_joulie
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
@@ -62,6 +64,7 @@ from sim.workloads.builtin import default_workload
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.joulie.retarget import PoolNode, baseline, retarget
 from sim.workloads.model import Model, load_model, save_model
 from sim.workloads.scaling import scale_load, shake
 from sim.workloads.streams import Streams
@@ -97,6 +100,7 @@ __all__ = [
     "Partition",
     "Phase",
     "Placement",
+    "PoolNode",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -120,6 +124,7 @@ __all__ = [
     "WorkloadProfile",
     "admit",
     "backfills_for",
+    "baseline",
     "begin_to_compile",
     "check_backfill",
     "check_order",
@@ -145,7 +150,9 @@ __all__ = [
     "parse_duration",
     "profile",
     "published_model",
+    "read_joulie",
     "remove_other_caches",
+    "retarget",
     "rule_choices",
     "rules_from_texts",
     "save_model",
@@ -156,6 +163,7 @@ __all__ = [
     "speedup",
     "summarise",
     "wait_for_compiler",
+    "write_joulie",
     "write_swf",
 ]
 

@@ -10,6 +10,7 @@ from sim.model.workload import Workload
 from sim.workloads.downey import DOWNEY
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.graphs import GRAPHS
+from sim.workloads.joulie.generator import JOULIE
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
 from sim.workloads.resampling import RESAMPLING
@@ -19,6 +20,7 @@ GENERATORS: tuple[Generator, ...] = (
     LUBLIN,
     DOWNEY,
     GRAPHS,
+    JOULIE,
     RESAMPLING,
 )
 

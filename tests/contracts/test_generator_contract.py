@@ -21,6 +21,9 @@ from sim.workloads.streams import Streams
 
 DAY_S = 86400.0
 COLUMNS = ("submit_s", "runtime_s", "requested_s", "procs", "user", "queue")
+SPARSER: dict[str, dict[str, float]] = {"joulie": {"mean_inter_arrival_sec": 300.0}}
+"""Of published models that draw a job every few seconds, which months need not have here."""
+
 SURE = 4.0
 """Standard deviations that are allowed; one check in 16,000 would be beyond by chance."""
 
@@ -67,7 +70,9 @@ def a_log() -> Workload:
 def model_of(name: str) -> Model:
     """Return the published model of a generator, or the one fitted to the log."""
     generator = generator_named(name)
-    return fit(name, a_log()) if generator.published is None else published_model(name)
+    if generator.published is None:
+        return fit(name, a_log())
+    return published_model(name).told(SPARSER.get(name, {}))
 
 
 @cache
