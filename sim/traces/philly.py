@@ -1,8 +1,9 @@
 """Jobs of Microsoft's Philly clusters: when they came, how long they ran, and on how many GPUs.
 
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
-Workloads", USENIX ATC 2019. The table has a row per job: ``timestamp,duration,num_gpus,gpu_time,cluster``,
-``cluster`` being the virtual cluster. It tells no cores, no memory and no users.
+Workloads", USENIX ATC 2019. The table has a row per job with the columns ``timestamp``,
+``duration``, ``num_gpus``, ``gpu_time`` and ``cluster``, which is the virtual cluster. It tells no
+cores, no memory and no users.
 """
 
 from collections.abc import Mapping, Sequence
