@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from sim.workloads.joulie.phases import Phases
 from sim.workloads.model import Json, Model
 
 NAME = "joulie"
@@ -248,6 +249,9 @@ class JoulieParameters:
         time_zone: in which that is a midnight.
         families: by name, see `FAMILIES`.
         helpers: by role, see `HELPERS`.
+        phases: of the work of workloads, by family, see `sim.workloads.joulie.phases`; none on the
+            page.
+        phase_concentration: how near the shares of each workload are to those given; 0 is equal.
     """
 
     jobs: int | None = None
@@ -290,6 +294,8 @@ class JoulieParameters:
     time_zone: str = "UTC"
     families: Mapping[str, Family] = field(default_factory=lambda: dict(FAMILIES))
     helpers: Mapping[str, Helper] = field(default_factory=lambda: dict(HELPERS))
+    phases: Phases = field(default_factory=dict)
+    phase_concentration: float = 0.0
 
 
 def model_of(parameters: JoulieParameters, source: str = SOURCE) -> Model:

@@ -20,6 +20,7 @@ from sim.workloads.joulie.parameters import (
     Law,
     Structure,
 )
+from sim.workloads.joulie.phases import phases_of
 from sim.workloads.model import Json, Model
 
 _Table = TypeVar("_Table", Law, Family, Helper)
@@ -44,7 +45,7 @@ RANGES: Mapping[str, Range] = {
     "duration_factor_many": (0, 1e6), "gpu_utilisation_shift": (-1, 1),
     "memory_base_gib": (0, 1e6), "cpu_share": (0, 1e6), "cpu_least": (0.01, 1e6),
     "cpu_most": (0.01, 1e6), "memory_share": (0, 1e6), "memory_least": (0, 1e6),
-    "memory_most": (0, 1e6), "work_share": (0, 1e6),
+    "memory_most": (0, 1e6), "work_share": (0, 1e6), "phase_concentration": (0, 1e6),
 }
 # fmt: on
 """Of numbers that are not from 0 to 1."""
@@ -65,6 +66,7 @@ def parameters_of(model: Model) -> JoulieParameters:
     made = {name: _value(name, told[name], f"parameter '{name}'") for name in told}
     made["families"] = _tables(Family, FAMILIES, told["families"], "families")
     made["helpers"] = _tables(Helper, HELPERS, told["helpers"], "helpers")
+    made["phases"] = phases_of(told["phases"], tuple(FAMILIES))
     parameters = JoulieParameters(**made)
     _check(parameters)
     return parameters
@@ -152,7 +154,7 @@ def _table(kind: type, told: Json, where: str) -> dict[str, Json]:
 def _value(name: str, value: Json, what: str, kind: type = JoulieParameters) -> Any:
     """Return a plain value of a table, checked by the type of the field and by its range."""
     hint = next(one.type for one in fields(kind) if one.name == name)
-    if name in ("families", "helpers"):
+    if name in ("families", "helpers", "phases"):
         return None
     if name == "hourly_multipliers" and isinstance(value, str):
         if value not in HOURS:
