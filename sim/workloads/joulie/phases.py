@@ -155,11 +155,8 @@ def phased(profile: Floats, shares: Floats, factors: Floats) -> Floats:
     mean = np.einsum("np,nps->ns", shares, factors)
     there = (shares > 0)[:, :, None]
     deviation = np.where(there, factors / mean[:, None, :] - 1.0, 0.0)
-    highest = deviation.max(axis=1)
-    room = np.divide(
-        1.0 - profile, profile * highest, out=np.ones_like(profile), where=profile * highest > 0
-    )
-    damping = np.minimum(room, 1.0)
+    reach, room = profile * deviation.max(axis=1), 1.0 - profile
+    damping = np.divide(room, reach, out=np.ones_like(profile), where=reach > room)
     signals = profile[:, None, :] * (1.0 + damping[:, None, :] * deviation)
     signals = np.where(there, np.clip(signals, 0.0, 1.0), 0.0)
     return np.concatenate([shares[:, :, None], signals], axis=2)
