@@ -21,14 +21,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from sim.model.pods import EPOCH_UNIX_S
 from sim.workloads.joulie.phases import Phases
 from sim.workloads.model import Json, Model
 
 NAME = "joulie"
 SOURCE = "Joulie's page 'Workload Generation': its built-in priors."
-EPOCH_UNIX_S = 1704067200.0
-"""Monday 2024-01-01 00:00 UTC."""
-
 MOST_TRIALS = 64
 MOST_GPUS = 1024
 
