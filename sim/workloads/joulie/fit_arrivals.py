@@ -38,7 +38,8 @@ class Arrivals:
         learnt: the same with intervals.
         kept: sentences about what stays as published, and why.
         dispersion: Pearson's chi squared of hourly counts by its degrees of freedom, after the
-            hours of the day; 1 is Poisson. NaN if there are no hours.
+            hours of the day, and without the burst hours if there are bursts; 1 is Poisson. NaN if
+            there are no hours.
     """
 
     told: dict[str, object]
@@ -74,7 +75,7 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> Arrivals:
     kept = []
     if bursts is None:
         told["burst_day_probability"] = 0.0
-        n_days = int(len(cells.whole_days()))
+        n_days = len(cells.whole_days())
         if n_days >= LEAST_BURST_DAYS:
             rows.append(share_of("burst_day_probability", prior.burst_day_probability, 0, n_days))
             kept.append("the hours show no bursts beyond the noise of all hours")
@@ -83,7 +84,7 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> Arrivals:
                 f"bursts need {LEAST_BURST_DAYS} whole days, so the model has none of its own"
             )
     else:
-        rates = bursts.rates
+        rates, dispersion = bursts.rates, bursts.noise
         told |= bursts.told
         rows += bursts.learnt
     mean_per_hour = float(rates.mean())
@@ -157,7 +158,8 @@ class _Cells:
 
     def rates(self) -> Floats:
         """Submissions in an hour, by hour of the day; half a job more, so that none is 0."""
-        return (self.counts.sum(axis=0) + 0.5) / np.maximum(self.exposure.sum(axis=0), 1e-9)
+        made: Floats = (self.counts.sum(axis=0) + 0.5) / self.exposure.sum(axis=0)
+        return made
 
     def dispersion(self, rates: Floats, hours: NDArray[np.int64] | None = None) -> float:
         at = np.arange(HOURS) if hours is None else hours
@@ -174,6 +176,7 @@ class _Cells:
 @dataclass(frozen=True)
 class _Bursts:
     rates: Floats
+    noise: float
     told: dict[str, object]
     learnt: list[Learnt]
 
@@ -227,6 +230,7 @@ def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Burst
     )
     return _Bursts(
         made,
+        noise,
         {
             "burst_day_probability": share,
             "burst_multiplier": factor,

@@ -8,6 +8,7 @@ from sim.model.pods import KINDS, pods_workload
 from sim.model.workload import Workload
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.joulie.arrivals import arrivals
+from sim.workloads.joulie.fitting import KNOBS, fit_joulie
 from sim.workloads.joulie.parameters import NAME, published
 from sim.workloads.joulie.phases import with_phases
 from sim.workloads.joulie.pods import pods_of
@@ -52,8 +53,6 @@ def check(model: Model) -> None:
 
 def fit(workload: Workload, knobs: Mapping[str, float]) -> Model:
     """Fit a model to a workload; see `sim.workloads.joulie.fitting`."""
-    from sim.workloads.joulie.fitting import fit_joulie
-
     return fit_joulie(workload, knobs)
 
 
@@ -64,4 +63,5 @@ JOULIE = Generator(
     draw=draw,
     fit=fit,
     published=published,
+    knobs=KNOBS,
 )

@@ -1,6 +1,7 @@
 """What was learnt, with intervals: shares, lognormal laws with clamps, means."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ Floats = NDArray[np.float64]
 Z = 1.959963984540054
 """Of a normal variable, 95 % lie within so many standard deviations."""
 
-CLAMP_TIES = 2
+CLAMP_TIES = 3
 """An extreme that occurs so often, or more often, is a clamp and not a value."""
 
 LARGEST_SIGMA = 10.0
@@ -93,7 +94,9 @@ class LawFit:
         )  # fmt: skip
 
 
-def fit_law(values: Floats, prior: Law, factor: Floats | float = 1.0) -> LawFit | None:
+def fit_law(
+    values: Floats, prior: Law, *, factor: Floats | float = 1.0, half: Floats | float = 0.0
+) -> LawFit | None:
     """Fit a clamped lognormal law by maximum likelihood.
 
     Values at a clamp are known only to lie beyond it (Tobin 1958). The clamps are those of the
@@ -103,61 +106,87 @@ def fit_law(values: Floats, prior: Law, factor: Floats | float = 1.0) -> LawFit 
         values: float64 [n], above 0.
         prior: says where clamps may be.
         factor: of each value on the law's median, known, applied before the clamps.
+        half: values are rounded, and were up to so much less or more; 0 is not rounded.
 
     Returns:
         None if the values do not tell a spread, or no maximum is found.
     """
-    shift = np.broadcast_to(np.log(factor), values.shape)
-    least, most = _clamps(values, prior)
-    low, high = values <= least, values >= most
-    inside = ~low & ~high
-    y = (np.log(values) - shift)[inside]
-    if len(y) < 2 or np.ptp(y) == 0:
+    if len(values) < 2 or np.ptp(values) == 0:
         return None
-    ends = [
-        _counted(np.log(least) - shift[low] if low.any() else np.zeros(0)),
-        _counted(np.log(most) - shift[high] if high.any() else np.zeros(0)),
-    ]
-    n, mean, square = len(y), float(y.mean()), float(y.var())
-
-    def unlikely(told: Floats) -> float:
-        mu, sigma = float(told[0]), math.exp(float(told[1]))
-        found = -n * math.log(sigma) - n * (square + (mean - mu) ** 2) / (2 * sigma**2)
-        for sign, (limits, counts) in zip((1.0, -1.0), ends, strict=True):
-            found += float((counts * log_ndtr(sign * (limits - mu) / sigma)).sum())
-        return -found
-
-    start = np.array([mean, 0.5 * math.log(square)])
-    best = optimize.minimize(unlikely, start, method="Nelder-Mead", options={"xatol": 1e-7})
+    wide = np.broadcast_to(half, values.shape)
+    least, most = _clamps(values, wide, prior)
+    shift = np.broadcast_to(np.log(factor), values.shape)
+    unlikely = _unlikeliness(values, wide, shift, least, most)
+    logs = np.log(values) - shift
+    start = np.array([logs.mean(), math.log(max(float(logs.std()), 1e-3))])
+    best = optimize.minimize(
+        unlikely, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-7}
+    )
     mu, log_sigma = float(best.x[0]), float(best.x[1])
     curvature = _curvature(unlikely, np.array([mu, log_sigma]))
     is_peak = curvature[0, 0] > 0 and np.linalg.det(curvature) > 0
     if not (best.success and is_peak and math.exp(log_sigma) <= LARGEST_SIGMA):
         return None
-    deviation = Z * np.sqrt(np.diag(np.linalg.inv(curvature)))
-    law = Law(math.exp(mu), math.exp(log_sigma), least, most)
+    of_mu, of_sigma = (Z * np.sqrt(np.diag(np.linalg.inv(curvature)))).tolist()
     return LawFit(
-        law,
-        *(math.exp(mu + sign * float(deviation[0])) for sign in (-1, 1)),
-        *(math.exp(log_sigma + sign * float(deviation[1])) for sign in (-1, 1)),
+        Law(math.exp(mu), math.exp(log_sigma), least, most),
+        math.exp(mu - of_mu),
+        math.exp(mu + of_mu),
+        math.exp(log_sigma - of_sigma),
+        math.exp(log_sigma + of_sigma),
         len(values),
     )
 
 
-def _clamps(values: Floats, prior: Law) -> tuple[float, float]:
-    smallest, largest = float(values.min()), float(values.max())
-    piled = [int((values == end).sum()) >= CLAMP_TIES for end in (smallest, largest)]
+def _unlikeliness(
+    values: Floats, half: Floats, shift: Floats, least: float, most: float
+) -> Callable[[Floats], float]:
+    """Return minus the log-likelihood as a function of mu and the logarithm of sigma.
+
+    What is known of a value is that it is it, or that it lies between two bounds: those of its
+    rounding, of which one at or beyond a clamp is none.
+    """
+    low, high = values - half, values + half
+    is_known = (half == 0) & (values > least) & (values < most)
+    bounds = np.stack(
+        [
+            np.where(low > least, np.log(np.maximum(low, 1e-300)) - shift, -np.inf),
+            np.where(high < most, np.log(high) - shift, np.inf),
+        ]
+    )[:, ~is_known]
+    (lower, upper), counts = np.unique(bounds, axis=1, return_counts=True)
+    known = np.log(values[is_known]) - shift[is_known]
+    n = len(known)
+    mean, square = (float(known.mean()), float(known.var())) if n else (0.0, 0.0)
+
+    def unlikely(told: Floats) -> float:
+        mu, sigma = float(told[0]), math.exp(float(told[1]))
+        found = -n * math.log(sigma) - n * (square + (mean - mu) ** 2) / (2 * sigma**2)
+        found += float((counts * _log_between((lower - mu) / sigma, (upper - mu) / sigma)).sum())
+        return -found
+
+    return unlikely
+
+
+def _log_between(low: Floats, high: Floats) -> Floats:
+    """Return the logarithm of the chance that a standard normal variable lies between bounds."""
+    flip = low > 0  # where both are above the middle, the other tail has the digits
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    top, bottom = log_ndtr(high), log_ndtr(low)
+    return top + np.log1p(-np.exp(np.minimum(bottom - top, -1e-12)))
+
+
+def _clamps(values: Floats, half: Floats, prior: Law) -> tuple[float, float]:
+    """Return the clamps; what is rounded piles up everywhere, and moves them only from beyond."""
+    smallest, largest = float((values + half).min()), float((values - half).max())
+    exact = not half.any()
+    piled = [exact and int((values == end).sum()) >= CLAMP_TIES for end in (smallest, largest)]
     least = smallest if piled[0] or smallest < prior.least else prior.least
     most = largest if piled[1] or largest > prior.most else prior.most
     return least, most
 
 
-def _counted(limits: Floats) -> tuple[Floats, Floats]:
-    found, counts = np.unique(limits, return_counts=True)
-    return found, counts.astype(np.float64)
-
-
-def _curvature(f: "optimize.Callable[[Floats], float]", at: Floats) -> Floats:
+def _curvature(f: Callable[[Floats], float], at: Floats) -> Floats:
     """Return the second derivatives of a function of two numbers, by central differences."""
     step = 1e-4
     made = np.zeros((2, 2))
