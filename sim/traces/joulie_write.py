@@ -15,10 +15,12 @@ from sim.errors import WorkloadError
 from sim.model.pods import EPOCH_UNIX_S, KINDS, NO_RECORD, USUAL_GPU, USUAL_NAMESPACE
 from sim.model.tasks import SIGNALS, Tasks, Work
 from sim.model.workload import UNKNOWN, Workload
+from sim.traces.joulie_phases import phases_text
 from sim.traces.joulie_text import (
     PROFILE,
     FieldError,
     affinity_text,
+    compact,
     pod_name,
     read_requests,
     requests_text,
@@ -97,7 +99,7 @@ class Pieces:
         names: of each job: its id, as a part of a text of JSON.
         roles: of each pod, as a part of a text; so `requests`, `classes` and `profiles`, which
             are whole values.
-        ends: of each pod: intent and tags with their keys, or nothing.
+        ends: of each pod: intent, tags and phases with their keys, or nothing.
     """
 
     workload: Workload
@@ -123,7 +125,10 @@ class Pieces:
         ends = [
             (f',"intentClass":{json.dumps(intent)}' if intent else "")
             + (f',"tags":{tag}' if tag else "")
-            for intent, tag in zip(intents, tags, strict=True)
+            + phases
+            for intent, tag, phases in zip(
+                intents, tags, phases_text(work.phases, tasks.n_tasks), strict=True
+            )
         ]
         return cls(
             workload=workload,
@@ -204,7 +209,7 @@ def _moved(text: str, submit: str) -> str:
     told = json.loads(text)
     if told.get("submitTimeOffsetSec") == float(submit):
         return text
-    return json.dumps(told | {"submitTimeOffsetSec": float(submit)}, separators=(",", ":"))
+    return compact(told | {"submitTimeOffsetSec": float(submit)})
 
 
 def _pods(pieces: Pieces, instances: list[int], gang: list[int], rows: range) -> str:
