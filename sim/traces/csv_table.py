@@ -141,11 +141,7 @@ def read_csv(
     Raises:
         TraceError: the file is missing, broken, empty or no table, or a need that is none.
     """
-    given = dict(columns or {})
-    for need in given:
-        if need not in usual:
-            expected = f"no column is called for by {shown_text(need)}; known: {', '.join(usual)}."
-            raise TraceError(path, expected=expected)
+    needed = checked_columns(path, usual, columns)
     found = list(lines_of(path, WHAT))
     try:
         text = b"".join(line for _, line in found).decode("utf-8").removeprefix("\ufeff")
@@ -171,7 +167,22 @@ def read_csv(
         raise TraceError(path, line=1, expected=expected)
     if not rows:
         raise TraceError(path, expected="there is no row below the header; nothing can be read.")
-    return CsvTable(path, header, {**usual, **given}, rows, lines)
+    return CsvTable(path, header, needed, rows, lines)
+
+
+def checked_columns(
+    path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return names of columns by need, the analyst's over the usual ones.
+
+    Raises:
+        TraceError: a need that is none.
+    """
+    for need in columns or {}:
+        if need not in usual:
+            expected = f"no column is called for by {shown_text(need)}; known: {', '.join(usual)}."
+            raise TraceError(path, expected=expected)
+    return {**usual, **(columns or {})}
 
 
 def zone_named(path: Path, name: str) -> ZoneInfo:
