@@ -49,20 +49,35 @@ from sim.model.metrics import (
 from sim.model.profile import Curve, Window, WorkloadProfile, profile
 from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
+from sim.model.telemetry import Telemetry
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.told import options_of
+from sim.traces.openb import OPENB_COLUMNS, read_openb
+from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
+from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.joulie.bundles import export_bundle, import_bundle
+from sim.workloads.joulie.calibration import calibrate
+from sim.workloads.joulie.fitting import Fitting, learn_joulie
+from sim.workloads.joulie.learning import Learnt
+from sim.workloads.joulie.manifests import ManifestStyle, render_manifests, write_manifests
+from sim.workloads.joulie.phases import USUAL_PHASES
+from sim.workloads.joulie.phases import Phase as WorkloadPhase
 
 __all__ = [
+    "OPENB_COLUMNS",
+    "PHILLY_COLUMNS",
     "SIZE_CLASSES",
     "TAU_S",
+    "TELEMETRY_COLUMNS",
+    "USUAL_PHASES",
     "Allocation",
     "CacheCounts",
     "CapacityWindow",
@@ -75,11 +90,14 @@ __all__ = [
     "DurationError",
     "EngineError",
     "Explanation",
+    "Fitting",
     "GroupMetrics",
     "Heads",
     "JobState",
     "Jobs",
+    "Learnt",
     "MachineSpec",
+    "ManifestStyle",
     "Metrics",
     "Option",
     "Overrun",
@@ -96,6 +114,7 @@ __all__ = [
     "SimError",
     "SimulationResult",
     "StepSeries",
+    "Telemetry",
     "TooWide",
     "TraceError",
     "UnknownNameError",
@@ -105,10 +124,12 @@ __all__ = [
     "Workload",
     "WorkloadDescription",
     "WorkloadError",
+    "WorkloadPhase",
     "WorkloadProfile",
     "admit",
     "backfills_for",
     "begin_to_compile",
+    "calibrate",
     "check_backfill",
     "check_order",
     "check_policies",
@@ -117,9 +138,12 @@ __all__ = [
     "default_workload",
     "describe",
     "explain",
+    "export_bundle",
     "format_duration",
+    "import_bundle",
     "known_names",
     "known_options",
+    "learn_joulie",
     "load_workload",
     "max_wait_s",
     "measures",
@@ -127,13 +151,18 @@ __all__ = [
     "other_caches",
     "parse_duration",
     "profile",
+    "read_openb",
+    "read_philly",
+    "read_telemetry",
     "remove_other_caches",
+    "render_manifests",
     "rule_choices",
     "rules_from_texts",
     "simulate",
     "simulate_many",
     "summarise",
     "wait_for_compiler",
+    "write_manifests",
     "write_swf",
 ]
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from sim.errors import WorkloadError
 from sim.model.pods import KINDS
@@ -163,6 +162,8 @@ def _least_squares(
         group: where its sensitivity stands in the model.
         before: sensitivities now, by group; those of groups that are too rarely throttled stay.
     """
+    from scipy import optimize
+
     if len(rate) < FEWEST_ROWS:
         return []
     groups, which = np.unique(group, return_inverse=True)
