@@ -18,7 +18,7 @@ from sim.traces.telemetry import pod_places, read_telemetry
 from sim.workloads.generators import generate
 from sim.workloads.joulie.calibration import calibrate
 from sim.workloads.joulie.learning import Learnt
-from sim.workloads.joulie.parameters import JoulieParameters, published
+from sim.workloads.joulie.parameters import JoulieParameters, model_of, published
 from sim.workloads.joulie.reading import parameters_of
 from sim.workloads.model import Model
 
@@ -75,7 +75,8 @@ def measured() -> Telemetry:
     shift = np.array([true.families[name].gpu_utilisation_shift for name in KINDS])[family]
     gpu_u = np.where(gpus > 0, mean + shift + rng.uniform(-0.1, 0.1, n_jobs)[tasks.job], np.nan)
     gpu_speed = rng.choice(SPEEDS, n)
-    cpu_speed = np.where(gpus > 0, 1.0, rng.choice(SPEEDS, n))
+    starved = (gpus > 0) & (rng.random(n) < 0.1)  # the cores are throttled more than the GPUs
+    cpu_speed = np.where(gpus > 0, np.where(starved, 0.4, 1.0), rng.choice(SPEEDS, n))
     roles = [tasks.roles[i] for i in tasks.role]
     of_cpu = np.array(
         [
@@ -96,6 +97,7 @@ def measured() -> Telemetry:
         where=gpus > 0,
     )
     duration_s = np.where(gpus > 0, gpu_s, cpu_s) * np.exp(rng.normal(0, 0.05, n))
+    duration_s[starved] *= 3.0
     return Telemetry.from_arrays(
         workload,
         task=np.arange(n),
@@ -178,6 +180,17 @@ def test_without_throttling_sensitivities_stay() -> None:
     assert rate.low < 1.7 < rate.high
 
 
+def test_the_shift_of_the_reference_is_that_of_the_model() -> None:
+    p = JoulieParameters()
+    single = replace(p.families["single_gpu_training"], gpu_utilisation_shift=-0.05)
+    shifted = model_of(replace(p, families={**p.families, "single_gpu_training": single}))
+    usual, other = (
+        parameters_of(calibrate(model, measured())[0]) for model in (published(), shifted)
+    )
+    assert other.gpu_utilisation_means[0] == pytest.approx(usual.gpu_utilisation_means[0] + 0.05)
+    assert other.families["single_gpu_training"].gpu_utilisation_shift == -0.05
+
+
 def test_too_little_is_refused() -> None:
     told = measured()
     few = Telemetry.from_arrays(trace(), task=[0, 1], duration_s=[10, 20])
@@ -207,7 +220,13 @@ def test_pods_have_the_names_of_files(tmp_path: Path) -> None:
 def rows_of(some: Workload) -> list[dict[str, Any]]:
     names = list(pod_places(some))[:3]
     return [
-        {"jobId": name, "start": 10 * i, "end": 10 * i + 5.5, "cpuUtilization": 0.5, "gpuSpeed": 1}
+        {
+            "jobId": name,
+            "start": 10 * i,
+            "end": 11.5 * i + 5.5,
+            "cpuUtilization": 0.5,
+            "gpuSpeed": 1,
+        }
         for i, name in enumerate(names)
     ]
 
@@ -224,7 +243,7 @@ def test_telemetry_is_read_from_files(kind: str, tmp_path: Path) -> None:
         lines = [",".join("" if v is None else str(v) for v in row.values()) for row in rows]
         path.write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
     made = read_telemetry(path, some)
-    assert made.duration_s.tolist() == [5.5, 5.5, 5.5]
+    assert made.duration_s.tolist() == [5.5, 7.0, 8.5]
     assert made.task.tolist() == [0, 1, 2]
     assert made.cpu_utilisation[[0, 2]].tolist() == [0.5, 0.5]
     assert np.isnan(made.cpu_utilisation[1])
@@ -256,7 +275,9 @@ def test_bad_telemetry_is_refused_in_words(
         read_telemetry(path, some)
     assert said in str(refused.value)
     if "nobody" in said:
-        assert read_telemetry(path, some, unknown_pods="drop").n_rows == 2
+        kept = read_telemetry(path, some, unknown_pods="drop")
+        assert kept.task.tolist() == [0, 2]
+        assert kept.duration_s.tolist() == [5.5, 8.5]
 
 
 def test_what_is_no_telemetry(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sim.traces.joulie_text import PROFILE
 from sim.traces.joulie_write import write_joulie
 from sim.workloads.generators import generate
 from sim.workloads.joulie.parameters import FAMILIES, JoulieParameters, model_of, published
-from sim.workloads.joulie.phases import USUAL_PHASES, Phase, phased, phases_of, with_phases
+from sim.workloads.joulie.phases import USUAL_PHASES, Phase, Phases, phased, phases_of, with_phases
 from sim.workloads.joulie.reading import parameters_of
 
 NAMES = tuple(FAMILIES)
@@ -157,8 +157,12 @@ def test_tasks_refuse_phases_that_are_not_the_profile() -> None:
         Tasks.from_arrays(**columns, work=replace(work, phases=wrong[:, :, :5]))
 
 
-def test_files_carry_phases(tmp_path: Path) -> None:
-    parameters = JoulieParameters(phases=USUAL_PHASES, phase_concentration=30.0, jobs=40)
+@pytest.mark.parametrize(
+    "phases",
+    [USUAL_PHASES, {"debug_eval": (Phase("a", 0.3, gpu_utilisation=0.5), Phase("b", 0.7))}],
+)
+def test_files_carry_phases(phases: Phases, tmp_path: Path) -> None:
+    parameters = JoulieParameters(phases=phases, phase_concentration=30.0, jobs=40)
     made = generate(model_of(parameters), duration_s=DAY_S, seed=2)
     path, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     write_joulie(made, path)
