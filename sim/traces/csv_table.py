@@ -5,7 +5,6 @@ A reader says what it needs (``submitted``) and which column of the file that us
 """
 
 import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -144,10 +143,11 @@ def read_csv(
     needed = checked_columns(path, usual, columns)
     found = list(lines_of(path, WHAT))
     try:
-        text = b"".join(line for _, line in found).decode("utf-8").removeprefix("\ufeff")
+        texts = [line.decode("utf-8") for _, line in found]
     except UnicodeDecodeError as error:
         raise TraceError(path, expected=f"it is not UTF-8 ({error.reason}); convert it.") from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    texts[:1] = [line.removeprefix("\ufeff") for line in texts[:1]]
+    reader = csv.reader(texts, strict=True)
     numbers = [1, *(number for number, _ in found)]
     rows: list[list[str]] = []
     lines: list[int] = []

@@ -56,6 +56,7 @@ def test_what_a_bundle_lacks_is_as_published(tmp_path: Path) -> None:
         ({"parameters": {"gpu_ration": 1}}, "have no 'gpu_ration'; known: jobs"),
         ({"parameters": {"gpu_ratio": 7}}, "parameter 'gpu_ratio' is 7; allowed are numbers"),
         ({"parameters": {"families": {"debug_eval": {"share": 0.9}}}}, "probabilities sum to 1"),
+        ({"parameters": {"burst_hours": [10**400]}}, "'burst_hours', number 0 is 1000"),
         ({"parameters": {"families": {"party": {}}}}, "have no 'party'"),
         ({"parameters": {"phases": {"debug_eval": []}}}, "lists of 1 to 16 phases"),
     ],

@@ -113,6 +113,7 @@ def test_an_openb_table(tmp_path: Path) -> None:
         ("num_gpus", "GPUs", "there is no column 'num_gpus' (gpus); its columns are timestamp"),
         ("gpu_time", "duration", "the header needs different names"),
         ("66.5,1", '"66.5,1', "it is no CSV"),
+        ("\n", "\r", "line 1: it is no CSV"),  # a line end of old Macs
     ],
 )
 def test_bad_rows_are_refused_in_words(old: str, new: str, said: str, tmp_path: Path) -> None:
