@@ -211,9 +211,8 @@ def _odd_hours(
     changed: Callable[[float], float],
 ) -> Iterator[Check]:
     """Yield checks of days with one hour that is unlike the others of its kind."""
-    counts = np.zeros((BURST_DAYS, 24))
-    days, of_day = (times_s // DAY_S).astype(int), (times_s % DAY_S // HOUR_S).astype(int)
-    np.add.at(counts, (days, of_day), 1.0)
+    of_hours = np.bincount((times_s // HOUR_S).astype(int), minlength=24 * BURST_DAYS)
+    counts = of_hours[: 24 * BURST_DAYS].reshape(BURST_DAYS, 24).astype(np.float64)
     usual = np.array(HOURS)
     other = np.array([changed(mult) for mult in HOURS])
     # In an hour at another rate: the gap that began before it ends in it, and then it is Poisson.
@@ -341,13 +340,12 @@ def _profiles(d: _Drawn) -> Iterator[Check]:
             rule = "J9" if column == 0 else "J10"
             quarter = (high - low) / 4.0
             for part, begin in (("lowest", low), ("highest", high - quarter)):
-                inside = (values[:, column] >= begin - 1e-4) & (
-                    values[:, column] <= begin + quarter + 1e-4
+                # Four digits: what is rounded into the quarter comes from half of one beyond it.
+                inside = (values[:, column] > begin - 5e-5) & (
+                    values[:, column] < begin + quarter + 5e-5
                 )
                 what = f"{NAMES[column]} of {family}, {part} quarter of {low:g} .. {high:g}"
-                # Four digits: the quarter is wider by about one of them at the inner end.
-                wide = min((quarter + 1e-4) / (high - low), 1.0)
-                yield share(rule, what, wide, inside)
+                yield share(rule, what, (quarter + 5e-5) / (high - low), inside)
     cpu_only = np.isin(d.family, CPU_ONLY)
     yield never(
         "J10", "no GPU signals without GPU", (profile[cpu_only][:, [1, 4]] != 0).any(axis=1)

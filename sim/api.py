@@ -55,6 +55,8 @@ from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.told import options_of
+from sim.traces.joulie import read_joulie
+from sim.traces.joulie_write import write_joulie
 from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
@@ -63,6 +65,8 @@ from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.generator import Generator
+from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
 from sim.workloads.joulie.bundles import export_bundle, import_bundle
 from sim.workloads.joulie.calibration import calibrate
 from sim.workloads.joulie.fitting import Fitting, learn_joulie
@@ -70,8 +74,11 @@ from sim.workloads.joulie.learning import Learnt
 from sim.workloads.joulie.manifests import ManifestStyle, render_manifests, write_manifests
 from sim.workloads.joulie.phases import USUAL_PHASES
 from sim.workloads.joulie.phases import Phase as WorkloadPhase
+from sim.workloads.joulie.retarget import PoolNode, baseline, retarget
+from sim.workloads.model import Model, load_model, save_model
 
 __all__ = [
+    "GENERATORS",
     "OPENB_COLUMNS",
     "PHILLY_COLUMNS",
     "SIZE_CLASSES",
@@ -91,6 +98,7 @@ __all__ = [
     "EngineError",
     "Explanation",
     "Fitting",
+    "Generator",
     "GroupMetrics",
     "Heads",
     "JobState",
@@ -99,11 +107,13 @@ __all__ = [
     "MachineSpec",
     "ManifestStyle",
     "Metrics",
+    "Model",
     "Option",
     "Overrun",
     "Partition",
     "Phase",
     "Placement",
+    "PoolNode",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -128,6 +138,7 @@ __all__ = [
     "WorkloadProfile",
     "admit",
     "backfills_for",
+    "baseline",
     "begin_to_compile",
     "calibrate",
     "check_backfill",
@@ -139,11 +150,15 @@ __all__ = [
     "describe",
     "explain",
     "export_bundle",
+    "fit",
     "format_duration",
+    "generate",
+    "generator_named",
     "import_bundle",
     "known_names",
     "known_options",
     "learn_joulie",
+    "load_model",
     "load_workload",
     "max_wait_s",
     "measures",
@@ -151,17 +166,22 @@ __all__ = [
     "other_caches",
     "parse_duration",
     "profile",
+    "published_model",
+    "read_joulie",
     "read_openb",
     "read_philly",
     "read_telemetry",
     "remove_other_caches",
     "render_manifests",
+    "retarget",
     "rule_choices",
     "rules_from_texts",
+    "save_model",
     "simulate",
     "simulate_many",
     "summarise",
     "wait_for_compiler",
+    "write_joulie",
     "write_manifests",
     "write_swf",
 ]

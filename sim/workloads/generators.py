@@ -9,10 +9,16 @@ from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.joulie.generator import JOULIE
+from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
+from sim.workloads.resampling import RESAMPLING
 from sim.workloads.streams import Streams
 
-GENERATORS: tuple[Generator, ...] = (JOULIE,)
+GENERATORS: tuple[Generator, ...] = (
+    LUBLIN,
+    JOULIE,
+    RESAMPLING,
+)
 
 
 def generator_named(name: str) -> Generator:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.errors import WorkloadError
-from sim.workloads.generator import MOST_JOBS, Horizon
+from sim.workloads.generator import MOST_JOBS, Horizon, check_number_of_jobs, first_submit_s
 from sim.workloads.joulie.parameters import JoulieParameters
 from sim.workloads.streams import Streams
 
@@ -54,6 +54,7 @@ def arrivals(p: JoulieParameters, horizon: Horizon, streams: Streams) -> NDArray
     Raises:
         WorkloadError: none falls into the duration, more than `MOST_JOBS` do, or too many days.
     """
+    check_number_of_jobs(_expected(p, horizon))
     n_days = math.ceil(horizon.duration_s / (24 * HOUR_S)) + 1
     if n_days > MOST_DAYS:
         raise WorkloadError(
@@ -75,17 +76,16 @@ def arrivals(p: JoulieParameters, horizon: Horizon, streams: Streams) -> NDArray
         now_s, paid = float(parts[-1][-1]), float(sums[-1])
     times = np.concatenate(parts)[:most]
     times = times[times < horizon.duration_s]
-    if len(times) == 0:
-        raise WorkloadError(
-            f"no workload is submitted within {horizon.duration_s:g} s; draw a longer time, or a "
-            "shorter mean_inter_arrival_sec."
-        )
-    if len(times) > MOST_JOBS:
-        raise WorkloadError(
-            f"more than {MOST_JOBS:,} workloads are submitted; draw a shorter time, or fewer with "
-            "the parameter 'jobs'."
-        )
+    first_submit_s(times, horizon)
+    check_number_of_jobs(len(times))
     return np.round(times, 3)
+
+
+def _expected(p: JoulieParameters, horizon: Horizon) -> float:
+    """Return how many submissions are expected, about."""
+    mean = float(np.mean(np.maximum(p.hourly_multipliers, LEAST_MULTIPLIER)))
+    expected = horizon.duration_s * horizon.scale * mean / p.mean_inter_arrival_sec
+    return expected if p.jobs is None else min(expected, p.jobs)
 
 
 class _Gaps:

@@ -58,10 +58,11 @@ def fit(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 JOULIE = Generator(
     name=NAME,
-    summary="AI workloads of pods with GPUs, families, profiles and work units (Joulie's page)",
+    summary="AI workloads of pods with GPUs, families, profiles and work units (Joulie's page).",
     check=check,
     draw=draw,
     fit=fit,
     published=published,
     knobs=KNOBS,
+    extends=True,
 )
