@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import TraceError
+from sim.errors import TraceError, shown_text
 from sim.model.pods import KINDS, NO_RECORD, USUAL_NAMESPACE, coded, coded_terms, pods_workload
 from sim.model.tasks import Tasks, Term, Work
 from sim.model.workload import ReadingNote, Workload
@@ -126,20 +126,27 @@ def _records(path: Path, unknown: Literal["refuse", "drop"]) -> _Found:
         if at == len(found.pods):
             found.pods.append([])
             found.lines.append(number)
-        elif found.pods[at][0].offset_s != record.offset_s:
-            expected = (
-                f"the workload's first pod, in line {found.lines[at]}, has "
-                f"{found.pods[at][0].offset_s!r}; all pods of a workload are submitted at once."
-            )
-            raise TraceError(
-                path,
-                line=number,
-                field="submitTimeOffsetSec",
-                value=repr(record.offset_s),
-                expected=expected,
-            )
+        else:
+            _check_alike(path, number, record, found.pods[at][0], found.lines[at])
         found.pods[at].append(record)
     return found
+
+
+def _check_alike(
+    path: Path, line: int, record: PodRecord, first: PodRecord, first_line: int
+) -> None:
+    """Raise TraceError if a pod says of its workload what its first pod does not."""
+    for name, value, before in (
+        ("submitTimeOffsetSec", record.offset_s, first.offset_s),
+        ("namespace", record.namespace, first.namespace),
+        ("workloadType", record.kind, first.kind),
+    ):
+        if value != before:
+            expected = (
+                f"the workload's first pod, in line {first_line}, has {shown_text(str(before))}; "
+                "all pods of a workload have the same."
+            )
+            raise TraceError(path, line=line, field=name, value=str(value), expected=expected)
 
 
 def _offsets(path: Path, found: _Found) -> NDArray[np.float64]:

@@ -93,6 +93,35 @@ FILES = {
 }
 
 
+_POD = (
+    b'{"type":"job","schemaVersion":"v2","jobId":"workload-000001-worker-01","workloadId":'
+    b'"workload-000001","workloadType":"distributed_training","podRole":"worker","gang":true,'
+    b'"submitTimeOffsetSec":12.4,"namespace":"default","podTemplate":{"affinity":{"nodeAffinity":'
+    b'{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":'
+    b'[{"key":"joulie.io/power-profile","operator":"NotIn","values":["eco"]}]}]}}},"requests":'
+    b'{"cpu":"4","memory":"12Gi","nvidia.com/gpu":"1"}},"work":{"cpuUnits":1024,"gpuUnits":6800},'
+    b'"sensitivity":{"cpu":0.65,"gpu":0.90},"workloadClass":{"cpu":"cpu.mixed"},'
+    b'"workloadProfile":{"cpuUtilization":0.28,"ioIntensity":0.08},"intentClass":"eco",'
+    b'"tags":["ai"]}\n'
+)
+_LOGICAL = (
+    b'{"type":"workload","schemaVersion":"v2","workloadId":"workload-000001",'
+    b'"submitTimeOffsetSec":12.4,"namespace":"default","workloadType":"distributed_training",'
+    b'"gang":true,"durationSec":14400,"workloadClass":{"cpu":"cpu.mixed"},'
+    b'"sharedIntensityProfile":{"cpuUtilization":0.28},"pods":[{"role":"worker","replicas":4,'
+    b'"requests":{"cpu":"4","memory":"12Gi"},"gang":true}]}\n'
+)
+_V1 = (
+    b'{"jobId":"a","submitTimeOffsetSec":0.333,"podTemplate":{"requests":{"cpu":"250m"}},'
+    b'"work":{"cpuUnits":3e2}}\n'
+)
+JOULIE = (_LOGICAL + _POD, _V1 + _POD, _POD.replace(b"-01", b"-02") + _POD + _LOGICAL)
+JOULIE_WORDS = (
+    b"workload", b"job", b"v1", b"In", b"Exists", b"0.5", b"1e300", b"NaN", b"-1", b"null", b"{}",
+    b"[]", b"500m", b"Ki", b"amd.com/gpu", b"ephemeral-storage", b"\\ud800", b"true", b"\n",
+)  # fmt: skip
+
+
 @cache
 def journals() -> tuple[bytes, ...]:
     """Return journals as lines of JSON: of a steered sweep with most kinds of events in it."""

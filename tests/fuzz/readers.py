@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from assistant.applications.child import Tail
 from assistant.applications.measuring import JsonOutput, Patterns, measures_of
@@ -18,7 +19,7 @@ from assistant.objective import Objective, Value
 from assistant.results import read_results
 from assistant.settings import build_sweep, check_settings, read_settings
 from assistant.store import SqliteStore
-from sim.api import ReadingRules, describe, load_workload
+from sim.api import ReadingRules, describe, load_workload, read_joulie, write_joulie
 from strategies import MeasuredTable
 from tests.assistant.examples import SPACE
 from tests.fuzz import corpus
@@ -63,6 +64,18 @@ def _swf(data: bytes, folder: Path, rules: ReadingRules | None = None) -> None:
     assert (workload.procs >= 1).all()
     assert all(fault_of_sentence(note.sentence) is None for note in workload.notes)
     describe(workload)
+
+
+def _joulie(
+    data: bytes, folder: Path, unknown_fields: Literal["refuse", "drop"] = "refuse"
+) -> None:
+    path = folder / "trace.jsonl"
+    path.write_bytes(data)
+    workload = read_joulie(path, unknown_fields=unknown_fields)
+    assert workload.n_jobs > 0
+    assert all(fault_of_sentence(note.sentence) is None for note in workload.notes)
+    write_joulie(workload, path)
+    assert read_joulie(path) == workload
 
 
 def _table(data: bytes, folder: Path) -> None:
@@ -184,6 +197,12 @@ READERS: dict[str, Reader] = {
     "swf": Reader(_swf, lambda: corpus.SWF, corpus.SWF_WORDS),
     "swf_lenient": Reader(
         lambda data, folder: _swf(data, folder, LENIENT), lambda: corpus.SWF, corpus.SWF_WORDS
+    ),
+    "joulie": Reader(_joulie, lambda: corpus.JOULIE, corpus.JOULIE_WORDS),
+    "joulie_lenient": Reader(
+        lambda data, folder: _joulie(data, folder, "drop"),
+        lambda: corpus.JOULIE,
+        corpus.JOULIE_WORDS,
     ),
     "settings": Reader(_settings, lambda: corpus.SETTINGS, corpus.SETTINGS_WORDS),
     "journal": Reader(_journal, corpus.journals, corpus.JOURNAL_WORDS),

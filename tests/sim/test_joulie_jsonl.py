@@ -254,6 +254,11 @@ def test_records_that_contradict_each_other(tmp_path: Path) -> None:
     for lines, said in (
         ((POD, POD), "line 2: jobId is 'workload-000001-worker-01'; names of pods must be unique."),
         ((POD, pod(jobId="b", submitTimeOffsetSec=9)), "the workload's first pod, in line 1, has"),
+        (
+            (POD, pod(jobId="b", namespace="x")),
+            "line 2: namespace is 'x'; the workload's",
+        ),
+        ((POD, pod(jobId="b", workloadType="x")), "line 2: workloadType is 'x'; the workload's"),
         ((LOGICAL.replace("12.4", "13"), POD), "line 1: submitTimeOffsetSec is '13.0'; its pods"),
         (
             (LOGICAL, LOGICAL, POD),
