@@ -98,6 +98,7 @@ def measured() -> Telemetry:
     )
     duration_s = np.where(gpus > 0, gpu_s, cpu_s) * np.exp(rng.normal(0, 0.05, n))
     duration_s[starved] *= 3.0
+    duration_s[np.array(roles) == "launcher"] *= 4.0  # they wait for their workers
     return Telemetry.from_arrays(
         workload,
         task=np.arange(n),

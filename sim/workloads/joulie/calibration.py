@@ -9,8 +9,10 @@ with the rate r of one core or GPU, the sensitivity s to throttling and a lognor
 the generator says of work units, and what sensitivity means (`sim.model.tasks.Work`). All r and s
 of a device are had by least squares on the logarithms of both sides, with intervals from the
 curvature at the minimum. Pods without GPUs tell of cores; of pods with GPUs, those whose cores
-were throttled no more than their GPUs tell of GPUs. The utilisations of GPUs are a mean for the
-number of GPUs plus a shift of the family (0 for single-GPU training), by linear least squares.
+were throttled no more than their GPUs tell of GPUs. Launchers, parameter servers and controllers
+may outlast their work, so each of these roles has a factor of its own, and tells of its sensitivity
+only. The utilisations of GPUs are a mean for the number of GPUs plus a shift of the family (0 for
+single-GPU training), by linear least squares.
 """
 
 import math
@@ -164,9 +166,13 @@ def _least_squares(
     """
     from scipy import optimize
 
-    if len(rate) < FEWEST_ROWS:
-        return []
+    names_of, counts = np.unique(group, return_counts=True)
+    kept = np.isin(group, names_of[counts >= FEWEST_ROWS])
+    rate, speed, group = rate[kept], speed[kept], np.array(group)[kept].tolist()
     groups, which = np.unique(group, return_inverse=True)
+    own = [i for i, name in enumerate(groups) if name.startswith("helpers.")]
+    if len(groups) == len(own):
+        return []
     throttled = np.bincount(which[speed < 1], minlength=len(groups))
     free = np.flatnonzero(throttled >= FEWEST_ROWS)
     known = np.array([before[name] for name in groups])
@@ -174,28 +180,33 @@ def _least_squares(
 
     def sensitivities(told: Floats) -> Floats:
         made = known.copy()
-        made[free] = told[1:]
+        made[free] = told[1 : 1 + len(free)]
         return made[which]
 
     def left(told: Floats) -> Floats:
-        done: Floats = logs - told[0] - np.log(_speed(sensitivities(told), slower))
-        return done
+        shares = np.zeros(len(groups))
+        shares[own] = told[1 + len(free) :]
+        done: Floats = logs - told[0] - shares[which]
+        return done - np.log(_speed(sensitivities(told), slower))
 
     def slope(told: Floats) -> Floats:
-        made = np.zeros((len(logs), 1 + len(free)))
+        made = np.zeros((len(logs), 1 + len(free) + len(own)))
         made[:, 0] = -1.0
         per = slower / _speed(sensitivities(told), slower)
         for column, place in enumerate(free.tolist(), start=1):
             made[:, column] = np.where(which == place, per, 0.0)
+        for column, place in enumerate(own, start=1 + len(free)):
+            made[:, column] = np.where(which == place, -1.0, 0.0)
         return made
 
-    start = np.concatenate([[float(np.median(logs))], known[free]])
+    start = np.concatenate([[float(np.median(logs))], known[free], np.zeros(len(own))])
     best = optimize.least_squares(left, start, jac=slope)
     half = _half(left(best.x), slope(best.x))
     name, was, sensitivity = names
     middle = float(best.x[0])
     low, high = math.exp(middle - half[0]), math.exp(middle + half[0])
-    rows = [Learnt(name, was, math.exp(middle), low, high, len(rate))]
+    n = int((~np.isin(which, own)).sum())
+    rows = [Learnt(name, was, math.exp(middle), low, high, n)]
     for column, place in enumerate(free.tolist(), start=1):
         value, wide = float(best.x[column]), float(half[column])
         rows.append(
