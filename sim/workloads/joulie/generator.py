@@ -14,6 +14,7 @@ from sim.workloads.joulie.phases import with_phases
 from sim.workloads.joulie.pods import pods_of
 from sim.workloads.joulie.reading import parameters_of
 from sim.workloads.joulie.sampling import logical
+from sim.workloads.joulie.stated import moments
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
 
@@ -64,5 +65,6 @@ JOULIE = Generator(
     fit=fit,
     published=published,
     knobs=KNOBS,
+    moments=moments,
     extends=True,
 )
