@@ -14,6 +14,7 @@ from sim.errors import TraceError, shown_text
 from sim.model.pods import KINDS, NO_RECORD, USUAL_NAMESPACE, coded, coded_terms, pods_workload
 from sim.model.tasks import Tasks, Term, Work
 from sim.model.workload import ReadingNote, Workload
+from sim.traces.joulie_phases import phases_column
 from sim.traces.joulie_record import LogicalRecord, PodRecord, read_record
 from sim.traces.joulie_text import FieldError, pod_name
 from sim.traces.joulie_write import Pieces, logical_lines
@@ -239,6 +240,7 @@ def _tasks(
     demand, affinities = coded_terms(list(terms), used)
     units = np.array([pod.units for pod in rows])
     sensed = np.array([pod.sensitivity for pod in rows])
+    profile = np.array([pod.profile for pod in rows])
     return Tasks.from_arrays(
         job=job,
         runtime_s=runtime_s[job],
@@ -260,8 +262,9 @@ def _tasks(
             gpu_sensitivity=sensed[:, 1].copy(),
             cpu_class=both[: len(rows)],
             gpu_class=both[len(rows) :],
-            profile=np.array([pod.profile for pod in rows]),
+            profile=profile,
             classes=classes,
+            phases=phases_column([pod.phases for pod in rows], profile),
         ),
         texts=texts,
     )

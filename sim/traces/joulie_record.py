@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from sim.errors import shown_text
 from sim.model.columns import MOST_SECONDS
 from sim.model.tasks import Term
+from sim.traces.joulie_phases import PHASES, PhaseRows, read_phases
 from sim.traces.joulie_text import (
     JOB_FIELDS,
     LONGEST_NAME,
@@ -53,6 +54,7 @@ class PodRecord(NamedTuple):
     profile: tuple[float, ...]
     intent: str
     tags: str
+    phases: PhaseRows
     is_v1: bool
     n_unknown: int
 
@@ -129,6 +131,7 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
     raw = template["requests"]
     requests = read_requests("podTemplate.requests", raw)
     shown = compact(raw)
+    signals = tuple([_number(profile, name, "workloadProfile.", 1.0, 0.0) for name in PROFILE])
     return PodRecord(
         pod_id=pod_id,
         workload_id=_text(told, "workloadId", LONGEST_ID) or pod_id,
@@ -149,9 +152,10 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
             _number(sensed, "gpu", "sensitivity.", 1.0, 1.0),
         ),
         classes=(_text(classes, "cpu", LONGEST_NAME), _text(classes, "gpu", LONGEST_NAME)),
-        profile=tuple([_number(profile, name, "workloadProfile.", 1.0, 0.0) for name in PROFILE]),
+        profile=signals,
         intent=_text(told, "intentClass", LONGEST_NAME),
         tags=_tags(told["tags"]) if "tags" in told else "",
+        phases=read_phases(told[PHASES], signals) if PHASES in told else (),
         is_v1=is_v1,
         n_unknown=n_unknown,
     )
@@ -187,6 +191,9 @@ def _logical(told: dict[str, Any], unknown: str) -> LogicalRecord:
     _truth(told, "gang")
     if "tags" in told:
         _tags(told["tags"])
+    if PHASES in told:
+        shared = told.get("sharedIntensityProfile", {})
+        read_phases(told[PHASES], [shared.get(name, 0.0) for name in PROFILE])
     return LogicalRecord(
         workload_id=_text(told, "workloadId", LONGEST_ID, required=True),
         offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),

@@ -25,7 +25,7 @@ JOB_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
         "type", "schemaVersion", "jobId", "workloadId", "workloadType", "podRole", "gang",
         "submitTimeOffsetSec", "namespace", "podTemplate", "work", "sensitivity", "workloadClass",
-        "workloadProfile", "intentClass", "tags",
+        "workloadProfile", "intentClass", "tags", "phases",
     ),
     "podTemplate": ("affinity", "requests"),
     "work": ("cpuUnits", "gpuUnits"),
@@ -39,7 +39,7 @@ WORKLOAD_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
         "type", "schemaVersion", "workloadId", "submitTimeOffsetSec", "namespace", "workloadType",
         "gang", "durationSec", "workloadClass", "sharedIntensityProfile", "pods", "intentClass",
-        "tags",
+        "tags", "phases",
     ),
     "workloadClass": ("cpu", "gpu"),
     "sharedIntensityProfile": PROFILE,

@@ -22,6 +22,7 @@ from sim.model.pods import (
 )
 from sim.model.tasks import SIGNALS, Tasks, Work
 from sim.model.workload import UNKNOWN, Workload
+from sim.traces.joulie_phases import phases_text
 from sim.traces.joulie_text import (
     PROFILE,
     FieldError,
@@ -107,7 +108,7 @@ class Pieces:
             are whole values.
         logical_requests: of each pod, as the logical workload asks; others than its own if it
             was retargeted.
-        ends: of each pod: intent and tags with their keys, or nothing.
+        ends: of each pod: intent, tags and phases with their keys, or nothing.
     """
 
     workload: Workload
@@ -136,7 +137,10 @@ class Pieces:
         ends = [
             (f',"intentClass":{json.dumps(intent)}' if intent else "")
             + (f',"tags":{tag}' if tag else "")
-            for intent, tag in zip(intents, tags, strict=True)
+            + phases
+            for intent, tag, phases in zip(
+                intents, tags, phases_text(work.phases, tasks.n_tasks), strict=True
+            )
         ]
         return cls(
             workload=workload,

@@ -1,6 +1,7 @@
 """What a generator is: it fits a model to a workload and draws workloads from a model."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -130,7 +131,7 @@ def number_of(model: Model, name: str, lowest: float, highest: float = math.inf)
 def checked_number(what: str, value: Json, lowest: float, highest: float = math.inf) -> float:
     """Return a value as a float; raise `WorkloadError` unless it is from `lowest` to `highest`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and math.isfinite(value) and lowest <= value <= highest):
+    if not (is_number and lowest <= value <= min(highest, sys.float_info.max)):
         upto = "" if math.isinf(highest) else f" to {highest:g}"
         raise WorkloadError(f"{what} is {value!r}; allowed are numbers from {lowest:g}{upto}.")
     return float(value)

@@ -23,6 +23,7 @@ from sim.api import ReadingRules, describe, load_workload, read_joulie, write_jo
 from strategies import MeasuredTable
 from tests.assistant.examples import SPACE
 from tests.fuzz import corpus
+from tests.fuzz import workload_readers as others
 from tests.fuzz.mutate import mutated, mutated_tree
 from tests.fuzz.watch import OURS, fault_of, fault_of_sentence
 
@@ -211,4 +212,8 @@ READERS: dict[str, Reader] = {
     "results": Reader(_results, lambda: corpus.RESULTS, corpus.RESULTS_WORDS),
     "measures": Reader(_measures, lambda: corpus.MEASURES, corpus.MEASURES_WORDS),
     "store": Reader(_store, corpus.databases, corpus.DATABASE_WORDS),
+    "philly": Reader(others.philly, lambda: others.PHILLY, others.PHILLY_WORDS),
+    "openb": Reader(others.openb, lambda: others.OPENB, others.OPENB_WORDS),
+    "telemetry": Reader(others.telemetry, lambda: others.TELEMETRY, others.TELEMETRY_WORDS),
+    "bundle": Reader(others.bundle, lambda: others.BUNDLE, others.BUNDLE_WORDS),
 }

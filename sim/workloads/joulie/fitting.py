@@ -1,29 +1,82 @@
 """A Joulie model of a workload: what its columns tell is learnt, all else stays as published.
 
-Learnt are the arrivals (multiplier of every hour of the day and mean time between submissions), the
-share and number of GPUs if the jobs have tasks, the mix of families if the workload has Joulie's
-families, and the median and spread of durations, by family if they are known and else of all alike.
+Joulie's page names this as not yet there. From any log are learnt the rate and the hours of
+submissions and their bursts; from one with tasks (Philly's jobs, openb's pods) also GPUs, durations
+and requests of families that rules assign; from one of Joulie's own everything but work rates and
+sensitivities, which need measurements (see `sim.workloads.joulie.calibration`).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from sim.errors import WorkloadError
 from sim.model.hours import WallClock
-from sim.model.pods import KINDS
 from sim.model.workload import Workload
-from sim.workloads.joulie.parameters import MOST_GPUS, Family, JoulieParameters, model_of
+from sim.policies.kinds import Option
+from sim.workloads.joulie.fit_arrivals import fit_arrivals
+from sim.workloads.joulie.fit_families import MANY_CORES, SHORT_S, fit_by_rules
+from sim.workloads.joulie.fit_told import fit_told, has_families
+from sim.workloads.joulie.learning import Learnt
+from sim.workloads.joulie.parameters import JoulieParameters, model_of
+from sim.workloads.joulie.reading import parameters_of
 from sim.workloads.model import Model
 
 FEWEST_JOBS = 50
-HOUR_S, DAY_S = 3600.0, 86400.0
+
+KNOBS: tuple[Option, ...] = (
+    Option(
+        "least_rows", 30, "fewer rows than this leave a law as published",
+        lowest=2, highest=1e9, is_whole=True,
+    ),
+    Option(
+        "short_s", SHORT_S, "a GPU job that runs for less is debug_eval, where nothing else tells",
+        lowest=0, highest=1e9, unit="s",
+    ),
+    Option(
+        "many_cores", MANY_CORES, "a job without GPUs with so many is cpu_analytics, likewise",
+        lowest=0, highest=1e9,
+    ),
+    Option(
+        "untold_gpu_ratio", 0.0, "share of jobs with GPUs for a log that tells of none",
+        lowest=0, highest=1,
+    ),
+)  # fmt: skip
 
 
-def fit_joulie(workload: Workload, _knobs: Mapping[str, float]) -> Model:
+@dataclass(frozen=True)
+class Fitting:
+    """A model and where its numbers come from.
+
+    Attributes:
+        model: the model.
+        learnt: every number that data changed, with its interval.
+        kept: sentences about what stays as published, and why.
+        dispersion: of hourly submissions, 1 is Poisson; NaN where hours are unknown.
+    """
+
+    model: Model
+    learnt: tuple[Learnt, ...]
+    kept: tuple[str, ...]
+    dispersion: float
+
+
+def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
     """Fit a model; see the module.
+
+    Raises:
+        WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.
+    """
+    return learn_joulie(workload, knobs).model
+
+
+def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -> Fitting:
+    """Fit a model and say what was learnt.
+
+    Args:
+        workload: a log, or what a generator made.
+        knobs: see `KNOBS`; the others are as usual.
 
     Raises:
         WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.
@@ -33,96 +86,27 @@ def fit_joulie(workload: Workload, _knobs: Mapping[str, float]) -> Model:
             f"{workload.name} has {workload.n_jobs} jobs over {workload.span_s:g} s; the Joulie "
             f"generator is fitted to {FEWEST_JOBS} or more, not all submitted at once."
         )
-    learnt = ["arrivals", "durations"]
-    p = _arrivals(workload, JoulieParameters())
-    gpus = _gpus(workload)
-    if gpus is not None:
-        p = _footprints(p, gpus)
-        learnt.append("GPUs")
-    has_families = _has_families(workload)
-    if has_families:
-        learnt.append("families")
-    p = replace(p, families=_families(workload, p, has_families))
-    sentence = f"Fitted to {workload.name} ({workload.n_jobs} jobs): {', '.join(learnt)}; the rest "
-    return model_of(p, f"{sentence}as published.")
-
-
-def _arrivals(workload: Workload, p: JoulieParameters) -> JoulieParameters:
-    clock = WallClock.of(workload)
-    shown_s = clock.local_s(workload.submit_s)
-    counts = np.bincount((shown_s % DAY_S // HOUR_S).astype(np.int64), minlength=24)[:24]
-    exposed_s = _exposure_s(float(shown_s[0]), float(shown_s[-1]))
-    mean_s = workload.span_s / (workload.n_jobs - 1)
-    rates = np.divide(counts, exposed_s, out=np.full(24, 1.0 / mean_s), where=exposed_s > 0)
-    return replace(
-        p,
-        mean_inter_arrival_sec=mean_s,
-        hourly_multipliers=tuple((rates * mean_s).tolist()),
-        burst_day_probability=0.0,
-        time_zone=clock.zone or p.time_zone,
+    told = {knob.name: knob.usual for knob in KNOBS} | dict(knobs or {})
+    prior = JoulieParameters()
+    arrivals = fit_arrivals(workload, prior)
+    found = (fit_told if has_families(workload) else fit_by_rules)(workload, prior, told)
+    zone = WallClock.of(workload).zone or prior.time_zone
+    values = asdict(
+        replace(
+            prior,
+            families=found.families,
+            time_zone=zone,
+            epoch_unix_s=datetime(2024, 1, 1, tzinfo=ZoneInfo(zone)).timestamp(),
+        )
     )
-
-
-def _exposure_s(first_s: float, last_s: float) -> NDArray[np.float64]:
-    """Return for how long each hour of the day was observed: float64 [24]."""
-    hours = np.arange(first_s // HOUR_S, last_s // HOUR_S + 1)
-    seen_s = np.minimum((hours + 1) * HOUR_S, last_s) - np.maximum(hours * HOUR_S, first_s)
-    exposed: NDArray[np.float64] = np.bincount(
-        (hours % 24).astype(np.int64), weights=seen_s, minlength=24
-    ).astype(np.float64)
-    return exposed
-
-
-def _gpus(workload: Workload) -> NDArray[np.int64] | None:
-    """Return the whole GPUs of each job; None if the workload does not tell of any."""
-    tasks = workload.tasks
-    if tasks is None or not tasks.mgpu.any():
-        return None
-    mgpu = np.bincount(tasks.job, weights=(tasks.mgpu * tasks.instances).astype(np.float64))
-    return np.ceil(mgpu / 1000.0).astype(np.int64)
-
-
-def _footprints(p: JoulieParameters, gpus: NDArray[np.int64]) -> JoulieParameters:
-    some = np.minimum(gpus[gpus > 0], MOST_GPUS)
-    counts, n_jobs = np.unique(some, return_counts=True)
-    return replace(
-        p,
-        gpu_ratio=len(some) / len(gpus),
-        gpu_counts=tuple(counts.tolist()),
-        gpu_count_probabilities=tuple((n_jobs / n_jobs.sum()).tolist()),
+    words = ["arrivals", *found.words]
+    kept = (*arrivals.kept, *found.kept)
+    sentence = (
+        f"Fitted to {workload.name} ({workload.n_jobs:,} jobs): {', '.join(words)}; the rest as "
+        f"published. Note: {'; '.join(kept)}."
+        if kept
+        else f"Fitted to {workload.name} ({workload.n_jobs:,} jobs): {', '.join(words)}."
     )
-
-
-def _has_families(workload: Workload) -> bool:
-    """Tell whether groups are families: the workload is one of pods with work units."""
-    is_joulies = workload.tasks is not None and workload.tasks.work is not None
-    return is_joulies and bool(((workload.group >= 0) & (workload.group < len(KINDS))).all())
-
-
-def _families(workload: Workload, p: JoulieParameters, is_told: bool) -> dict[str, Family]:
-    families = dict(p.families)
-    for needs_gpus in (True, False):
-        names = [name for name, one in families.items() if one.needs_gpus == needs_gpus]
-        counts = np.array([(workload.group == KINDS.index(name)).sum() for name in names])
-        for name, count in zip(names, counts.tolist(), strict=True):
-            rows = workload.group == KINDS.index(name) if is_told else workload.runtime_s >= 0
-            family = _of_duration(
-                families[name], workload.runtime_s[rows & (workload.runtime_s > 0)]
-            )
-            if is_told and counts.sum():
-                family = replace(family, share=count / int(counts.sum()))
-            families[name] = family
-    return families
-
-
-def _of_duration(family: Family, runtime_s: NDArray[np.float64]) -> Family:
-    if len(runtime_s) < FEWEST_JOBS:
-        return family
-    law = replace(
-        family.duration_sec,
-        median=float(np.median(runtime_s)),
-        sigma=float(np.log(runtime_s).std()),
-        least=float(runtime_s.min()),
-        most=float(runtime_s.max()),
-    )
-    return replace(family, duration_sec=law, duration_factor_many=1.0)
+    draft = model_of(prior, sentence).told(values | arrivals.told | found.told)
+    model = model_of(parameters_of(draft), sentence)
+    return Fitting(model, (*arrivals.learnt, *found.learnt), kept, arrivals.dispersion)

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sim.model.pods import pods_workload
+from sim.model.pods import KINDS, pods_workload
 from sim.model.workload import Workload
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.joulie.arrivals import arrivals
+from sim.workloads.joulie.fitting import KNOBS, fit_joulie
 from sim.workloads.joulie.parameters import NAME, published
+from sim.workloads.joulie.phases import with_phases
 from sim.workloads.joulie.pods import pods_of
 from sim.workloads.joulie.reading import parameters_of
 from sim.workloads.joulie.sampling import logical
@@ -29,7 +31,7 @@ def draw(model: Model, horizon: Horizon, streams: Streams) -> Workload:
     p = parameters_of(model)
     offset_s = arrivals(p, horizon, streams.inside("arrivals"))
     drawn = logical(p, len(offset_s), streams)
-    return pods_workload(
+    made = pods_workload(
         pods_of(p, drawn, streams.inside("pods")),
         offset_s=offset_s,
         kind=drawn.family,
@@ -38,6 +40,7 @@ def draw(model: Model, horizon: Horizon, streams: Streams) -> Workload:
         epoch_unix_s=p.epoch_unix_s,
         time_zone=p.time_zone,
     )
+    return with_phases(made, p.phases, KINDS, streams.of("phases"), p.phase_concentration)
 
 
 def check(model: Model) -> None:
@@ -51,8 +54,6 @@ def check(model: Model) -> None:
 
 def fit(workload: Workload, knobs: Mapping[str, float]) -> Model:
     """Fit a model to a workload; see `sim.workloads.joulie.fitting`."""
-    from sim.workloads.joulie.fitting import fit_joulie
-
     return fit_joulie(workload, knobs)
 
 
@@ -63,6 +64,7 @@ JOULIE = Generator(
     draw=draw,
     fit=fit,
     published=published,
+    knobs=KNOBS,
     moments=moments,
     extends=True,
 )

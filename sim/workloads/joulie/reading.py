@@ -21,6 +21,7 @@ from sim.workloads.joulie.parameters import (
     Law,
     Structure,
 )
+from sim.workloads.joulie.phases import phases_of
 from sim.workloads.model import Json, Model
 
 _Table = TypeVar("_Table", Law, Family, Helper)
@@ -46,7 +47,7 @@ RANGES: Mapping[str, Range] = {
     "duration_factor_many": (0, 1e6), "gpu_utilisation_shift": (-1, 1),
     "memory_base_gib": (0, 1e6), "cpu_share": (0, 1e6), "cpu_least": (0.01, 1e6),
     "cpu_most": (0.01, 1e6), "memory_share": (0, 1e6), "memory_least": (0, 1e6),
-    "memory_most": (0, 1e6), "work_share": (0, 1e6),
+    "memory_most": (0, 1e6), "work_share": (0, 1e6), "phase_concentration": (0, 1e6),
 }
 # fmt: on
 """Of numbers that are not from 0 to 1."""
@@ -67,10 +68,11 @@ def parameters_of(model: Model) -> JoulieParameters:
     made = {
         name: _value(name, told[name], f"parameter '{name}'")
         for name in told
-        if name not in ("families", "helpers")
+        if name not in ("families", "helpers", "phases")
     }
     made["families"] = _tables(Family, FAMILIES, told["families"], "families")
     made["helpers"] = _tables(Helper, HELPERS, told["helpers"], "helpers")
+    made["phases"] = phases_of(told["phases"], tuple(FAMILIES))
     parameters = JoulieParameters(**made)
     _check(parameters)
     return parameters

@@ -1,0 +1,96 @@
+"""Readers of other logs and of what belongs to Joulie's models, for the fuzzer."""
+# ruff: noqa: ISC004
+
+import functools
+import json
+from pathlib import Path
+
+from sim.api import (
+    Workload,
+    describe,
+    import_bundle,
+    learn_joulie,
+    read_openb,
+    read_philly,
+    read_telemetry,
+)
+from sim.workloads.generators import generate
+from sim.workloads.joulie.bundles import FORMAT
+from sim.workloads.joulie.parameters import JoulieParameters, model_of
+
+PHILLY = (
+    b"timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,1,66.0,11cb48\n"
+    b"2017-10-09 06:13:03,2951.0,16,2951.0,6214e9\n2017-09-29 07:58:32,0,1,86,6c71a0\n",
+    b'timestamp,duration,num_gpus\n2017-10-09T07:01:55+02:00,1e3,12\n"2017-10-09 07:01",5,0\n',
+)
+PHILLY_WORDS = (b"timestamp", b"duration", b"num_gpus", b"2017-10-09", b"9999-12-31", b"+23:59")
+OPENB = (
+    b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
+    b"deletion_time,scheduled_time\np0,12000,16384,1,460,,LS,Running,100,400,150\n"
+    b"p1,500,1024,0,0,,BE,Failed,120,121,120\np2,8000,1,8,1000,V100|G2,BE,Pending,130,190,\n",
+)
+OPENB_WORDS = (b"cpu_milli", b"1000", b"|", b"scheduled_time", b"9007199254740992")
+TELEMETRY = (
+    b"jobId,start,end,cpuUtilization,gpuSpeed\nworkload-000001-worker-01,0,5.5,0.5,1\n",
+    b'{"jobId":"workload-000001-worker-01","start":1,"end":2,"cpuUtilization":null}\n'
+    b'{"jobId":"nobody","start":1,"end":2e3,"cpuUtilization":0.25}\n',
+)
+TELEMETRY_WORDS = (b"jobId", b"workload-000002", b"null", b"cpuSpeed", b"{", b"NaN", b"1e999")
+BUNDLE = (
+    json.dumps(
+        {
+            "format": FORMAT, "version": 1, "name": "site", "source": "s", "notes": "n",
+            "parameters": {
+                "gpu_ratio": 0.5, "hourly_multipliers": "head", "burst_hours": [1, 2],
+                "families": {"debug_eval": {"duration_sec": {"median": 100}}},
+                "phases": {"debug_eval": [{"name": "a", "share": 1, "io_intensity": 2}]},
+            },
+        }
+    ).encode(),
+)  # fmt: skip
+BUNDLE_WORDS = (b'"families"', b'"share"', b"[]", b"{}", b"null", b"1e999", b"-1", b'"median"')
+
+
+def _checked(workload: Workload) -> None:
+    assert (workload.runtime_s >= 0).all()
+    assert (workload.procs >= 1).all()
+    assert workload.tasks is not None
+    assert workload.tasks.n_jobs == workload.n_jobs
+    describe(workload)
+    if workload.n_jobs >= 50:
+        learn_joulie(workload)
+
+
+def philly(data: bytes, folder: Path) -> None:
+    """Read jobs of Philly."""
+    path = folder / "philly.csv"
+    path.write_bytes(data)
+    _checked(read_philly(path))
+
+
+def openb(data: bytes, folder: Path) -> None:
+    """Read pods of openb."""
+    path = folder / "openb.csv"
+    path.write_bytes(data)
+    _checked(read_openb(path, pending="keep"))
+
+
+@functools.cache
+def _pods() -> Workload:
+    return generate(model_of(JoulieParameters(jobs=5)), duration_s=3600, seed=1)
+
+
+def telemetry(data: bytes, folder: Path) -> None:
+    """Read measurements of pods."""
+    path = folder / "telemetry"
+    path.write_bytes(data)
+    made = read_telemetry(path, _pods(), unknown_pods="drop")
+    assert (made.duration_s > 0).all()
+
+
+def bundle(data: bytes, folder: Path) -> None:
+    """Read a bundle; what it makes is a model that can be drawn from."""
+    path = folder / "bundle.json"
+    path.write_bytes(data)
+    model = import_bundle(path)
+    assert model.told({"jobs": 3}).parameters["jobs"] == 3
