@@ -59,6 +59,9 @@ from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.generators import fit, generate, published_model
+from sim.workloads.model import Model, load_model, save_model
+from sim.workloads.streams import Streams
 
 __all__ = [
     "SIZE_CLASSES",
@@ -81,6 +84,7 @@ __all__ = [
     "Jobs",
     "MachineSpec",
     "Metrics",
+    "Model",
     "Option",
     "Overrun",
     "Partition",
@@ -96,6 +100,7 @@ __all__ = [
     "SimError",
     "SimulationResult",
     "StepSeries",
+    "Streams",
     "TooWide",
     "TraceError",
     "UnknownNameError",
@@ -117,9 +122,12 @@ __all__ = [
     "default_workload",
     "describe",
     "explain",
+    "fit",
     "format_duration",
+    "generate",
     "known_names",
     "known_options",
+    "load_model",
     "load_workload",
     "max_wait_s",
     "measures",
@@ -127,9 +135,11 @@ __all__ = [
     "other_caches",
     "parse_duration",
     "profile",
+    "published_model",
     "remove_other_caches",
     "rule_choices",
     "rules_from_texts",
+    "save_model",
     "simulate",
     "simulate_many",
     "summarise",
