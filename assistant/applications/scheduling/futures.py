@@ -167,7 +167,9 @@ _COLUMNS = (
 def together(workloads: Sequence[Workload], name: str) -> Workload:
     """Return the jobs of several workloads as one, to see what is in them; not to be simulated."""
     first = workloads[0]
-    columns = {name: np.concatenate([getattr(one, name) for one in workloads]) for name in _COLUMNS}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in workloads]) for name in _COLUMNS
+    }
     return Workload.from_arrays(
         **columns,
         name=name,
