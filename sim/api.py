@@ -59,11 +59,13 @@ from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
-from sim.workloads.generators import fit, generate, published_model
+from sim.workloads.generator import Generator
+from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
 from sim.workloads.model import Model, load_model, save_model
 from sim.workloads.streams import Streams
 
 __all__ = [
+    "GENERATORS",
     "SIZE_CLASSES",
     "TAU_S",
     "Allocation",
@@ -78,6 +80,7 @@ __all__ = [
     "DurationError",
     "EngineError",
     "Explanation",
+    "Generator",
     "GroupMetrics",
     "Heads",
     "JobState",
@@ -125,6 +128,7 @@ __all__ = [
     "fit",
     "format_duration",
     "generate",
+    "generator_named",
     "known_names",
     "known_options",
     "load_model",
