@@ -177,7 +177,7 @@ def test_a_refusal_says_which_future(monkeypatch: pytest.MonkeyPatch) -> None:
     small = steered.futures.drawn()
     wide = dataclasses.replace(small[1], procs=np.full(small[1].n_jobs, 4096))
     monkeypatch.setattr(Futures, "drawn", lambda self, of_run=None: (small[0], wide))
-    too_wide = {"too_wide": "raise"}
+    too_wide = {"too_wide": "refuse"}
     refusing = dataclasses.replace(steered, **too_wide)  # type: ignore[arg-type]
     with pytest.raises(RunError, match="future 2 of 3: .*4096"):
         refusing.evaluate(steered.baseline, 0)
@@ -264,7 +264,6 @@ def test_a_generator_is_fitted_to_the_log_and_a_model_file_is_that_model(tmp_pat
         ({"count": 0}, "application.futures.count"),
         ({"counts": 1}, "no setting 'application.futures.counts'.*did you mean 'count'"),
         ({"scale": 0.0}, "application.futures.scale"),
-        ({"duration": "soon"}, "application.futures.duration"),
         ({"generator": None, "model": "a.json", "knobs": {"x": 1}}, "told to what is fitted"),
         ({"knobs": {"x": 1}}, "name the log with log"),
     ],
@@ -313,7 +312,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
     named = json.loads(opened.recipe)["application"]["futures"]["model"]
     assert named == str(tmp_path / "m.json")
     assert rebuild(opened).facts == built.application.facts
-    other = fit("lublin", default_workload(seed=9, n_jobs=500))
+    other = lublin().told({"types": "batch"})
     save_model(other, tmp_path / "m.json")
     with pytest.raises(SettingsError, match="its futures have changed"):
         rebuild(opened)
