@@ -218,7 +218,9 @@ class Tests:
 
     def mean(self, keys: Sequence[str], measure: int) -> float:
         """Return the mean of a measure over configurations and weeks."""
-        return statistics.fmean(week["measured"][key][measure] for key in keys for week in self.weeks)
+        return statistics.fmean(
+            week["measured"][key][measure] for key in keys for week in self.weeks
+        )
 
     @property
     def today(self) -> str:
@@ -311,7 +313,9 @@ def _tell(
         record.figure(f"{way} over {other}", ratio)
     table(["bounded slowdown on held-back weeks", "ratio"], lines)
     loads = ", ".join(f"{week['load']:.2f}" for week in tests.weeks)
-    print(f"\n{found.procs:,} processors, {len(tests.every)} configurations; held back: load {loads}")
+    print(
+        f"\n{found.procs:,} processors, {len(tests.every)} configurations; held back: load {loads}"
+    )
     print(f"best in hindsight: {tests.best}")
     for way, keys in chosen.items():
         print(f"{way}: " + " | ".join(keys))
