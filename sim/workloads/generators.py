@@ -10,9 +10,13 @@ from sim.model.workload import Workload
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
+from sim.workloads.resampling import RESAMPLING
 from sim.workloads.streams import Streams
 
-GENERATORS: tuple[Generator, ...] = (LUBLIN,)
+GENERATORS: tuple[Generator, ...] = (
+    LUBLIN,
+    RESAMPLING,
+)
 
 
 def generator_named(name: str) -> Generator:
