@@ -60,7 +60,7 @@ def test_command_line_and_script_tell_the_same(
         values = experiment.space.values(one.configuration)
         assert dict(one.outcome.measures) == application.evaluate(values, one.seed)
     report = (tmp_path / "r.html").read_text()
-    assert "3 of 12 h, drawn from a model of" in report.replace("&#39;", "'")
+    assert "3 of 12 h 00 min, drawn from a model of" in report
 
 
 def test_a_table_over_futures_is_the_worst_of_each(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ configurations is what the configurations do.
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean, stdev
 from typing import Any, Literal, get_args
@@ -176,7 +176,7 @@ def together(workloads: Sequence[Workload], name: str) -> Workload:
         max_procs=first.max_procs,
         start_unix_s=first.start_unix_s,
         time_zone=first.time_zone,
-        notes=first.notes,
+        notes=[replace(one, sentence=f"in the first future {one.sentence}") for one in first.notes],
         requested_is_runtime=any(one.requested_is_runtime for one in workloads),
         unsorted="sort",
     )
