@@ -25,6 +25,7 @@ from assistant.applications.scheduling import (
 )
 from assistant.objective import Objective, Value
 from assistant.ports import Application
+from sim.api import GENERATORS
 from strategies import Parameter, ParameterSpace
 
 
@@ -91,6 +92,16 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 )
 
 
+def generators(*, fitted: bool) -> Mapping[str, str]:
+    """Return what each generator of workloads is, by name.
+
+    Args:
+        fitted: those that can be fitted to a log; else those whose parameters are published.
+    """
+    known = (one for one in GENERATORS if fitted or one.published is not None)
+    return {one.name: one.summary for one in known}
+
+
 def policy_names() -> Mapping[str, tuple[str, ...]]:
     """Return the names that the ``order`` and the ``backfill`` of a cluster may have."""
     from sim.api import known_names
@@ -120,6 +131,7 @@ __all__ = [
     "Scheduling",
     "Today",
     "foreseen",
+    "generators",
     "openable",
     "policy_names",
     "presets",
