@@ -8,8 +8,8 @@ slowdown in a space of orders, backfilling and a part kept for small jobs,
 
 - on the training weeks as they are, one log from end to end,
 - on the training weeks one by one, judged by their mean (what averaging alone brings),
-- on futures resampled from the training weeks, and on futures of a Lublin-Feitelson model that is
-  fitted to them, judged by their mean,
+- on futures resampled from the training weeks, judged by their mean or by their median, and on
+  futures of a Lublin-Feitelson model that is fitted to them, judged by their mean,
 
 with every seed of ``--seeds``, which is of the search and of the futures. On the test weeks all
 configurations of the space are simulated, so that the best in hindsight is known. Gaia kept half
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from agents import Follower
 from assistant import Objective, Sla, Value, open_session
-from assistant.applications import Foreseen, Futures, Scheduling, foreseen
+from assistant.applications import Foreseen, Futures, Judge, Scheduling, foreseen
 from assistant.executors import SerialExecutor
 from assistant.store import MemoryStore
 from benchmarks.harness import Record, guarded, parser, table
@@ -50,10 +50,11 @@ LOG = "UniLu-Gaia-2014-1.swf.gz"
 SLOWDOWN, WAIT = "mean_bounded_slowdown", "mean_wait_s"
 N_RESAMPLES = 10_000
 
-ON_LOG, ON_WEEKS, ON_RESAMPLED, ON_LUBLIN = (
-    "the training log", "its weeks, one by one", "futures, resampled", "futures, Lublin fitted",
+ON_LOG, ON_WEEKS, ON_RESAMPLED, ON_MEDIAN, ON_LUBLIN = (
+    "the training log", "its weeks, one by one", "futures, resampled", "futures, resampled, by the median",
+    "futures, Lublin fitted",
 )  # fmt: skip
-WAYS = (ON_LOG, ON_WEEKS, ON_RESAMPLED, ON_LUBLIN)
+WAYS = (ON_LOG, ON_WEEKS, ON_RESAMPLED, ON_MEDIAN, ON_LUBLIN)
 
 POLICIES: dict[str, tuple[Level, ...]] = {
     "order": ("fcfs", "sjf", "saf", "wfp3", "f1"),
@@ -100,7 +101,8 @@ class Setting:
         if way == ON_WEEKS:
             weeks = Weeks(model, len(self.weeks), WEEK_S, weeks=self.weeks)
             return foreseen(weeks, threads=1, **self.space)
-        futures = Futures(model, self.n_futures, WEEK_S, seed=seed)
+        judge: Judge = "quantile" if way == ON_MEDIAN else "mean"
+        futures = Futures(model, self.n_futures, WEEK_S, seed=seed, judge=judge, quantile=0.5)
         return foreseen(futures, threads=1, **self.space)
 
 

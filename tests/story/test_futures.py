@@ -1,6 +1,7 @@
 """A sweep over generated futures from the command line: the same story as by script."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from assistant import load_session
 from assistant.applications import Foreseen
 from assistant.cli.main import run
 from assistant.settings import build_sweep, check_settings, parse_settings
+from assistant.settings_scheduling import SchedulingSettings
 from assistant.store import SqliteStore
 from strategies import MeasuredTable
 
@@ -93,3 +95,18 @@ def test_the_template_says_how(tmp_path: Path) -> None:
     tables = tomllib.loads(text[start:].split("\n\n")[0].replace("# ", "", 1).replace("\n# ", "\n"))
     assert set(tables["application"]["futures"]) == {"generator", "count", "duration", "judge"}
     assert build_sweep(check_settings(tables, "x")).application.name == "scheduling"
+
+
+def test_the_guide_shows_settings_and_a_script_that_are_right(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = (repository / "docs/guide.md").read_text()
+    section = guide.split("### Futures instead of one log")[1].split("\n### ")[0]
+    blocks = dict(re.findall(r"```(\w+)\n(.*?)```", section, re.DOTALL))
+    chosen = check_settings(tomllib.loads(blocks["toml"]), "the guide").application
+    assert isinstance(chosen, SchedulingSettings)
+    assert chosen.futures is not None
+    assert (chosen.futures.judge, chosen.futures.quantile) == ("quantile", 0.9)
+    exec(blocks["python"], {})
+    judged, each = capsys.readouterr().out.splitlines()
+    assert float(judged) == max(json.loads(each))
