@@ -51,8 +51,8 @@ SLOWDOWN, WAIT = "mean_bounded_slowdown", "mean_wait_s"
 N_RESAMPLES = 10_000
 
 ON_LOG, ON_WEEKS, ON_RESAMPLED, ON_MEDIAN, ON_LUBLIN = (
-    "the training log", "its weeks, one by one", "futures, resampled", "futures, resampled, by the median",
-    "futures, Lublin fitted",
+    "the training log", "its weeks, one by one", "futures, resampled",
+    "futures, resampled, by the median", "futures, Lublin fitted",
 )  # fmt: skip
 WAYS = (ON_LOG, ON_WEEKS, ON_RESAMPLED, ON_MEDIAN, ON_LUBLIN)
 

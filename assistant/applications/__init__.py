@@ -11,6 +11,7 @@ from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
+    FUTURES,
     FUTURES_DIGEST,
     Foreseen,
     Futures,
@@ -113,6 +114,7 @@ def policy_names() -> Mapping[str, tuple[str, ...]]:
 __all__ = [
     "APPLICATIONS",
     "DEFAULT_PRESET",
+    "FUTURES",
     "FUTURES_DIGEST",
     "ApplicationEntry",
     "Command",

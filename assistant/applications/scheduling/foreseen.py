@@ -20,6 +20,9 @@ from strategies import Level
 
 Values = Mapping[str, Level]
 
+FUTURES = "Futures"
+"""Label of the fact that says which futures runs are judged on."""
+
 FUTURES_DIGEST = "Futures digest"
 """Label of the fact that tells the futures of an experiment from all others."""
 
@@ -63,7 +66,7 @@ class Foreseen(Scheduling):
         workload, *others = super().facts
         digest = Fact(FUTURES_DIGEST, self.futures.digest[:16])
         source = Fact("Model", self.futures.model.source or self.futures.model.generator)
-        return (workload, Fact("Futures", str(self.futures)), source, *others, digest)
+        return (workload, Fact(FUTURES, str(self.futures)), source, *others, digest)
 
     def evaluate(self, values: Values, seed: int) -> Mapping[str, Measure]:
         """Simulate one configuration on every future.
