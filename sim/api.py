@@ -59,9 +59,11 @@ from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
-from sim.workloads.generator import Generator
+from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
+from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
 from sim.workloads.model import Model, load_model, save_model
+from sim.workloads.scaling import scale_load, shake
 from sim.workloads.streams import Streams
 
 __all__ = [
@@ -83,11 +85,13 @@ __all__ = [
     "Generator",
     "GroupMetrics",
     "Heads",
+    "Horizon",
     "JobState",
     "Jobs",
     "MachineSpec",
     "Metrics",
     "Model",
+    "MoldableJobs",
     "Option",
     "Overrun",
     "Partition",
@@ -135,6 +139,7 @@ __all__ = [
     "load_workload",
     "max_wait_s",
     "measures",
+    "moldable_jobs",
     "offered_load",
     "other_caches",
     "parse_duration",
@@ -144,8 +149,11 @@ __all__ = [
     "rule_choices",
     "rules_from_texts",
     "save_model",
+    "scale_load",
+    "shake",
     "simulate",
     "simulate_many",
+    "speedup",
     "summarise",
     "wait_for_compiler",
     "write_swf",

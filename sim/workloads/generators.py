@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
+from sim.workloads.downey import DOWNEY
 from sim.workloads.generator import Generator, Horizon
+from sim.workloads.graphs import GRAPHS
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
 from sim.workloads.resampling import RESAMPLING
@@ -15,6 +17,8 @@ from sim.workloads.streams import Streams
 
 GENERATORS: tuple[Generator, ...] = (
     LUBLIN,
+    DOWNEY,
+    GRAPHS,
     RESAMPLING,
 )
 
