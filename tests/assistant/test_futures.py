@@ -150,6 +150,15 @@ def test_levels_suit_all_futures() -> None:
     assert steered.workload.n_jobs == sum(one.n_jobs for one in steered.workloads)
 
 
+def test_jobs_of_tasks_are_said_to_be_simulated_as_rigid_ones() -> None:
+    graphs = foreseen(
+        Futures(published_model("graphs"), 2, DAY_S / 4), procs=64, split=False, levels=LEVELS
+    )
+    assert graphs.have_tasks
+    assert any(fact.label == "Tasks" and "rigid" in fact.text for fact in graphs.facts)
+    assert not any(fact.label == "Tasks" for fact in application().facts)
+
+
 def test_many_at_once_are_what_one_by_one_gives(tmp_path: Path) -> None:
     steered = application(judge="quantile", quantile=0.5)
     wanted = [steered.space.values(one) for one in steered.space.configurations()]

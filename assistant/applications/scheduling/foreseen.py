@@ -20,6 +20,8 @@ from strategies import Level
 
 Values = Mapping[str, Level]
 
+_RIGID = "every job is simulated as one rigid job, without its tasks and their order"
+
 FUTURES = "Futures"
 """Label of the fact that says which futures runs are judged on."""
 
@@ -47,6 +49,11 @@ class Foreseen(Scheduling):
         """The futures."""
         return self.futures.drawn()
 
+    @cached_property
+    def have_tasks(self) -> bool:
+        """Whether jobs of the futures consist of tasks."""
+        return any(one.tasks is not None for one in self.workloads)
+
     @property
     def deterministic(self) -> bool:
         """Whether a configuration meets the same futures in every run.
@@ -66,7 +73,8 @@ class Foreseen(Scheduling):
         workload, *others = super().facts
         digest = Fact(FUTURES_DIGEST, self.futures.digest[:16])
         source = Fact("Model", self.futures.model.source or self.futures.model.generator)
-        return (workload, Fact(FUTURES, str(self.futures)), source, *others, digest)
+        rigid = [Fact("Tasks", _RIGID) for _ in range(self.have_tasks)]
+        return (workload, Fact(FUTURES, str(self.futures)), source, *rigid, *others, digest)
 
     def evaluate(self, values: Values, seed: int) -> Mapping[str, Measure]:
         """Simulate one configuration on every future.
