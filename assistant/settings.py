@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from assistant.applications import DEFAULT_PRESET, Command, Lookup, Scheduling, Today
+from assistant.applications import Command, Lookup
 from assistant.applications.schema import (
     CommandSettings,
     DurationS,
@@ -39,8 +39,9 @@ from assistant.settings_objective import (
     check_measures,
     objective_of,
 )
+from assistant.settings_scheduling import FuturesSettings, SchedulingSettings, TodaySettings
 from assistant.sla import AtGoal, Sla, WarnRule, Watch
-from sim.api import Allocation, Workload, default_workload, load_workload, rules_from_texts
+from sim.api import Workload, default_workload, load_workload, rules_from_texts
 from strategies import (
     DEFAULT_STRATEGY,
     Exclusion,
@@ -50,35 +51,6 @@ from strategies import (
     RegionRule,
     make_strategy,
 )
-
-
-class TodaySettings(Strict):
-    """How the cluster is run now."""
-
-    order: str = "fcfs"
-    backfill: str = "easy"
-
-
-class SchedulingSettings(Strict):
-    """``[application]`` with ``kind = "scheduling"``."""
-
-    kind: Literal["scheduling"] = "scheduling"
-    preset: str = DEFAULT_PRESET
-    log: str | None = None
-    first: int | None = Field(default=None, ge=1)
-    procs: int | None = Field(default=None, ge=1, le=10**12)
-    today: TodaySettings = TodaySettings()
-    levels: dict[str, list[LevelValue]] = Field(default_factory=dict)
-    reading: dict[str, str] = Field(default_factory=dict)
-    small_job_below: DurationS = 3600.0
-    small_job_wait: DurationS = 10800.0
-    too_wide: Literal["reject", "clip"] = "reject"
-    overrun: Literal["raise", "kill", "extend"] = "raise"
-    grace: DurationS | None = None
-    split: bool | None = None
-    options: dict[str, LevelValue] = Field(default_factory=dict)
-    allocation: Allocation | None = None
-    machine_procs: int | None = Field(default=None, ge=1, le=10**12)
 
 
 class LookupSettings(Strict):
@@ -240,6 +212,9 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
         for key in ("log", "table"):
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
+        futures = application.get("futures")
+        if isinstance(futures, dict) and isinstance(futures.get("model"), str):
+            futures["model"] = str(folder / futures["model"])
     return anchored(tables, folder)
 
 
@@ -343,22 +318,7 @@ def _application(settings: SweepSettings, source: Source | None) -> Application:
         return Lookup(source, Path(chosen.table).name)
     if not isinstance(chosen, SchedulingSettings) or not isinstance(source, Workload):
         raise AssertionError("what was read is not what the application is about")
-    return Scheduling(
-        source,
-        procs=chosen.procs,
-        today=Today(chosen.today.order, chosen.today.backfill),
-        levels={name: tuple(levels) for name, levels in chosen.levels.items()},
-        small_job_below_s=chosen.small_job_below,
-        small_job_wait_s=chosen.small_job_wait,
-        too_wide=chosen.too_wide,
-        overrun=chosen.overrun,
-        preset=chosen.preset,
-        split=chosen.split,
-        options=chosen.options,
-        grace_s=chosen.grace or 0.0,
-        allocation=chosen.allocation,
-        machine_procs=chosen.machine_procs,
-    )
+    return chosen.build(source, settings.workers)
 
 
 def _own_program(
@@ -422,6 +382,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "range": RangeSettings,
         "logarithmic": LogarithmicSettings,
         "today": TodaySettings,
+        "futures": FuturesSettings,
         "objective": ObjectiveSettings,
         "watch": WatchSettings,
         "cost": CostSettings,

@@ -2,14 +2,15 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
+from assistant.applications import FUTURES_DIGEST
 from assistant.errors import SettingsError
-from assistant.events import ExperimentOpened
+from assistant.events import ExperimentOpened, Fact
 from assistant.experiment import Experiment
 from assistant.hooks import Hooks, anchored
 from assistant.opening import open_session
@@ -60,6 +61,10 @@ def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str
     for key in ("log", "table", "cwd", "folder"):
         if isinstance(application.get(key), str):
             application[key] = str(Path(application[key]).absolute())
+    futures = application.get("futures")
+    if isinstance(futures, Mapping) and isinstance(futures.get("model"), str):
+        model = str(Path(futures["model"]).absolute())
+        application["futures"] = {**futures, "model": model}
     results = [str(Path(path).absolute()) for path in tables.get("results", [])]
     kept = {
         **anchored(tables, Path()),
@@ -88,7 +93,17 @@ def rebuild(opened: ExperimentOpened) -> Application:
             f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
             "its parameters have changed, so start a new experiment"
         )
+    if _futures_of(built.application.facts) != _futures_of(opened.facts):
+        raise SettingsError(
+            f"the model of experiment '{opened.experiment_id}' is not what it was; its futures "
+            "have changed and results could not be compared, so start a new experiment"
+        )
     return built.application
+
+
+def _futures_of(facts: Iterable[Fact]) -> str | None:
+    """Return what tells the futures of an experiment from all others; None if it has none."""
+    return next((fact.text for fact in facts if fact.label == FUTURES_DIGEST), None)
 
 
 def job_log(opened: ExperimentOpened) -> str | None:

@@ -11,15 +11,22 @@ from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
+    FUTURES,
+    FUTURES_DIGEST,
+    Foreseen,
+    Futures,
+    Judge,
     Openable,
     Preset,
     Scheduling,
     Today,
+    foreseen,
     openable,
     presets,
 )
 from assistant.objective import Objective, Value
 from assistant.ports import Application
+from sim.api import GENERATORS
 from strategies import Parameter, ParameterSpace
 
 
@@ -86,6 +93,16 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 )
 
 
+def generators(*, fitted: bool) -> Mapping[str, str]:
+    """Return what each generator of workloads is, by name.
+
+    Args:
+        fitted: those that can be fitted to a log; else those whose parameters are published.
+    """
+    known = (one for one in GENERATORS if fitted or one.published is not None)
+    return {one.name: one.summary for one in known}
+
+
 def policy_names() -> Mapping[str, tuple[str, ...]]:
     """Return the names that the ``order`` and the ``backfill`` of a cluster may have."""
     from sim.api import known_names
@@ -97,12 +114,17 @@ def policy_names() -> Mapping[str, tuple[str, ...]]:
 __all__ = [
     "APPLICATIONS",
     "DEFAULT_PRESET",
+    "FUTURES",
+    "FUTURES_DIGEST",
     "ApplicationEntry",
     "Command",
     "Flood",
+    "Foreseen",
     "Function",
+    "Futures",
     "JsonFile",
     "JsonOutput",
+    "Judge",
     "Lookup",
     "Maze",
     "Openable",
@@ -110,6 +132,8 @@ __all__ = [
     "Preset",
     "Scheduling",
     "Today",
+    "foreseen",
+    "generators",
     "openable",
     "policy_names",
     "presets",

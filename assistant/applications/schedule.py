@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.applications.scheduling import Scheduling
+from assistant.applications.scheduling import Foreseen, Scheduling
 from assistant.errors import ApplicationError
 from assistant.objective import Measure
 from assistant.ports import Application
@@ -196,7 +196,7 @@ class Schedule:
 
 
 def schedule_of(application: Application, values: Mapping[str, Level], seed: int) -> Schedule:
-    """Simulate one configuration again and return its schedule.
+    """Simulate one configuration again and return its schedule, over futures that of the first.
 
     Raises:
         ApplicationError: the application does not simulate jobs.
@@ -208,6 +208,8 @@ def schedule_of(application: Application, values: Mapping[str, Level], seed: int
             "'scheduling' simulates jobs"
         )
     scenario, result = application.simulated(values, seed)
+    if isinstance(application, Foreseen):  # one schedule does not tell what all futures come to
+        return schedule(scenario, result, application.evaluate(values, seed))
     return schedule(scenario, result, application.measured(scenario, result))
 
 

@@ -44,6 +44,9 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
     for key in ("log", "table"):
         if application.get(key) is not None:
             application[key] = _placed(application[key], files)
+    futures = application.get("futures")
+    if futures and futures.get("model") is not None:
+        application["futures"] = {**futures, "model": _placed(futures["model"], files)}
     if application:
         found["application"] = application
     if found.get("results"):

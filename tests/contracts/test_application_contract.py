@@ -5,12 +5,30 @@ import pickle
 
 import pytest
 
-from assistant.applications import APPLICATIONS, ApplicationEntry
+from assistant.applications import APPLICATIONS, ApplicationEntry, Foreseen, Futures, foreseen
 from assistant.errors import RunError
 from assistant.executors.attempt import attempt
 from assistant.ports import Application, Work
+from sim.api import published_model
 
-every_application = pytest.mark.parametrize("entry", APPLICATIONS, ids=lambda entry: entry.name)
+
+def _over_futures() -> Foreseen:
+    futures = Futures(published_model("lublin"), 2, 43_200.0, judge="worst")
+    return foreseen(futures, threads=1)
+
+
+def _each_run_its_own() -> Foreseen:
+    return foreseen(Futures(published_model("lublin"), 2, 43_200.0, anew=True), threads=1)
+
+
+EVERY = (
+    *((entry.name, entry) for entry in APPLICATIONS),
+    ("futures", ApplicationEntry("scheduling", "over futures", _over_futures)),
+    ("futures anew", ApplicationEntry("scheduling", "over its own futures", _each_run_its_own)),
+)
+every_application = pytest.mark.parametrize(
+    "entry", [entry for _, entry in EVERY], ids=[name for name, _ in EVERY]
+)
 
 
 @every_application
@@ -40,6 +58,9 @@ def test_a_run_is_a_function_of_values_and_seed(entry: ApplicationEntry) -> None
 def test_one_that_says_it_repeats_itself_does_whatever_the_seed(entry: ApplicationEntry) -> None:
     application = entry.example()
     if application.deterministic is not True:
+        if isinstance(application, Foreseen):
+            assert application.futures.anew
+            return
         assert application.deterministic is None  # an example of ours does not know either
         return
     for configuration in list(application.space.configurations())[:5]:

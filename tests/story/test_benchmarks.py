@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "sweeps": ("--logs", "swf"),
     "sim": ("--logs", "swf"),
     "policies": ("--logs", "swf"),
+    "futures": ("--logs", "swf"),
     "slurm_fidelity": ("--run", "slurm_runs"),
     "search": ("--tables", "tables"),
     "suggest": (),

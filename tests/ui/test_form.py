@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from assistant.applications import Foreseen
 from assistant.cli.main import run
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import recipe
 from assistant.store import SqliteStore
 from assistant.ui.intents import FieldError
-from assistant.ui.new.form import Bound, Cluster, Form, Program, Row, Wish
+from assistant.ui.new.form import Bound, Cluster, Foresight, Form, Program, Row, Wish
 from assistant.ui.new.opening import EXAMPLE, built_from, open_from, preview
 from assistant.ui.new.reading import form_of, form_of_recipe
 from assistant.ui.new.toml_text import toml_text
@@ -164,6 +165,12 @@ def forms(draw: st.DrawFn) -> Form:
             ),
             options=draw(st.sampled_from([{}, {"reserve_anew": "0"}, {"depth": " "}])),
             small_job_wait=draw(st.sampled_from(["", "2h"])),
+            futures=draw(
+                st.sampled_from(
+                    [Foresight(), Foresight(), Foresight("lublin", "2", "12h"),
+                     Foresight("lublin", "1", "1d", "quantile", "0.5"), Foresight("lubin")]
+                )
+            ),
         ),
         exclude=draw(st.sampled_from(["", _CONDITIONS[source]])),
         wish=wish,
@@ -285,6 +292,41 @@ def test_every_sweep_file_that_init_writes_can_be_shown_in_fields(kind: str) -> 
     assert form.kept == {}
     one = build_sweep(check_settings({"name": form.full_name, **read}, "x"))
     alike(one, built_from(form)[1])
+
+
+def test_futures_are_fields_and_come_back_as_fields() -> None:
+    form = Form(cluster=Cluster(futures=Foresight("lublin", "2", "12h", "quantile", "0.5")))
+    told = written(form).tables["application"]["futures"]
+    assert told == {
+        "generator": "lublin", "count": 2, "duration": "12h", "judge": "quantile", "quantile": 0.5,
+    }  # fmt: skip
+    assert form_of(written(form).tables).cluster.futures == form.cluster.futures
+    built = built_from(form)[1].application
+    assert isinstance(built, Foreseen)
+    assert built.futures.quantile == 0.5
+
+
+@pytest.mark.parametrize(
+    ("futures", "place", "words"),
+    [
+        (Foresight("lublin", "few"), "new-futures-count", "no whole number"),
+        (Foresight("lublin", duration="soon"), "new-futures-duration", "A time is wanted"),
+        (Foresight("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "up to 1"),
+        (Foresight("lubin"), "new-futures", "No generator 'lubin'"),
+    ],
+)
+def test_a_field_of_futures_says_what_it_cannot(futures: Foresight, place: str, words: str) -> None:
+    with pytest.raises(FieldError, match=words) as refused:
+        built_from(Form(cluster=Cluster(futures=futures)))
+    assert refused.value.place == place
+
+
+def test_futures_that_no_field_shows_are_kept() -> None:
+    futures = {"generator": "lublin", "count": 2, "duration": "12h", "seed": 4}
+    form = form_of({"application": {"kind": "scheduling", "futures": futures}})
+    assert form.cluster.futures == Foresight()
+    assert form.kept == {"application": {"futures": futures}}
+    assert written(form).tables["application"]["futures"] == futures
 
 
 def test_what_no_field_shows_is_kept_as_it_is() -> None:

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Sla, Tariff
-from assistant.applications import Preset
+from assistant.applications import Foreseen, Preset
 from assistant.store import SqliteStore
 from assistant.ui.new import page as new
 from assistant.ui.new import trial as new_trial
@@ -268,6 +268,26 @@ def test_a_question_brings_its_parameters_and_they_can_be_changed(
     (one,) = opened
     assert one.session.experiment.space.count_allowed() == 12
     assert one.application.baseline == {"order": "fcfs", "backfill": "easy", "depth": 4}
+
+
+def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[Opened]) -> None:
+    page = at(begun(store, opened), "Parameters")
+    assert "new-futures-count" not in {field.key for field in page.text_input}
+    page = type_in(page, {"futures": "lublin"})
+    page = type_in(
+        page, {"futures-count": "2", "futures-duration": "12h", "futures-judge": "worst"}
+    )
+    assert not page.error
+    page = type_in(page, {"futures-count": "two"})
+    assert "'two' is no whole number" in told(page)
+    page = type_in(page, {"futures-count": "2"})
+    page = at(at(page, "Review"), "Parameters")
+    assert page.selectbox(key="new-futures").value == "lublin"
+    assert page.text_input(key="new-futures-duration").value == "12h"
+    page = press(page, "new-start")
+    (one,) = opened
+    assert isinstance(one.application, Foreseen)
+    assert (one.application.futures.count, one.application.futures.judge) == (2, "worst")
 
 
 def test_another_question_begins_with_its_own_levels_and_follows_today(

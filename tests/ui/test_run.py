@@ -400,6 +400,24 @@ def test_the_schedule_of_a_run(cluster: Session) -> None:
     assert "not what it was" not in text(page)
 
 
+def test_over_futures_the_first_is_drawn_and_that_is_said() -> None:
+    tables: dict[str, Any] = {
+        "runs": 5,
+        "application": {
+            "levels": {"order": ["fcfs", "sjf"]},
+            "split": False,
+            "futures": {"generator": "lublin", "count": 2, "duration": "6h", "judge": "worst"},
+        },
+    }
+    built = build_sweep(check_settings(tables, "test"))
+    session = open_sweep(built, MemoryStore(), "futures", recipe(tables, ()))
+    session.submit_baseline()
+    session.run_queued(SerialExecutor(built.application))
+    page = shown(session)
+    assert "Drawn is the first of the futures: 2 of 6 h 00 min" in text(page)
+    assert not page.warning, "what is measured over all futures is what the run measured"
+
+
 def test_every_chart_has_an_alt_text_and_a_table(cluster: Session) -> None:
     page = shown(cluster, 1, 2)
     assert all(alts(page))

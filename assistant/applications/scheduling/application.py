@@ -115,7 +115,6 @@ class Scheduling:
     machine_procs: int | None = None
 
     name = "scheduling"
-    deterministic = True
 
     def __post_init__(self) -> None:
         if self.allocation is None:
@@ -284,6 +283,11 @@ class Scheduling:
         return {**split.today(self._split_levels), **self.variation.now}
 
     @property
+    def deterministic(self) -> bool:
+        """A simulation repeats itself."""
+        return True
+
+    @property
     def measures(self) -> tuple[str, ...]:
         """Every measure that a run may give."""
         return MEASURES if self.has_split else OF_ONE_PARTITION
@@ -413,8 +417,10 @@ class Scheduling:
         measures["procs"] = float(scenario.cluster.total_procs)
         return measures
 
-    def scenario(self, values: Mapping[str, Level], seed: int = 0) -> Scenario:
-        """Return what is simulated for a configuration.
+    def scenario(
+        self, values: Mapping[str, Level], seed: int = 0, workload: Workload | None = None
+    ) -> Scenario:
+        """Return what is simulated for a configuration; on other jobs if they are given.
 
         Raises:
             RunError: nothing is left for the main partition.
@@ -423,7 +429,7 @@ class Scheduling:
         chosen = self.variation.chosen(values)
         try:
             return Scenario(
-                workload=self.workload,
+                workload=self.workload if workload is None else workload,
                 cluster=self._in_machines(split.cluster(values, chosen.procs)),
                 order=chosen.order,
                 backfill=chosen.backfill,

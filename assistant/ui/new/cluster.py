@@ -9,7 +9,7 @@ import streamlit as st
 from assistant.applications import Openable, openable, policy_names, presets
 from assistant.report.words import level, setting
 from assistant.ui import words
-from assistant.ui.new import fields
+from assistant.ui.new import fields, foresight
 from assistant.ui.new.fields import Beside
 from assistant.ui.new.form import Form
 from assistant.ui.new.outline import plain_application
@@ -36,6 +36,7 @@ def step(form: Form, beside: Beside) -> Form:
     beside.at("new-procs", "new-order")
     cluster = replace(form.cluster, procs=procs, order=order, backfill=backfill)
     form = replace(form, cluster=cluster)
+    form = foresight.asked(form, beside)
     known = plain_application(form)
     st.markdown("**Levels to try**")
     beside.at("new-levels", "new-options")

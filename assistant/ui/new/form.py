@@ -112,6 +112,25 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Foresight:
+    """Generated futures that every run is judged on.
+
+    Args:
+        generator: that draws them; without one there are none.
+        count: how many.
+        duration: how long each is.
+        judge: ``mean``, ``quantile`` or ``worst``.
+        quantile: of the futures that are no worse; empty is as usual.
+    """
+
+    generator: str = ""
+    count: str = "10"
+    duration: str = "7d"
+    judge: str = "mean"
+    quantile: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """How a job log is simulated; empty fields are as usual.
 
@@ -132,6 +151,7 @@ class Cluster:
     overrun: str = "raise"
     levels: Mapping[str, tuple[str, ...]] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    futures: Foresight = field(default_factory=Foresight)
 
 
 @dataclass(frozen=True, slots=True)

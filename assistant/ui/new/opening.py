@@ -165,6 +165,7 @@ def _place_of_application(form: Form, bare: Mapping[str, Any], source: Source | 
             ("options", "new-options"),
             ("today", "new-order"),
             ("procs", "new-procs"),
+            ("futures", "new-futures"),
         ):
             less = {k: v for k, v in application.items() if k != key}
             if len(less) < len(application) and _is_well({**bare, "application": less}, source):

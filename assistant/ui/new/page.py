@@ -27,7 +27,7 @@ STEPS = ("What is run", "Parameters", "Goal and agreement", "How it chooses", "R
 
 _PLACES = (
     r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+)",
-    r"new-(p\d+-\w+|parameters|levels|options|exclude|procs|order)",
+    r"new-(p\d+-\w+|parameters|levels|options|exclude|procs|order|futures[-\w]*)",
     r"new-(measure|second|c\d+|deadline|goal|run-limit|runs|cost)",
     r"new-(strategy)",
     r"new-(name)",

@@ -12,7 +12,18 @@ from dataclasses import fields
 from typing import Any
 
 from assistant.settings import SweepSettings, check_settings, kind_of
-from assistant.ui.new.form import Bound, Cluster, Form, How, Kind, Program, Row, Source, Wish
+from assistant.ui.new.form import (
+    Bound,
+    Cluster,
+    Foresight,
+    Form,
+    How,
+    Kind,
+    Program,
+    Row,
+    Source,
+    Wish,
+)
 from assistant.ui.new.rows import KINDS
 from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import written
@@ -34,6 +45,9 @@ _SHOWN_APPLICATION = frozenset((
     "small_job_wait", "preset", "options", "too_wide", "overrun", "command", "cwd", "env", "stdin",
     "limit", "unused", "measures", "noisy", "function", "folder",
 ))  # fmt: skip
+
+
+_SHOWN_FUTURES = frozenset(("generator", "count", "duration", "judge", "quantile"))
 
 
 def form_of(tables: Mapping[str, Any]) -> Form:
@@ -94,6 +108,8 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
     strategy = settings.strategy
     kept = {key: value for key, value in tables.items() if key not in _SHOWN}
     for key, shown in (("application", _SHOWN_APPLICATION), ("objective", _SHOWN_OBJECTIVE)):
+        if key == "application" and _has_fields(application):
+            shown |= {"futures"}
         rest = {k: v for k, v in tables.get(key, {}).items() if k not in shown}
         if rest:
             kept[key] = rest
@@ -168,6 +184,26 @@ def _cluster(application: Mapping[str, Any]) -> Cluster:
         overrun=application.get("overrun", usual.overrun),
         levels={name: tuple(map(_text, values)) for name, values in levels.items()},
         options={name: _text(value) for name, value in application.get("options", {}).items()},
+        futures=_foresight(application),
+    )
+
+
+def _has_fields(application: Mapping[str, Any]) -> bool:
+    """Whether fields can show the futures of an application."""
+    futures = application.get("futures")
+    return futures is not None and "generator" in futures and set(futures) <= _SHOWN_FUTURES
+
+
+def _foresight(application: Mapping[str, Any]) -> Foresight:
+    if not _has_fields(application):
+        return Foresight()
+    futures, usual = application["futures"], Foresight()
+    return Foresight(
+        futures["generator"],
+        _text(futures.get("count", usual.count)),
+        _text(futures.get("duration", usual.duration)),
+        futures.get("judge", usual.judge),
+        _text(futures.get("quantile")),
     )
 
 

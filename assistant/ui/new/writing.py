@@ -10,7 +10,7 @@ from typing import Any
 from assistant.applications import DEFAULT_PRESET
 from assistant.settings import check_settings, parse_settings, read_settings
 from assistant.ui.intents import FieldError, sentence
-from assistant.ui.new.form import Bound, Cluster, Form, Program, Wish
+from assistant.ui.new.form import Bound, Cluster, Foresight, Form, Program, Wish
 from assistant.ui.new.rows import MissingError, number_in, parameter_of, todays_level
 from assistant.ui.steering.terms import check_field
 from strategies import Level
@@ -188,8 +188,33 @@ def _cluster(pen: _Pen, cluster: Cluster, levels: Mapping[str, tuple[str, ...]])
     options = {name: _loose(text) for name, text in cluster.options.items() if text.strip()}
     if options:
         table["options"] = options
+    if cluster.futures.generator:
+        table["futures"] = _futures(pen, cluster.futures)
     if levels:
         table["levels"] = {name: [_loose(text) for text in texts] for name, texts in levels.items()}
+    return table
+
+
+def _futures(pen: _Pen, futures: Foresight) -> dict[str, Any]:
+    table: dict[str, Any] = {"generator": futures.generator, "judge": futures.judge}
+    with pen.beside("new-futures-count"):
+        table["count"] = _whole(futures.count.strip(), "new-futures-count")
+    with pen.beside("new-futures-duration"):
+        told = {"generator": futures.generator, "duration": futures.duration.strip()}
+        check_field(
+            "new-futures-duration", {"application": {"kind": "scheduling", "futures": told}},
+            "A time is wanted, such as 12h, 2d or 7d.",
+        )  # fmt: skip
+        table["duration"] = futures.duration.strip()
+    if futures.judge == "quantile" and futures.quantile.strip():
+        with pen.beside("new-futures-quantile"):
+            number = parse_number(futures.quantile.strip())
+            if number is None or not 0 < number <= 1:
+                raise FieldError(
+                    "new-futures-quantile",
+                    f"'{futures.quantile}' is no number above 0 and up to 1, such as 0.9.",
+                )
+            table["quantile"] = float(number)
     return table
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from assistant import Application, Experiment, Run, RunState
-from assistant.applications import Scheduling
+from assistant.applications import FUTURES, Scheduling
 from assistant.applications.schedule import Schedule, schedule_of
 from assistant.applications.schedule_view import (
     MOST_POINTS,
@@ -73,6 +73,9 @@ def section(experiment: Experiment, run: Run, other: Run | None) -> None:
     jobs = _schedule(experiment, run)
     if jobs is None:
         return
+    futures = next((fact.text for fact in opened.facts if fact.label == FUTURES), None)
+    if futures is not None:
+        st.caption(f"Drawn is the first of the futures: {words.plain(futures)}.")
     _differs(run, jobs)
     there = None
     if other is not None and other.state is RunState.COMPLETED:
