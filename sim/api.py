@@ -6,6 +6,7 @@ imported when a simulation needs them.
 
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Literal
 
 from sim.engine import ENGINES
@@ -54,13 +55,30 @@ from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.told import options_of
+from sim.traces.formats import (
+    FORMATS,
+    Format,
+    format_of,
+    is_model,
+    lost,
+    read_workload,
+    write_workload,
+    written_as,
+)
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
-from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.generator import Generator
+from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.model import Model, load_model, save_model
+from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
+from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
+    "DEFINITIONS",
+    "FORMATS",
+    "GENERATORS",
     "SIZE_CLASSES",
     "TAU_S",
     "Allocation",
@@ -69,23 +87,29 @@ __all__ = [
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
+    "Comparison",
     "Compilation",
     "Curve",
+    "Distance",
     "Distribution",
     "DurationError",
     "EngineError",
     "Explanation",
+    "Format",
+    "Generator",
     "GroupMetrics",
     "Heads",
     "JobState",
     "Jobs",
     "MachineSpec",
     "Metrics",
+    "Model",
     "Option",
     "Overrun",
     "Partition",
     "Phase",
     "Placement",
+    "Quantity",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -113,28 +137,40 @@ __all__ = [
     "check_order",
     "check_policies",
     "check_scenario",
+    "compare_workloads",
     "compilation",
     "default_workload",
     "describe",
     "explain",
+    "fit",
     "format_duration",
+    "format_of",
+    "generate",
+    "generator_named",
+    "is_model",
     "known_names",
     "known_options",
+    "load_model",
     "load_workload",
+    "lost",
     "max_wait_s",
     "measures",
     "offered_load",
     "other_caches",
     "parse_duration",
     "profile",
+    "published_model",
     "remove_other_caches",
     "rule_choices",
     "rules_from_texts",
+    "save_model",
     "simulate",
     "simulate_many",
     "summarise",
     "wait_for_compiler",
     "write_swf",
+    "write_workload",
+    "written_as",
 ]
 
 
@@ -171,19 +207,21 @@ def simulate(
 def load_workload(
     path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
 ) -> Workload:
-    """Read a log in the Standard Workload Format.
+    """Read a workload; its format is told by its content, see `sim.traces.formats.FORMATS`.
 
     Args:
         path: the file, plain or gzip.
-        rules: what to do with the peculiarities of real logs; None is `ReadingRules()`.
+        rules: what to do with the peculiarities of real logs in the Standard Workload Format; None
+            is `ReadingRules()`.
         first: keep the first so many jobs that the rules let pass (by default those that ran), in
             submit order. None keeps all. A note says how many jobs the log has.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
-        WorkloadError: `first` is less than 1.
+        WorkloadError: `first` is less than 1, the file is a model, or rules are given for a format
+            that has none.
     """
-    workload = read_swf(path, rules)
+    workload = read_workload(Path(path), rules)
     if first is None:
         return workload
     kept = workload.head(first)

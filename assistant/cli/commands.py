@@ -10,6 +10,7 @@ from assistant.cli import (
     effects,
     experiments,
     forecast,
+    generating,
     hooks,
     init,
     play,
@@ -52,8 +53,12 @@ def register(app: typer.Typer) -> None:
     app.command("tabulate")(tabulate.tabulate)
     app.command("play")(play.play)
     app.command("doctor")(doctor.doctor)
-    workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
+    workload = typer.Typer(help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None)
     workload.command("describe")(workloads.describe)
+    workload.command("fit")(generating.fit)
+    workload.command("generate")(generating.generate)
+    workload.command("convert")(generating.convert)
+    workload.command("validate")(generating.validate)
     app.add_typer(workload, name="workload")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)
