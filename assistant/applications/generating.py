@@ -163,11 +163,11 @@ def not_written(workload: Workload, path: Path) -> tuple[str, ...]:
     """Say what the format of a file leaves out of a workload, without reading it again."""
     if workload.tasks is None or written_as(path).name != "swf":
         return ()
-    n_tasks = workload.tasks.n_tasks
-    return (
-        f"The {n_tasks:,} tasks of the jobs are not in it (machines, GPUs, work): the Standard "
-        "Workload Format has no place for them; write .jsonl instead.",
+    sentence = (
+        f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in it (machines, GPUs, work): "
+        "the Standard Workload Format has no place for them; write .jsonl instead."
     )
+    return (sentence,)
 
 
 def converted(workload: Workload, path: Path) -> tuple[str, ...]:
@@ -218,8 +218,8 @@ def verdict(found: Comparison) -> tuple[str, ...]:
     by_chance = 0.05 * found.judged
     n_judged, n_differ = found.judged, found.differ
     first = (
-        f"{n_differ} of {n_judged} figures differ by more than the days of {found.one} differ among "
-        f"themselves; about {by_chance:.0f} of {n_judged} would by chance alone."
+        f"{n_differ} of {n_judged} figures differ by more than the days of {found.one} differ "
+        f"among themselves; about {by_chance:.0f} of {n_judged} would by chance alone."
     )
     names = [_named(one) for one in found.distances if one.verdict == "differs"]
     if not names:
@@ -288,7 +288,7 @@ def _no_constant(name: str) -> None:
 __all__ = [
     "GENERATORS", "Compared", "Comparison", "Generator", "Model", "Option", "SimError", "Workload",
     "as_bytes", "compare_workloads", "converted", "definitions", "distance_rows", "fit", "generate",
-    "generator_named", "has_rules", "is_model", "knobs_of", "load_model", "load_workload", "model_of",
-    "not_written", "published_model", "quantity_rows", "save_model", "setting_of", "settings_of",
-    "shown_value", "told", "verdict", "write_workload", "written_as",
+    "generator_named", "has_rules", "is_model", "knobs_of", "load_model", "load_workload",
+    "model_of", "not_written", "published_model", "quantity_rows", "save_model", "setting_of",
+    "settings_of", "shown_value", "told", "verdict", "write_workload", "written_as",
 ]  # fmt: skip

@@ -53,7 +53,9 @@ def register(app: typer.Typer) -> None:
     app.command("tabulate")(tabulate.tabulate)
     app.command("play")(play.play)
     app.command("doctor")(doctor.doctor)
-    workload = typer.Typer(help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None)
+    workload = typer.Typer(
+        help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None
+    )
     workload.command("describe")(workloads.describe)
     workload.command("fit")(generating.fit)
     workload.command("generate")(generating.generate)

@@ -247,7 +247,9 @@ _HEADINGS = {
 
 
 def _print_rows(kind: str, columns: tuple[str, ...], rows: tuple[Compared, ...]) -> None:
-    names = ["other / log" if kind == "quantity" and c == "value" else _HEADINGS[c] for c in columns]
+    names = [
+        "other / log" if kind == "quantity" and c == "value" else _HEADINGS[c] for c in columns
+    ]
     cells = [["", *names, ""]]
     cells += [[row.what, *(getattr(row, c) or "-" for c in columns), row.verdict] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

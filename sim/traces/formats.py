@@ -1,4 +1,4 @@
-"""The formats of workloads: which one a file has is told by its content, what is written by its name.
+"""The formats of workloads: a file is read by its content and written by its name.
 
 Who adds a format adds a line to `FORMATS`; SWF comes last and takes what nobody else knows, so that
 its reader says what is wrong with it.
@@ -152,10 +152,8 @@ def lost(before: Workload, after: Workload) -> tuple[str, ...]:
     Compared are all columns and the tasks; job by job, in order of submission.
     """
     if before.n_jobs != after.n_jobs:
-        return (
-            f"{before.n_jobs - after.n_jobs:,} of {before.n_jobs:,} jobs are not read back; the "
-            "other columns are not compared.",
-        )
+        n_gone = before.n_jobs - after.n_jobs
+        return (f"{n_gone:,} of {before.n_jobs:,} jobs are not read back; nothing is compared.",)
     told = [_column_lost(name, before, after) for name in _COLUMNS]
     if before.tasks is not None and after.tasks is None:
         told.append(

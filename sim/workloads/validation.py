@@ -13,30 +13,22 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.errors import WorkloadError
 from sim.model.columns import checked_machine
 from sim.model.hours import DAY_S, WallClock
 from sim.model.workload import Workload
-from sim.workloads.streams import Streams
+from sim.workloads.days import REPLICATES, Days, Draws, Floats
 
-Floats = NDArray[np.float64]
 Verdict = Literal["alike", "differs", "unknown"]
 
 QUANTILES: tuple[float, ...] = (0.1, 0.5, 0.9, 0.99)
 LEVEL = 0.95
-REPLICATES = 400
 LEAST_DAYS = 5
 """With jobs, of each workload; with fewer nothing is said about what days may bring."""
 
 MOST_POINTS = 1024
 """At which distributions are compared in the bootstrap; quantiles of both workloads together."""
-
-LEAST_COVER = 0.5
-"""Of a day at the ends of a workload, for its rates to count."""
-
-HOURS = 24
 
 
 @dataclass(frozen=True)
@@ -121,12 +113,15 @@ class Comparison:
     @property
     def judged(self) -> int:
         """How many figures have a verdict."""
-        return sum(one.verdict != "unknown" for one in (*self.distances, *self.quantities))
+        return sum(verdict != "unknown" for verdict in self._verdicts())
 
     @property
     def differ(self) -> int:
         """How many figures differ."""
-        return sum(one.verdict == "differs" for one in (*self.distances, *self.quantities))
+        return self._verdicts().count("differs")
+
+    def _verdicts(self) -> list[Verdict]:
+        return [d.verdict for d in self.distances] + [q.verdict for q in self.quantities]
 
     def to_dict(self) -> dict[str, object]:
         """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
@@ -136,8 +131,8 @@ class Comparison:
 DEFINITIONS: dict[str, str] = {
     "ks": "Kolmogorov-Smirnov: the largest difference between the two shares of jobs that have at "
     "most a value; from 0 (the same) to 1 (nothing in common).",
-    "wasserstein": "Wasserstein-1: how far values must be moved on average to turn one distribution "
-    "into the other, in their unit.",
+    "wasserstein": "Wasserstein-1: how far values must be moved on average to turn one "
+    "distribution into the other, in their unit.",
     "total_variation": "Total variation: the share of the jobs that comes at another hour; half of "
     "the summed differences of the shares of the 24 hours.",
     "quantiles": "p10, p50, p90, p99: so large are the values of 10, 50, 90, 99 % of the jobs at "
@@ -148,15 +143,13 @@ DEFINITIONS: dict[str, str] = {
     "interval": f"From {REPLICATES} draws of the days of both workloads, with replacement: "
     f"{LEVEL:.0%} of the draws lie in it. Those of a distance lie a little too high, since drawing "
     "adds noise.",
-    "usual": f"{LEVEL:.0%} of the distances between two futures that are drawn from the days of the "
-    "first workload alone, as long as the two are; a distance above it differs.",
+    "usual": f"{LEVEL:.0%} of the distances between two futures that are drawn from the days of "
+    "the first workload alone, as long as the two are; a distance above it differs.",
 }
 """What each figure means, for people."""
 
 
-def compare(
-    one: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
-) -> Comparison:
+def compare(one: Workload, two: Workload, *, procs: int | None = None, seed: int = 0) -> Comparison:
     """Compare two workloads; the first is the measure.
 
     Args:
@@ -174,9 +167,9 @@ def compare(
             raise WorkloadError(f"{workload.name} has 1 job; 2 or more can be compared.")
     machine = procs or one.max_procs or two.max_procs
     machine = None if machine is None else checked_machine(machine)
-    days = (_Days.of(one), _Days.of(two))
+    days = (Days.of(one), Days.of(two))
     enough = min(found.n_with_jobs for found in days) >= LEAST_DAYS
-    draws = _Draws.of(days, seed) if enough else None
+    draws = Draws.of(days, seed) if enough else None
     notes = list(_notes(one, two, days, machine))
     distances: list[Distance] = []
     quantities: list[Quantity] = []
@@ -215,84 +208,6 @@ def _columns(
 
 
 @dataclass(frozen=True)
-class _Days:
-    """The days of a workload.
-
-    Attributes:
-        day: int64 [n_jobs], of each job, from 0.
-        hours: float64 [n_days, 24], jobs.
-        work: float64 [n_days], processor-seconds submitted.
-        cover_s: float64 [n_days], seconds of the day between first and last submission.
-    """
-
-    day: NDArray[np.int64]
-    hours: Floats
-    work: Floats
-    cover_s: Floats
-
-    @classmethod
-    def of(cls, workload: Workload) -> "_Days":
-        local_s = WallClock.of(workload).local_s(workload.submit_s)
-        since = np.floor(local_s / DAY_S)
-        first = since.min()
-        day = (since - first).astype(np.int64)
-        n_days = int(day.max()) + 1
-        hour = np.minimum(np.floor(np.mod(local_s, DAY_S) / 3600.0).astype(np.int64), HOURS - 1)
-        cells = np.bincount(day * HOURS + hour, minlength=n_days * HOURS)
-        work = np.bincount(day, workload.procs * workload.runtime_s, minlength=n_days)
-        begins = (first + np.arange(n_days)) * DAY_S
-        ends = np.minimum(begins + DAY_S, local_s.max())
-        cover_s = np.maximum(ends - np.maximum(begins, local_s.min()), 0.0)
-        return cls(day, cells.reshape(n_days, HOURS).astype(np.float64), work, cover_s)
-
-    @property
-    def n_days(self) -> int:
-        return len(self.work)
-
-    @property
-    def n_with_jobs(self) -> int:
-        return int((self.hours.sum(1) > 0).sum())
-
-    def rates(self) -> Floats:
-        """Return jobs, processor-seconds and seconds of the days that count: [n_days, 3]."""
-        counts = self.cover_s >= LEAST_COVER * DAY_S
-        told = np.column_stack([self.hours.sum(1), self.work, self.cover_s])
-        return np.where(counts[:, None], told, 0.0)
-
-
-@dataclass(frozen=True)
-class _Draws:
-    """How often each day is in each draw.
-
-    Attributes:
-        one: float64 [REPLICATES, n_days of the first].
-        two: likewise of the second.
-        own_one: of the first workload's days, as many as it has; for distances to itself.
-        own_two: of the first workload's days, as many as the second has.
-    """
-
-    one: Floats
-    two: Floats
-    own_one: Floats
-    own_two: Floats
-
-    @classmethod
-    def of(cls, days: tuple[_Days, _Days], seed: int) -> "_Draws":
-        streams = Streams(seed).inside("validation")
-        n_one, n_two = days[0].n_days, days[1].n_days
-
-        def drawn(name: str, n_draws: int, n_days: int) -> Floats:
-            even = np.full(n_days, 1.0 / n_days)
-            counts = streams.of(name).multinomial(n_draws, even, size=REPLICATES)
-            return counts.astype(np.float64)
-
-        return cls(
-            drawn("one", n_one, n_one), drawn("two", n_two, n_two),
-            drawn("own one", n_one, n_one), drawn("own two", n_two, n_one),
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
 class _Sampled:
     """A column of both workloads at common points.
 
@@ -308,7 +223,7 @@ class _Sampled:
     exact: tuple[Floats, Floats, Floats]
 
     @classmethod
-    def of(cls, values: tuple[Floats, Floats], days: tuple[_Days, _Days]) -> "_Sampled":
+    def of(cls, values: tuple[Floats, Floats], days: tuple[Days, Days]) -> "_Sampled":
         known = tuple(column[~np.isnan(column)] for column in values)
         every = np.unique(np.concatenate(known))
         points = every
@@ -332,7 +247,7 @@ class _Sampled:
         unit: str,
         value: float,
         between: Callable[[Floats, Floats, Floats], float],
-        draws: _Draws | None,
+        draws: Draws | None,
     ) -> Distance:
         if draws is None:
             return Distance(column, metric, unit, value, None, None, None, "unknown")
@@ -352,7 +267,7 @@ class _Sampled:
         return np.array(found)
 
     def quantities(
-        self, name: str, unit: str, values: tuple[Floats, Floats], draws: _Draws | None
+        self, name: str, unit: str, values: tuple[Floats, Floats], draws: Draws | None
     ) -> Iterator[Quantity]:
         known = tuple(column[~np.isnan(column)] for column in values)
         drawn: list[Floats] = []
@@ -368,10 +283,11 @@ class _Sampled:
     def _quantiles(self, summed: Floats) -> Floats:
         wanted = np.array(QUANTILES) * summed[-1]
         places = np.searchsorted(summed, wanted - 1e-9)
-        return self.points[np.minimum(places, len(self.points) - 1)]
+        found: Floats = self.points[np.minimum(places, len(self.points) - 1)]
+        return found
 
 
-def _ks(points: Floats, one: Floats, two: Floats) -> float:
+def _ks(_points: Floats, one: Floats, two: Floats) -> float:
     return float(np.abs(one - two).max())
 
 
@@ -393,7 +309,7 @@ def _judged(
     return Distance(column, metric, unit, value, low, high, usual, verdict)
 
 
-def _hours(days: tuple[_Days, _Days], draws: _Draws | None) -> Distance:
+def _hours(days: tuple[Days, Days], draws: Draws | None) -> Distance:
     one, two = (found.hours for found in days)
 
     def apart(ones: Floats, twos: Floats) -> Floats:
@@ -412,9 +328,7 @@ def _hours(days: tuple[_Days, _Days], draws: _Draws | None) -> Distance:
     return _judged("hour of the day", "total_variation", "", value, spread, own)
 
 
-def _rates(
-    days: tuple[_Days, _Days], procs: int | None, draws: _Draws | None
-) -> Iterator[Quantity]:
+def _rates(days: tuple[Days, Days], procs: int | None, draws: Draws | None) -> Iterator[Quantity]:
     rates = tuple(found.rates() for found in days)
     if any(table[:, 2].sum() == 0 for table in rates):
         return
@@ -457,13 +371,13 @@ def _interval(values: Floats) -> tuple[float, float]:
 
 
 def _notes(
-    one: Workload, two: Workload, days: tuple[_Days, _Days], procs: int | None
+    one: Workload, two: Workload, days: tuple[Days, Days], procs: int | None
 ) -> Iterator[str]:
     for workload, found in zip((one, two), days, strict=True):
         if found.n_with_jobs < LEAST_DAYS:
             yield (
-                f"{workload.name} has jobs on {found.n_with_jobs} days; intervals and verdicts need "
-                f"{LEAST_DAYS} or more of both."
+                f"{workload.name} has jobs on {found.n_with_jobs} days; intervals and verdicts "
+                f"need {LEAST_DAYS} or more of both."
             )
         if WallClock.of(workload).basis == "unknown":
             yield (
