@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from assistant.errors import SettingsError
 from sim.api import (
     DEFINITIONS,
@@ -159,6 +161,24 @@ def has_rules(path: Path) -> bool:
     return format_of(path).name == "swf"
 
 
+def task_words(workload: Workload) -> tuple[str, ...]:
+    """Say what the jobs of a workload consist of; nothing if they are rigid."""
+    tasks = workload.tasks
+    if tasks is None:
+        return ()
+    with_gpus = np.unique(tasks.job[tasks.mgpu > 0])
+    gpus = float((tasks.instances * tasks.mgpu).sum()) / 1000.0
+    gangs = np.unique(tasks.job[tasks.gang > 0])
+    first = (
+        f"The jobs consist of {tasks.n_tasks:,} tasks with {int(tasks.instances.sum()):,} instances"
+    )
+    if not len(with_gpus):
+        return (f"{first}; none takes a GPU.",)
+    share = len(with_gpus) / workload.n_jobs
+    take = f"{share:.0%} of the jobs take {gpus:,.0f} GPUs together"
+    return (f"{first}; {take}, and {len(gangs):,} compute only with all instances at once.",)
+
+
 def not_written(workload: Workload, path: Path) -> tuple[str, ...]:
     """Say what the format of a file leaves out of a workload, without reading it again."""
     if workload.tasks is None or written_as(path).name != "swf":
@@ -257,7 +277,8 @@ def _quantity(one: Quantity) -> Compared:
 def _cell(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:,.0f}" if abs(value) >= 10_000 or value == int(value) else f"{value:,.3g}"
+    whole = abs(value) >= 1_000 or value == int(value)
+    return f"{value:,.0f}" if whole else f"{value:.3g}"
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -290,5 +311,5 @@ __all__ = [
     "as_bytes", "compare_workloads", "converted", "definitions", "distance_rows", "fit", "generate",
     "generator_named", "has_rules", "is_model", "knobs_of", "load_model", "load_workload",
     "model_of", "not_written", "published_model", "quantity_rows", "save_model", "setting_of",
-    "settings_of", "shown_value", "told", "verdict", "write_workload", "written_as",
+    "settings_of", "shown_value", "task_words", "told", "verdict", "write_workload", "written_as",
 ]  # fmt: skip

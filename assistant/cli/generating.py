@@ -7,7 +7,6 @@ import typer
 
 from assistant.applications.generating import (
     Compared,
-    Model,
     Workload,
     compare_workloads,
     converted,
@@ -21,7 +20,6 @@ from assistant.applications.generating import (
     quantity_rows,
     save_model,
     settings_of,
-    shown_value,
     told,
     verdict,
     write_workload,
@@ -30,6 +28,7 @@ from assistant.applications.generating import (
 from assistant.applications.generating import fit as fit_model
 from assistant.applications.generating import generate as draw
 from assistant.cli.console import OUT, Json, print_json
+from assistant.cli.models import model_dict, model_lines
 from assistant.cli.options import ReadingRule
 from assistant.cli.working import working
 from assistant.cli.workloads import First, Log, load_log
@@ -45,6 +44,14 @@ ToModel = Annotated[
 ToWorkload = Annotated[
     Path, typer.Option("--to", help="Write the workload here: .swf, .swf.gz or .jsonl.")
 ]
+LeaveOut = Annotated[int, typer.Option(help="Leave the first N jobs out.", min=0)]
+From = Annotated[
+    str, typer.Option("--from", help="Only jobs from this long after the first on: 30d.")
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", help="Only jobs up to this long after the first.", show_default=False),
+]
 Seed = Annotated[int, typer.Option(help="Another one gives another future of the same kind.")]
 
 
@@ -58,6 +65,9 @@ def fit(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="How the generator fits; see the guide."),
     ] = None,
+    leave_out: LeaveOut = 0,
+    begin: From = "0s",
+    end: Until = None,
     first: First = None,
     reading: ReadingRule = None,
     as_json: Json = False,
@@ -67,7 +77,7 @@ def fit(
     knobs = knobs_of(knob or [])
     generator_named(generator)
     with working(f"Reading {log.name} …"):
-        workload = load_log(log, first, reading)
+        workload = _window(leave_out, begin, end).of(load_log(log, first, reading))
     with working(f"Fitting {generator} to {workload.n_jobs:,} jobs …"):
         model = fit_model(generator, workload, knobs)
     save_model(model, to)
@@ -144,13 +154,9 @@ def convert(
         Path,
         typer.Argument(metavar="OUT", help="Where it goes: .swf, .swf.gz or .jsonl."),
     ],
-    begin: Annotated[
-        str, typer.Option("--from", help="Only jobs from this long after the first on: 30d.")
-    ] = "0s",
-    end: Annotated[
-        str | None,
-        typer.Option("--to", help="Only jobs up to this long after the first.", show_default=False),
-    ] = None,
+    leave_out: LeaveOut = 0,
+    begin: From = "0s",
+    end: Until = None,
     first: First = None,
     reading: ReadingRule = None,
     as_json: Json = False,
@@ -158,7 +164,7 @@ def convert(
     """Write a workload, or a part of it, in another format, and say what is lost."""
     written_as(target)
     _check_place(target)
-    window = Window(0, parse_duration(begin), None if end is None else parse_duration(end))
+    window = _window(leave_out, begin, end)
     with working(f"Reading {source.name} …"):
         whole = load_log(source, first, reading)
         workload = window.of(whole)
@@ -221,26 +227,6 @@ def validate(
     return 0
 
 
-def model_dict(model: Model) -> dict[str, object]:
-    """Return a model as one object; arrays by their shapes."""
-    return {
-        "generator": model.generator, "source": model.source, "digest": model.digest,
-        "parameters": dict(model.parameters),
-        "arrays": {name: list(array.shape) for name, array in model.arrays.items()},
-    }  # fmt: skip
-
-
-def model_lines(model: Model) -> list[str]:
-    """Return a model in lines: where it comes from, and every parameter."""
-    lines = [model.source] if model.source else []
-    lines += [f"{name} = {shown_value(value)}" for name, value in model.parameters.items()]
-    lines += [
-        f"array {name}: {' x '.join(f'{n:,}' for n in array.shape)}"
-        for name, array in model.arrays.items()
-    ]
-    return lines
-
-
 _HEADINGS = {
     "one": "log", "two": "other", "value": "value", "interval": "interval", "usual": "usual",
 }  # fmt: skip
@@ -264,6 +250,10 @@ def _print_rows(kind: str, columns: tuple[str, ...], rows: tuple[Compared, ...])
 def _other(path: Path, reading: list[str] | None) -> Workload:
     """Return the second workload; rules are for it only where its format has them."""
     return load_log(path, None, reading) if has_rules(path) else load_workload(path)
+
+
+def _window(leave_out: int, begin: str, end: str | None) -> Window:
+    return Window(leave_out, parse_duration(begin), None if end is None else parse_duration(end))
 
 
 def _size(workload: Workload) -> dict[str, object]:

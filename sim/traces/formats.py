@@ -6,7 +6,7 @@ its reader says what is wrong with it.
 
 import gzip
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO
@@ -15,6 +15,8 @@ import numpy as np
 
 from sim.errors import WorkloadError, shown_path
 from sim.model.workload import Workload
+from sim.traces.openb import OPENB_COLUMNS, read_openb
+from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules
 from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
@@ -40,7 +42,7 @@ class Format:
         name: for programs.
         title: for people.
         is_it: tells, from the beginning of a text, whether it is of this format.
-        read: of a file, plain or gzip. Rules are for SWF; others refuse any but the usual ones.
+        read: of a file, plain or gzip; rules are for SWF alone.
         write: a workload to a file; None if it is only read.
         endings: of the names of files that are written so.
     """
@@ -53,11 +55,32 @@ class Format:
     endings: tuple[str, ...] = ()
 
 
-SWF = Format(
-    "swf", "Standard Workload Format", lambda _: True, read_swf, write_swf, (".swf", ".swf.gz")
-)
+def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells a CSV table by the columns that its first line has to name."""
+    needed = set(columns)
 
-FORMATS: tuple[Format, ...] = (SWF,)
+    def is_it(begin: str) -> bool:
+        header = begin.lstrip().partition("\n")[0]
+        return needed <= {name.strip().strip('"') for name in header.split(",")}
+
+    return is_it
+
+
+SWF = Format(
+    "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
+    (".swf", ".swf.gz"),
+)  # fmt: skip
+OPENB = Format(
+    "openb", "a table of openb's pods", _with_header(OPENB_COLUMNS.values()),
+    lambda path, _: read_openb(path),
+)  # fmt: skip
+PHILLY = Format(
+    "philly", "a table of Philly's jobs",
+    _with_header(set(PHILLY_COLUMNS.values()) - {PHILLY_COLUMNS["queue"]}),
+    lambda path, _: read_philly(path),
+)  # fmt: skip
+
+FORMATS: tuple[Format, ...] = (OPENB, PHILLY, SWF)
 
 
 def format_of(path: Path) -> Format:
@@ -99,8 +122,8 @@ def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
     found = format_of(path)
     if found is not SWF and rules is not None and rules != ReadingRules():
         raise WorkloadError(
-            f"{shown_path(str(path))} is {found.title}, and reading rules are for the "
-            f"{SWF.title} alone; leave them out."
+            f"{shown_path(str(path))} is {found.title}; reading rules are for logs in the "
+            "Standard Workload Format alone: leave them out."
         )
     return found.read(path, rules)
 
