@@ -138,10 +138,10 @@ def _text(path: Path) -> str:
         return ""
 
 
-FoundT = TypeVar("FoundT", covariant=True)
+FoundT_co = TypeVar("FoundT_co", covariant=True)
 
 
-class Attempted(Protocol[FoundT]):
+class Attempted(Protocol[FoundT_co]):
     """Some work that gives a result."""
 
     @property
@@ -158,7 +158,7 @@ class Attempted(Protocol[FoundT]):
         """End it."""
         ...
 
-    def result(self) -> FoundT | None:
+    def result(self) -> FoundT_co | None:
         """Return what came of it, once; None while it goes on."""
         ...
 

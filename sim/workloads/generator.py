@@ -4,6 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.errors import WorkloadError
 from sim.model.workload import Workload
 from sim.policies.kinds import Option
@@ -12,6 +15,10 @@ from sim.workloads.streams import Streams
 
 MOST_JOBS = 20_000_000
 """Of one generated workload: what the columns of need fits into some gigabytes."""
+
+
+EPOCH_UNIX_S = 1_704_067_200.0
+"""Monday, 1 January 2024, midnight UTC: when a model begins that knows of no other day."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,20 @@ class Horizon:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """What a model states of a figure of the jobs that it draws.
+
+    Attributes:
+        mean: what is expected of one job; of ``jobs_per_day``, of one day in the long run.
+        sd: the mean over n jobs has the standard deviation sd / sqrt(n); of ``jobs_per_day``, that
+            over n days.
+    """
+
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
 class Generator:
     """A generator of workloads.
 
@@ -52,6 +73,9 @@ class Generator:
         published: the model with the parameters of the source; None if there are none, and a
             workload must be fitted.
         knobs: what `fit` can be told.
+        moments: model to what it states of the jobs at scale 1, by the names of
+            `sim.workloads.moments.measured`; None if it states nothing.
+        extends: a workload of a longer duration begins with the one of a shorter.
     """
 
     name: str
@@ -61,6 +85,35 @@ class Generator:
     fit: Callable[[Workload, Mapping[str, float]], Model]
     published: Callable[[], Model] | None = None
     knobs: tuple[Option, ...] = ()
+    moments: Callable[[Model], Mapping[str, Moment]] | None = None
+    extends: bool = False
+
+
+def first_submit_s(submit_s: NDArray[np.float64], horizon: Horizon) -> float:
+    """Return the earliest of submit times in seconds since the model's midnight.
+
+    Raises:
+        WorkloadError: there is none.
+    """
+    if len(submit_s) == 0:
+        raise WorkloadError(
+            f"no job is submitted within {horizon.duration_s:g} s; ask for a longer duration or a "
+            "larger scale."
+        )
+    return float(submit_s.min())
+
+
+def check_number_of_jobs(expected: float) -> None:
+    """Refuse to draw more jobs than `MOST_JOBS`.
+
+    Raises:
+        WorkloadError: more are expected.
+    """
+    if not expected <= MOST_JOBS:
+        raise WorkloadError(
+            f"about {expected:.3g} jobs would be drawn, and {MOST_JOBS:,} are allowed; ask for a "
+            "shorter duration or a smaller scale."
+        )
 
 
 def number_of(model: Model, name: str, lowest: float, highest: float = math.inf) -> float:

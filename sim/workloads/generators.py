@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
 from sim.workloads.generator import Generator, Horizon
+from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
 
-GENERATORS: tuple[Generator, ...] = ()
+GENERATORS: tuple[Generator, ...] = (LUBLIN,)
 
 
 def generator_named(name: str) -> Generator:

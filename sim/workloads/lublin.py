@@ -177,11 +177,15 @@ def _log_points(p: LublinParameters, rng: np.random.Generator) -> float:
 
 
 def bucket_weights(p: LublinParameters) -> NDArray[np.float64]:
-    """Return what each half hour of the day costs, from midnight on: float64 [48], mean 1."""
+    """Return what each half hour of the day costs, from midnight on: float64 [48], mean 1.
+
+    Not a number if nothing of the gamma falls into the day.
+    """
     i = np.arange(CYCLIC_DAY_START, BUCKETS + CYCLIC_DAY_START)
     weights = np.empty(BUCKETS)
     weights[(i - 1) % BUCKETS] = gammainc(p.anum, (i + 0.5) / p.bnum) - gammainc(
         p.anum, (i - 0.5) / p.bnum
     )
-    scaled: NDArray[np.float64] = weights / weights.mean()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled: NDArray[np.float64] = weights / weights.mean()
     return scaled
