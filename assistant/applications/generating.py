@@ -14,6 +14,7 @@ import numpy as np
 from assistant.errors import SettingsError
 from sim.api import (
     DEFINITIONS,
+    FORMATS,
     GENERATORS,
     Comparison,
     Distance,
@@ -197,11 +198,29 @@ def converted(workload: Workload, path: Path) -> tuple[str, ...]:
         SimError: it cannot be written.
     """
     write_workload(workload, path)
-    rules = _KEPT if written_as(path).name == "swf" else None
     try:
-        return lost(workload, load_workload(path, rules=rules))
+        return lost(workload, read_drawn(path))
     except SimError as error:
         return (f"It was written, but is not read back: {error}",)
+
+
+def written_endings(workload: Workload) -> tuple[str, ...]:
+    """Return the endings of files that a workload can be handed out in, one a format."""
+    return tuple(one.endings[0] for one in FORMATS if one.write is not None)
+
+
+def drawn_ending(model: Model) -> str:
+    """Return the ending of a file that holds all of what is drawn from a model."""
+    return ".swf"
+
+
+def read_drawn(path: Path) -> Workload:
+    """Read a workload that was just drawn into a file; every job of it.
+
+    Raises:
+        SimError: it cannot be read.
+    """
+    return load_workload(path, rules=_KEPT if has_rules(path) else None)
 
 
 def as_bytes(workload: Workload, ending: str, folder: Path) -> bytes:
@@ -308,8 +327,10 @@ def _no_constant(name: str) -> None:
 
 __all__ = [
     "GENERATORS", "Compared", "Comparison", "Generator", "Model", "Option", "SimError", "Workload",
-    "as_bytes", "compare_workloads", "converted", "definitions", "distance_rows", "fit", "generate",
+    "as_bytes", "compare_workloads", "converted", "definitions", "distance_rows", "drawn_ending",
+    "fit", "generate",
     "generator_named", "has_rules", "is_model", "knobs_of", "load_model", "load_workload",
-    "model_of", "not_written", "published_model", "quantity_rows", "save_model", "setting_of",
-    "settings_of", "shown_value", "task_words", "told", "verdict", "write_workload", "written_as",
+    "model_of", "not_written", "published_model", "quantity_rows", "read_drawn", "save_model",
+    "setting_of", "settings_of", "shown_value", "task_words", "told", "verdict", "write_workload",
+    "written_as", "written_endings",
 ]  # fmt: skip
