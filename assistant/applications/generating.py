@@ -182,8 +182,13 @@ def task_words(workload: Workload) -> tuple[str, ...]:
 
 def not_written(workload: Workload, path: Path) -> tuple[str, ...]:
     """Say what the format of a file leaves out of a workload, without reading it again."""
-    if workload.tasks is None or written_as(path).name != "swf":
+    if workload.tasks is None:
         return ()
+    if written_as(path).name != "swf":
+        n_parents = len(workload.tasks.parent_task)
+        if not n_parents:
+            return ()
+        return (f"The {n_parents:,} dependencies between tasks are not in it.",)
     sentence = (
         f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in it (machines, GPUs, work): "
         "the Standard Workload Format has no place for them; write .jsonl instead."
@@ -204,14 +209,20 @@ def converted(workload: Workload, path: Path) -> tuple[str, ...]:
         return (f"It was written, but is not read back: {error}",)
 
 
-def written_endings(workload: Workload) -> tuple[str, ...]:
+def written_endings() -> tuple[str, ...]:
     """Return the endings of files that a workload can be handed out in, one a format."""
     return tuple(one.endings[0] for one in FORMATS if one.write is not None)
 
 
-def drawn_ending(model: Model) -> str:
-    """Return the ending of a file that holds all of what is drawn from a model."""
-    return ".swf"
+def with_ending(workload: Workload, path: Path) -> Path:
+    """Return a file for a workload: the same, with an ending if its name has none.
+
+    That of JSONL if the jobs have tasks, of which SWF knows nothing, and else that of SWF, since
+    JSONL knows nothing of users and requests.
+    """
+    if path.suffix:
+        return path
+    return path.with_name(f"{path.name}{'.swf' if workload.tasks is None else '.jsonl'}")
 
 
 def read_drawn(path: Path) -> Workload:
@@ -326,11 +337,41 @@ def _no_constant(name: str) -> None:
 
 
 __all__ = [
-    "GENERATORS", "Compared", "Comparison", "Generator", "Model", "Option", "SimError", "Workload",
-    "as_bytes", "compare_workloads", "converted", "definitions", "distance_rows", "drawn_ending",
-    "fit", "generate",
-    "generator_named", "has_rules", "is_model", "knobs_of", "load_model", "load_workload",
-    "model_of", "not_written", "published_model", "quantity_rows", "read_drawn", "save_model",
-    "setting_of", "settings_of", "shown_value", "task_words", "told", "verdict", "write_workload",
-    "written_as", "written_endings",
+    "GENERATORS",
+    "Compared",
+    "Comparison",
+    "Generator",
+    "Model",
+    "Option",
+    "SimError",
+    "Workload",
+    "as_bytes",
+    "compare_workloads",
+    "converted",
+    "definitions",
+    "distance_rows",
+    "fit",
+    "generate",
+    "generator_named",
+    "has_rules",
+    "is_model",
+    "knobs_of",
+    "load_model",
+    "load_workload",
+    "model_of",
+    "not_written",
+    "published_model",
+    "quantity_rows",
+    "read_drawn",
+    "save_model",
+    "setting_of",
+    "settings_of",
+    "shown_value",
+    "task_words",
+    "told",
+    "verdict",
+    "with_ending",
+    "write_workload",
+    "written_as",
+    "written_endings",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from assistant.applications.generating import (
     settings_of,
     told,
     verdict,
+    with_ending,
     write_workload,
     written_as,
 )
@@ -42,7 +43,11 @@ ToModel = Annotated[
     Path, typer.Option("--to", help="Write the model here (.json; arrays beside it, .npz).")
 ]
 ToWorkload = Annotated[
-    Path, typer.Option("--to", help="Write the workload here: .swf, .swf.gz or .jsonl.")
+    Path,
+    typer.Option(
+        "--to",
+        help="Write the workload here: .swf or .jsonl, also .gz; an ending that is not given is chosen.",
+    ),
 ]
 LeaveOut = Annotated[int, typer.Option(help="Leave the first N jobs out.", min=0)]
 From = Annotated[
@@ -118,12 +123,14 @@ def generate(
     as_json: Json = False,
 ) -> int:  # fmt: skip
     """Draw a workload from a model; the same for the same model, seed, duration and scale."""
-    written_as(to)
+    if to.suffix:
+        written_as(to)
     _check_place(to)
     seconds = parse_duration(duration)
     model = told(model_of(what), settings_of(setting or [], "--set"))
     with working(f"Drawing {duration} of '{model.generator}' …"):
         workload = draw(model, duration_s=seconds, seed=seed, scale=scale)
+    to = with_ending(workload, to)
     with working(f"Writing {workload.n_jobs:,} jobs …"):
         write_workload(workload, to)
     left_out = not_written(workload, to)

@@ -28,6 +28,9 @@ SIGNALS: tuple[str, ...] = (
 )  # fmt: skip
 """The shared profile of a Joulie workload, each from 0 to 1."""
 
+PHASE_SLACK = 1e-6
+"""How far the phases of a task may be from its profile: files round."""
+
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 
@@ -83,6 +86,10 @@ class Work:
         cpu_class: int64, index into `classes`; -1 is none. So `gpu_class`.
         profile: float64 [n_tasks, 5], see `SIGNALS`.
         classes: names, such as ``gpu.compute_bound``.
+        phases: float64 [n_tasks, n_phases, 6], what the profile is made of, in order of time: the
+            share of the task's work, then the signals while it is done. Shares of a task sum to 1
+            (0 is a phase that it does not have), and the signals average to its profile. None if
+            the profile is all that is known.
     """
 
     cpu_units: FloatColumn
@@ -93,6 +100,7 @@ class Work:
     gpu_class: IntColumn
     profile: FloatColumn
     classes: tuple[str, ...] = ()
+    phases: FloatColumn | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -281,7 +289,7 @@ class Tasks:
                 **{
                     one.name: frozen(getattr(self.work, one.name)[rows])
                     for one in fields(self.work)
-                    if one.name != "classes"
+                    if isinstance(getattr(self.work, one.name), np.ndarray)
                 },
             )
         return replace(self, **cut)
@@ -315,7 +323,7 @@ class Tasks:
 def _check_work(work: Work, n_tasks: int) -> None:
     for one in fields(work):
         value = getattr(work, one.name)
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray) or one.name == "phases":
             continue
         wanted = (n_tasks, len(SIGNALS)) if one.name == "profile" else (n_tasks,)
         if value.shape != wanted:
@@ -330,6 +338,30 @@ def _check_work(work: Work, n_tasks: int) -> None:
                 f"task {one.name} has a value that cannot be; allowed are {allowed}."
             )
         value.setflags(write=False)
+    if work.phases is not None:
+        _check_phases(work.phases, work.profile)
+
+
+def _check_phases(phases: FloatColumn, profile: FloatColumn) -> None:
+    n_tasks, n_each = len(profile), 1 + len(SIGNALS)
+    if phases.ndim != 3 or phases.shape != (n_tasks, max(phases.shape[1], 1), n_each):
+        raise WorkloadError(
+            f"task phases has shape {phases.shape}, not ({n_tasks}, 1 or more, {n_each})."
+        )
+    if not ((phases >= 0) & (phases <= 1)).all():
+        raise WorkloadError("task phases has a value that cannot be; allowed are numbers 0 to 1.")
+    share = phases[:, :, 0]
+    whole = np.abs(share.sum(axis=1) - 1.0) <= PHASE_SLACK
+    mean = np.einsum("tp,tps->ts", share, phases[:, :, 1:])
+    same = (np.abs(mean - profile) <= PHASE_SLACK).all(axis=1)
+    if not (whole & same).all():
+        row = int(np.flatnonzero(~(whole & same))[0])
+        raise WorkloadError(
+            f"task phases, row {row}: the shares must sum to 1 and the signals average to the "
+            f"profile, {profile[row].tolist()}; they sum to {share[row].sum():.6g} and average to "
+            f"{mean[row].round(6).tolist()}."
+        )
+    phases.setflags(write=False)
 
 
 def _parents(

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
 from sim.workloads.generator import Generator, Horizon
+from sim.workloads.joulie.generator import JOULIE
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
 
-GENERATORS: tuple[Generator, ...] = (LUBLIN,)
+GENERATORS: tuple[Generator, ...] = (LUBLIN, JOULIE)
 
 
 def generator_named(name: str) -> Generator:

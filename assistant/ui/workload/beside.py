@@ -4,6 +4,7 @@ import io
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -56,16 +57,16 @@ def downloads(model: Model, workload: Workload, key: str) -> None:
     """Draw the buttons that hand out a generated workload and its model."""
     name = file_name(workload.name)
     with st.container(horizontal=True):
-        for ending in written_endings(workload):
+        for ending in written_endings():
             st.download_button(
                 f"Download as {ending.removeprefix('.').upper()}",
-                lambda ending=ending: _bytes(workload, ending), file_name=f"{name}{ending}",
+                partial(_bytes, workload, ending), file_name=f"{name}{ending}",
                 mime=_MIMES.get(ending, "text/plain"), icon=":material/download:",
                 on_click="ignore", key=f"{key}-get{ending}",
             )  # fmt: skip
         ending = ".zip" if model.arrays else ".json"
         st.download_button(
-            "Download the model", lambda: _model_bytes(model),
+            "Download the model", partial(_model_bytes, model),
             file_name=f"{model.generator}{ending}",
             mime="application/zip" if model.arrays else "application/json",
             icon=":material/download:", on_click="ignore", key=f"{key}-get-model",

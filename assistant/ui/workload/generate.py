@@ -68,8 +68,10 @@ def section(shown: Shown) -> Intent | None:
         "Parameters", choices, key=f"{_KEY}-parameters-{published}", required=True,
         default=_FITTED, persist_state="session",
     )  # fmt: skip
+    intent: Intent | None = None
+    model: Model | None
     if which == _PUBLISHED:
-        intent, model = None, published_model(generator.name)
+        model = published_model(generator.name)
     else:
         intent, model = _fitted(generator, shown)
     if model is None:
@@ -273,6 +275,8 @@ def _result(made: Made, shown: Shown) -> None:
         f"**{plain(workload.name)}**: {workload.n_jobs:,} jobs in {wish.days:g} days{scale}, drawn "
         f"from `{made.model.generator}` with seed {wish.seed}."
     )
+    for note in made.notes:
+        st.caption(plain(note))
     beside.downloads(made.model, workload, _KEY)
     beside.draw(shown.log, shown.seen, workload)
 

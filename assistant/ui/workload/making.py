@@ -12,7 +12,6 @@ import streamlit as st
 from assistant.applications.generating import (
     Model,
     Workload,
-    drawn_ending,
     load_model,
     read_drawn,
     save_model,
@@ -64,6 +63,7 @@ class Made:
         model: fitted, or drawn from.
         workload: drawn; None of a fit.
         sentence: why there is nothing.
+        notes: what of the workload was lost on the way here.
     """
 
     wish: FitWish | DrawWish
@@ -71,6 +71,7 @@ class Made:
     model: Model | None = None
     workload: Workload | None = None
     sentence: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Fitting(Work):
@@ -118,10 +119,10 @@ class Drawing(Work):
         folder = work_folder("copperline-draw-")
         file = Path(folder.name) / "model.json"
         save_model(model, file)
-        name = f"{model.generator}-seed-{wish.seed}{drawn_ending(model)}"
-        self._wish, self._model, self._drawn = wish, model, Path(folder.name) / name
+        drawn = Path(folder.name) / f"{model.generator}-seed-{wish.seed}"
+        self._wish, self._model = wish, model
         command = [
-            "workload", "generate", str(file), "--to", str(self._drawn), "--json",
+            "workload", "generate", str(file), "--to", str(drawn), "--json",
             "--duration", _seconds(wish.days * 86_400.0), "--seed", str(wish.seed),
             "--scale", repr(wish.scale),
         ]  # fmt: skip
@@ -136,7 +137,11 @@ class Drawing(Work):
             return None
         try:
             failed = _failed(self._wish, ended.code, ended.last_word, stopped=ended.stopped)
-            return failed or Made(self._wish, "done", self._model, read_drawn(self._drawn))
+            if failed is not None:
+                return failed
+            told = json.loads(ended.out)
+            drawn = read_drawn(Path(told["file"]))
+            return Made(self._wish, "done", self._model, drawn, notes=tuple(told["not_written"]))
         finally:
             self.close()
 

@@ -21,13 +21,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from sim.model.pods import EPOCH_UNIX_S
+from sim.workloads.joulie.phases import Phases
 from sim.workloads.model import Json, Model
 
 NAME = "joulie"
 SOURCE = "Joulie's page 'Workload Generation': its built-in priors."
-EPOCH_UNIX_S = 1704067200.0
-"""Monday 2024-01-01 00:00 UTC."""
-
 MOST_TRIALS = 64
 MOST_GPUS = 1024
 
@@ -248,6 +247,9 @@ class JoulieParameters:
         time_zone: in which that is a midnight.
         families: by name, see `FAMILIES`.
         helpers: by role, see `HELPERS`.
+        phases: of the work of workloads, by family, see `sim.workloads.joulie.phases`; none on the
+            page.
+        phase_concentration: how near the shares of each workload are to those given; 0 is equal.
     """
 
     jobs: int | None = None
@@ -290,6 +292,8 @@ class JoulieParameters:
     time_zone: str = "UTC"
     families: Mapping[str, Family] = field(default_factory=lambda: dict(FAMILIES))
     helpers: Mapping[str, Helper] = field(default_factory=lambda: dict(HELPERS))
+    phases: Phases = field(default_factory=dict)
+    phase_concentration: float = 0.0
 
 
 def model_of(parameters: JoulieParameters, source: str = SOURCE) -> Model:

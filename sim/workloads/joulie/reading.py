@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, TypeVar, get_args
 
 from sim.errors import WorkloadError
@@ -20,6 +21,7 @@ from sim.workloads.joulie.parameters import (
     Law,
     Structure,
 )
+from sim.workloads.joulie.phases import phases_of
 from sim.workloads.model import Json, Model
 
 _Table = TypeVar("_Table", Law, Family, Helper)
@@ -31,7 +33,8 @@ Range = tuple[float, float]
 
 # fmt: off
 RANGES: Mapping[str, Range] = {
-    "mean_inter_arrival_sec": (1e-6, 1e9), "burst_multiplier": (0, 1e6), "burst_mean_jobs": (0, 1e6),
+    "mean_inter_arrival_sec": (1e-6, 1e9),
+    "burst_multiplier": (0, 1e6), "burst_mean_jobs": (0, 1e6),
     "dip_multiplier": (0, 1e6), "compute_bound_boost": (0, 1e6),
     "cpu_work_rate_per_core": (0, 1e6), "gpu_work_rate_per_gpu": (0, 1e6),
     "epoch_unix_s": (0, 2**40), "jobs": (1, 20_000_000), "many_gpus": (1, MOST_GPUS),
@@ -44,7 +47,7 @@ RANGES: Mapping[str, Range] = {
     "duration_factor_many": (0, 1e6), "gpu_utilisation_shift": (-1, 1),
     "memory_base_gib": (0, 1e6), "cpu_share": (0, 1e6), "cpu_least": (0.01, 1e6),
     "cpu_most": (0.01, 1e6), "memory_share": (0, 1e6), "memory_least": (0, 1e6),
-    "memory_most": (0, 1e6), "work_share": (0, 1e6),
+    "memory_most": (0, 1e6), "work_share": (0, 1e6), "phase_concentration": (0, 1e6),
 }
 # fmt: on
 """Of numbers that are not from 0 to 1."""
@@ -62,9 +65,14 @@ def parameters_of(model: Model) -> JoulieParameters:
         WorkloadError: one is missing, unknown, or has a value that cannot be.
     """
     told = _table(JoulieParameters, model.parameters, "a model of 'joulie'")
-    made = {name: _value(name, told[name], f"parameter '{name}'") for name in told}
+    made = {
+        name: _value(name, told[name], f"parameter '{name}'")
+        for name in told
+        if name not in ("families", "helpers", "phases")
+    }
     made["families"] = _tables(Family, FAMILIES, told["families"], "families")
     made["helpers"] = _tables(Helper, HELPERS, told["helpers"], "helpers")
+    made["phases"] = phases_of(told["phases"], tuple(FAMILIES))
     parameters = JoulieParameters(**made)
     _check(parameters)
     return parameters
@@ -77,7 +85,7 @@ def _check(p: JoulieParameters) -> None:
     _sums_to_1("gpu_count_probabilities", p.gpu_count_probabilities)
     for name in ("gpu_counts", "gpu_utilisation_counts"):
         counts = getattr(p, name)
-        if any(a >= b for a, b in zip(counts, counts[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(counts)):
             raise WorkloadError(f"parameter '{name}' is {list(counts)}; numbers must grow.")
     if p.perf_ratio + p.eco_ratio > 1 + SLACK:
         raise WorkloadError(
@@ -123,15 +131,13 @@ def _made(kind: type[_Table], told: Json, where: str) -> _Table:
         else:
             made[name] = _value(name, value, f"{where}.{name}", kind)
     found = kind(**made)
-    for least, most in (
-        ("least", "most"),
-        ("cpu_least", "cpu_most"),
-        ("memory_least", "memory_most"),
-    ):
-        if hasattr(found, least) and getattr(found, least) > getattr(found, most):
+    for before in ("", "cpu_", "memory_"):
+        least = getattr(found, f"{before}least", 0.0)
+        most = getattr(found, f"{before}most", math.inf)
+        if least > most:
             raise WorkloadError(
-                f"{where}: {least} is {getattr(found, least):g} and {most} {getattr(found, most):g};"
-                " the least must not exceed the most."
+                f"{where}: {before}least is {least:g} and {before}most {most:g}; the least must "
+                "not exceed the most."
             )
     return found
 
@@ -152,32 +158,34 @@ def _table(kind: type, told: Json, where: str) -> dict[str, Json]:
 def _value(name: str, value: Json, what: str, kind: type = JoulieParameters) -> Any:
     """Return a plain value of a table, checked by the type of the field and by its range."""
     hint = next(one.type for one in fields(kind) if one.name == name)
-    if name in ("families", "helpers"):
-        return None
-    if name == "hourly_multipliers" and isinstance(value, str):
-        if value not in HOURS:
-            raise WorkloadError(f"{what} is {value!r}; allowed are 24 numbers, 'page' or 'head'.")
-        return HOURS[value]
     if hint is bool:
         if type(value) is not bool:
             raise WorkloadError(f"{what} is {value!r}; allowed are true and false.")
         return value
     if hint is str or hint is Structure:
         return _text(name, value, what)
+    if str(hint).startswith("tuple"):
+        return _numbers(name, value, what, kind)
     if value is None and name == "jobs":
         return None
     low, high = RANGES.get(name, UNIT)
-    if str(hint).startswith("tuple"):
-        if not isinstance(value, list | tuple) or not value:
-            raise WorkloadError(f"{what} is {value!r}; allowed are lists of numbers.")
-        numbers = tuple(
-            _number(f"{what}, number {i}", one, low, high, name in WHOLE)
-            for i, one in enumerate(value)
-        )
-        if kind is Family and (len(numbers) != 2 or numbers[0] > numbers[1]):
-            raise WorkloadError(f"{what} is {list(value)}; allowed are two numbers, from and to.")
-        return numbers
     return _number(what, value, low, high, hint is int or name == "jobs")
+
+
+def _numbers(name: str, value: Json, what: str, kind: type) -> tuple[float, ...]:
+    if name == "hourly_multipliers" and isinstance(value, str):
+        if value not in HOURS:
+            raise WorkloadError(f"{what} is {value!r}; allowed are 24 numbers, 'page' or 'head'.")
+        return HOURS[value]
+    if not isinstance(value, list | tuple) or not value:
+        raise WorkloadError(f"{what} is {value!r}; allowed are lists of numbers.")
+    low, high = RANGES.get(name, UNIT)
+    numbers = tuple(
+        _number(f"{what}, number {i}", one, low, high, name in WHOLE) for i, one in enumerate(value)
+    )
+    if kind is Family and (len(numbers) != 2 or numbers[0] > numbers[1]):
+        raise WorkloadError(f"{what} is {list(value)}; allowed are two numbers, from and to.")
+    return numbers
 
 
 def _number(what: str, value: Json, low: float, high: float, is_whole: bool) -> float:
