@@ -46,7 +46,7 @@ ToWorkload = Annotated[
     Path,
     typer.Option(
         "--to",
-        help="Write the workload here: .swf or .jsonl, also .gz; an ending that is not given is chosen.",
+        help="Write it here: .swf or .jsonl, also .gz; an ending that is not given is chosen.",
     ),
 ]
 LeaveOut = Annotated[int, typer.Option(help="Leave the first N jobs out.", min=0)]

@@ -37,7 +37,8 @@ _KEY = "workload-make"
 _EVERY_S = 0.5
 _FITTED, _PUBLISHED = "Fitted to this log", "Published"
 _MOST_SCALE, _MOST_DAYS = 1000.0, 3650.0
-_PLAIN = (bool, int, float, str)
+_MOST_WHOLE = 2**53 - 1
+"""That a browser can tell from the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _draw(model: Model) -> Intent | None:
         persist_state="session", help="Jobs are submitted for so long from the first midnight on.",
     )  # fmt: skip
     seed = middle.number_input(
-        "Seed", 0, 2**53, 1, key=f"{_KEY}-seed", persist_state="session",
+        "Seed", 0, _MOST_WHOLE, 1, key=f"{_KEY}-seed", persist_state="session",
         help="Another one gives another future of the same kind.",
     )  # fmt: skip
     scale = right.number_input(
@@ -166,7 +167,7 @@ def _draw(model: Model) -> Intent | None:
 def _parameters(model: Model) -> str:
     """Draw the parameters of a model as fields; return those that differ from its own."""
     mark = f"{_KEY}-{model.digest[:12]}"
-    fields = {name: value for name, value in model.parameters.items() if isinstance(value, _PLAIN)}
+    fields = {name: value for name, value in model.parameters.items() if _is_plain(value)}
     told: dict[str, Any] = {}
     with st.expander(f"Parameters of the model ({len(model.parameters):,})"):
         columns = st.columns(3)
@@ -189,6 +190,12 @@ def _parameters(model: Model) -> str:
                 hide_index=True, height=240, alt="the other parameters of the model",
             )  # fmt: skip
     return settings_text(told, lines)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, int):
+        return abs(value) <= _MOST_WHOLE
+    return isinstance(value, float | str)
 
 
 def _field(key: str, name: str, value: Any) -> Any:
