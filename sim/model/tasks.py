@@ -256,7 +256,10 @@ class Tasks:
         return self._at(np.arange(low, high), self.job[low:high] - first)
 
     def ordered(self, jobs: NDArray[np.intp]) -> Self:
-        """Return the tasks with the jobs in another order: the new job i is `jobs[i]` of these."""
+        """Return the tasks with the jobs in another order: the new job i is `jobs[i]` of these.
+
+        A job may be asked for several times, or not at all.
+        """
         begins = np.searchsorted(self.job, jobs, side="left")
         counts = np.searchsorted(self.job, jobs, side="right") - begins
         behind = np.cumsum(counts)
@@ -269,8 +272,7 @@ class Tasks:
         of_parents = np.arange(n_parents.sum()) + np.repeat(
             self.first_parent[rows] - (behind - n_parents), n_parents
         )
-        place = np.full(self.n_tasks, -1, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
+        moved = np.repeat(np.arange(len(rows)) - rows, n_parents)  # a job's tasks stay together
         cut: dict[str, Any] = {
             one.name: frozen(getattr(self, one.name)[rows])
             for one in fields(self)
@@ -279,7 +281,7 @@ class Tasks:
         }
         cut |= {
             "job": frozen(job.astype(np.int64)),
-            "parent_task": frozen(place[self.parent_task[of_parents]]),
+            "parent_task": frozen((self.parent_task[of_parents] + moved).astype(np.int64)),
             "first_parent": frozen(np.concatenate([[0], behind]).astype(np.int64)),
             "texts": {name: tuple(column[i] for i in rows) for name, column in self.texts.items()},
         }

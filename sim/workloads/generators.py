@@ -11,9 +11,14 @@ from sim.workloads.generator import Generator, Horizon
 from sim.workloads.joulie.generator import JOULIE
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
+from sim.workloads.resampling import RESAMPLING
 from sim.workloads.streams import Streams
 
-GENERATORS: tuple[Generator, ...] = (LUBLIN, JOULIE)
+GENERATORS: tuple[Generator, ...] = (
+    LUBLIN,
+    JOULIE,
+    RESAMPLING,
+)
 
 
 def generator_named(name: str) -> Generator:

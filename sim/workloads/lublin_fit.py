@@ -46,6 +46,12 @@ three starts by few of them, then more."""
 ROUNDS = 200
 MOST_SHAPE = 5000.0
 
+STRANGE = 1e-3
+"""Share of the jobs whose processors no law need explain, so that a few do not rule the ends."""
+
+MOST_LOG = 7.0
+"""Of ln(anum) and ln(bnum), up or down; a day without a cycle would let them run away."""
+
 KNOBS: tuple[Option, ...] = (
     Option(
         "interactive_queue",
@@ -95,10 +101,20 @@ class SizeLaw:
         stages = np.array([self.first, 1.0 - self.first])
         return np.concatenate([[self.serial], self.pow2 * stages, free * stages])
 
-    def learnt(self, sizes: Floats, counts: Floats) -> tuple["SizeLaw", float]:
+    def at(self, ends: tuple[float, float, float]) -> "SizeLaw":
+        """Return a law of the same shares, none of them 0, with other ends."""
+        few = 1e-3
+        serial, pow2 = max(self.serial, few), max(self.pow2, few)
+        whole = max(serial + pow2 + few, 1.0)
+        first = min(max(self.first, few), 1 - few)
+        return SizeLaw(serial / whole, pow2 / whole, first, ends)
+
+    def learnt(
+        self, sizes: Floats, counts: Floats, rounds: int = ROUNDS
+    ) -> tuple["SizeLaw", float]:
         """Return the law of the same ends with the likeliest shares, and the log-likelihood."""
         cells, law = components(sizes, self.ends), self
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             joint = law.shares[:, None] * cells
             total = np.maximum(joint.sum(axis=0), 1e-300)
             part = (joint / total * counts).sum(axis=1) / counts.sum()
@@ -109,8 +125,11 @@ class SizeLaw:
             law = learnt
             if moved < 1e-5:
                 break
-        chances = np.maximum(law.shares @ cells, 1e-300)
+        chances = (1 - STRANGE) * (law.shares @ cells) + STRANGE / len(sizes)
         return law, float((counts * np.log(chances)).sum())
+
+
+_START = SizeLaw(0.3, 0.4, 0.8, (0.0, 0.0, 0.0))
 
 
 def components(sizes: Floats, ends: tuple[float, float, float]) -> Floats:
@@ -137,28 +156,22 @@ def fit_sizes(procs: NDArray[np.int64]) -> SizeLaw:
     widest = float(np.log2(sizes[-1]))
     if widest == 0:
         return SizeLaw(1.0, 0.0, 1.0, (0.0, 0.0, 0.0))
-    top = round(widest, 1)
-    ends = [min(1.0, top), max(top - 2.5, min(1.0, top)), top]
-    best: tuple[SizeLaw, float] | None = None
-    for step in (0.5, 0.1, 0.1, 0.1):
+    top, step = round(widest, 1), widest / 12
+    lows = np.round(np.arange(0.0, widest + 1e-9, step), 1).tolist()
+    starts = [(low, middle, top) for low in lows for middle in lows if low <= middle]
+    runs = [_START.at(ends).learnt(sizes, counts, rounds=10) for ends in starts]
+    best = max(runs, key=lambda run: run[1])[0].learnt(sizes, counts)
+    for _ in range(3):
         before = best
         for place in (2, 1, 0):
-            far = top if step == 0.5 and place < 2 else 0.5
-            around = ends[place] + np.arange(-far, far + step / 2, step)
-            for value in np.round(around[(around >= 0) & (around < top + 0.65)], 1).tolist():
-                tried = [*ends[:place], value, *ends[place + 1 :]]
-                if tried == sorted(tried):
-                    start = SizeLaw(0.3, 0.4, 0.8, (0.0, 0.0, 0.0)) if best is None else best[0]
-                    start = replace(start, ends=(tried[0], tried[1], tried[2]))
-                    found = start.learnt(sizes, counts)
-                    if best is None or found[1] > best[1] + 1e-9:
-                        best = found
-            if best is not None:
-                ends = list(best[0].ends)
-        if best is before and step < 0.5:
+            around = np.round(best[0].ends[place] + np.arange(-1.0, 1.01, 0.1), 1)
+            for value in around[(around >= 0) & (around < top + 0.65)].tolist():
+                low, middle, high = (*best[0].ends[:place], value, *best[0].ends[place + 1 :])
+                if low <= middle <= high:
+                    found = best[0].at((low, middle, high)).learnt(sizes, counts)
+                    best = found if found[1] > best[1] + 1e-9 else best
+        if best is before:
             break
-    if best is None:
-        raise WorkloadError("no law of processors fits these jobs.")
     return best[0]
 
 
@@ -245,6 +258,8 @@ def fit_cycle(clock_s: Floats) -> tuple[float, float]:
     counts = np.bincount(np.minimum(bucket, BUCKETS - 1), minlength=BUCKETS)
 
     def unlikely(logs: Floats) -> float:
+        if (np.abs(logs) > MOST_LOG).any():
+            return 1e18
         weights = bucket_weights(_of_cycle(*np.exp(logs).tolist()))
         if not np.isfinite(weights).all():
             return 1e18

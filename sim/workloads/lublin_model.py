@@ -207,7 +207,7 @@ def _jobs_per_day(model: Model, p: LublinParameters) -> Moment:
     """Return the long-run rate and its spread: arrivals renew themselves in points."""
     too_late = number_of(model, "too_much_arrive_time", 0.1)
     edges = np.linspace(0.0, too_late, 20_001)
-    mass = np.diff(gammainc(p.aarr * p.arar, edges / p.barr))
+    mass = np.diff(gammainc(p.aarr * p.arar, edges / p.barr)).astype(np.float64)
     points = np.exp((edges[:-1] + edges[1:]) / 2) / SECONDS_IN_BUCKET
     one = _moment(points.astype(np.float64), mass)
     return Moment(BUCKETS / one.mean, float(np.sqrt(BUCKETS / one.mean) * one.sd / one.mean))

@@ -187,7 +187,7 @@ def test_what_is_fitted_to_a_generated_workload_generates_the_like(generator: Ge
     assert abs(after["log2_procs"] - before["log2_procs"]) < 0.35
     assert abs(after["serial"] - before["serial"]) < 0.1
     assert learnt.source
-    few = taught.head(min(taught.n_jobs, 400))
+    few = drawn_of(generator.name, 14, 6)
     assert fit(generator.name, few) == fit(generator.name, few), "fitting drew something"
 
 

@@ -45,6 +45,15 @@ def test_jobs_are_cut_out_with_their_tasks() -> None:
     assert not cut.runtime_s.flags.writeable
 
 
+def test_a_job_that_is_asked_for_twice_has_its_tasks_twice() -> None:
+    twice = three_jobs().ordered(np.array([2, 0, 2]))
+    assert twice.job.tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
+    assert twice.runtime_s.tolist() == [8, 9, 10, 5, 6, 8, 9, 10]
+    assert [parents_of(twice, row) for row in range(8)] == [
+        [], [0], [0, 1], [], [3], [], [5], [5, 6],
+    ]  # fmt: skip
+
+
 def test_a_workload_orders_the_tasks_with_its_jobs() -> None:
     made = Workload.from_arrays(
         submit_s=[20, 0, 10], runtime_s=[1, 2, 3], procs=[1, 1, 1], tasks=three_jobs(),
