@@ -41,7 +41,7 @@ def read_bytes(path: Path) -> bytes:
         TraceError: no ordinary file, not to be read, a broken or another archive, a binary file,
             or more than `MOST_BYTES`, `MOST_LINES`, `LONGEST_LINE_BYTES` or `MOST_RATIO`.
     """
-    size = _size(path)
+    size = size_of(path)
     try:
         with path.open("rb") as file:
             packed = file.read(len(_GZIP)) == _GZIP
@@ -59,17 +59,17 @@ def read_bytes(path: Path) -> bytes:
         raise TraceError(path, expected=f"{what} ({error}); fetch it again.") from None
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path, what: str = "an SWF log") -> int:
     """Return the size of a file. Raises TraceError if it is none, or one without an end."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL is in no name
-        expected = "there is no such file; give the path of an SWF log."
+        expected = f"there is no such file; give the path of {what}."
         raise TraceError(path, expected=expected) from None
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
     if stat.S_ISDIR(found.st_mode):
-        raise TraceError(path, expected="this is a folder; give the path of one SWF log.")
+        raise TraceError(path, expected=f"this is a folder; give the path of {what}.")
     if not stat.S_ISREG(found.st_mode):
         raise TraceError(
             path, expected="this is no ordinary file; write the log into one and give its path."
@@ -88,7 +88,7 @@ def _counted(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
     n_bytes, line, line_bytes = 0, 1, 0
     while chunk := text.read(_CHUNK_BYTES):
         if n_bytes == 0:
-            _check_kind(path, chunk)
+            check_kind(path, chunk)
         if b"\0" in chunk:
             raise TraceError(path, expected="this is a binary file; an SWF log is text.")
         n_bytes += len(chunk)
@@ -115,8 +115,8 @@ def _counted(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
     return n_bytes
 
 
-def _check_kind(path: Path, head: bytes) -> None:
-    """Raise TraceError for a file that is known to be something else."""
+def check_kind(path: Path, head: bytes, what: str = "an SWF log") -> None:
+    """Raise TraceError for a file that is known to be something else than text."""
     if head.startswith(_UTF_16):
         raise TraceError(
             path, expected="this is text in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)."
@@ -125,5 +125,5 @@ def _check_kind(path: Path, head: bytes) -> None:
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         kind = "a tar archive"
     if kind is not None:
-        expected = f"this is {kind}; unpack it yourself and give the path of one SWF log."
+        expected = f"this is {kind}; unpack it yourself and give the path of {what}."
         raise TraceError(path, expected=expected)

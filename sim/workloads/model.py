@@ -114,8 +114,8 @@ def save_model(model: Model, path: Path) -> None:
         if model.arrays:
             packed = io.BytesIO()
             np.savez_compressed(packed, allow_pickle=False, **dict(model.arrays))
-            _written(arrays_beside(path), packed.getvalue())
-        _written(path, (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+            write_whole(arrays_beside(path), packed.getvalue())
+        write_whole(path, (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be written ({error.strerror}).") from None
 
@@ -182,7 +182,8 @@ def _read_arrays(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
         raise TraceError(beside, expected=expected) from None
 
 
-def _written(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
