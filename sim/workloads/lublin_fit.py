@@ -166,13 +166,18 @@ def fit_sizes(procs: NDArray[np.int64]) -> SizeLaw:
         for place in (2, 1, 0):
             around = np.round(best[0].ends[place] + np.arange(-1.0, 1.01, 0.1), 1)
             for value in around[(around >= 0) & (around < top + 0.65)].tolist():
-                low, middle, high = (*best[0].ends[:place], value, *best[0].ends[place + 1 :])
+                low, middle, high = _with(best[0].ends, place, value)
                 if low <= middle <= high:
                     found = best[0].at((low, middle, high)).learnt(sizes, counts)
                     best = found if found[1] > best[1] + 1e-9 else best
         if best is before:
             break
     return best[0]
+
+
+def _with(ends: tuple[float, float, float], place: int, value: float) -> tuple[float, float, float]:
+    low, middle, high = (value if i == place else end for i, end in enumerate(ends))
+    return low, middle, high
 
 
 def fit_run_times(
@@ -362,6 +367,7 @@ def fit_lublin(workload: Workload, knobs: Mapping[str, float]) -> Model:
             "types": "both" if len(tables) == 2 else "typeless",
             "request_factor": fit_requests(workload),
             "max_procs": workload.max_procs or workload.widest_procs,
+            "truncated_clock": False,
             "too_much_time": too_long,
             "too_much_arrive_time": TOO_MUCH_ARRIVE_TIME,
             **tables,

@@ -1,12 +1,15 @@
 """The Lublin-Feitelson model as a generator: drawn for a duration, stated, fitted.
 
 `sim.workloads.lublin` has the model itself and the published parameters. Here jobs are drawn in
-blocks, so that ten million take minutes; a denser workload (`scale`) lets every job bring fewer
-points, which leaves the daily cycle as it is.
+blocks, so that a million take a second; a denser workload (`scale`) lets every job bring fewer
+points, which leaves the daily cycle as it is. `truncated_clock` keeps a quirk of the authors'
+program: its clock loses the fraction of a second after every job.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +72,7 @@ def published() -> Model:
             "types": "both",
             "request_factor": 4.0,
             "max_procs": 128,
+            "truncated_clock": False,
             "too_much_time": TOO_MUCH_TIME,
             "too_much_arrive_time": TOO_MUCH_ARRIVE_TIME,
             **{name: asdict(p) for name, p in tables.items()},
@@ -88,8 +92,11 @@ def check(model: Model) -> None:
     number_of(model, "request_factor", 0.0, 1e6)
     if number_of(model, "max_procs", 1, 2.0**MOST_EXPONENT) % 1:
         raise WorkloadError("parameter 'max_procs' of 'lublin' must be a whole number.")
+    if not isinstance(model.parameters.get("truncated_clock"), bool):
+        raise WorkloadError("parameter 'truncated_clock' of 'lublin' must be true or false.")
     _drawn_types(model)
-    known = {"types", "request_factor", "max_procs", "too_much_time", "too_much_arrive_time"}
+    known = {"types", "request_factor", "max_procs", "truncated_clock", "too_much_time"}
+    known.add("too_much_arrive_time")
     for name in sorted(set(model.parameters) - known):
         if name not in {one for kinds in TYPES.values() for one, _ in kinds}:
             raise WorkloadError(f"'lublin' has no parameter '{name}'.")
@@ -244,10 +251,37 @@ def _arrivals(
         if len(points) == 0:
             continue
         have = float(points[-1])
+        if model.parameters["truncated_clock"]:
+            begin_s = float(found[-1][-1]) if found else 0.0
+            found.append(_truncated(brought / horizon.scale, paid.tolist(), begin_s))
+            continue
         days, rest = np.divmod(points / horizon.scale, paid[-1])
         found.append(np.floor(days * 86400.0 + np.interp(rest, paid, clock_s)))
     submit_s = np.concatenate(found)
     return submit_s[submit_s < horizon.duration_s]
+
+
+def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
+    """Spend points job by job with a clock of whole seconds, as the authors' program does.
+
+    Args:
+        brought: float64 [n], points of each job.
+        paid: costs of the half hours of a day up to each of its 49 bounds.
+        now_s: where the clock stands, in whole seconds since midnight.
+    """
+    told = []
+    for points in brought.tolist():
+        day, of_day_s = divmod(now_s, 86400.0)
+        bucket = int(of_day_s // SECONDS_IN_BUCKET)
+        share = of_day_s / SECONDS_IN_BUCKET - bucket
+        days, rest = divmod(
+            paid[bucket] + share * (paid[bucket + 1] - paid[bucket]) + points, paid[-1]
+        )
+        bucket = min(bisect_right(paid, rest), BUCKETS) - 1
+        share = (rest - paid[bucket]) / (paid[bucket + 1] - paid[bucket])
+        now_s = floor((day + days) * 86400.0 + (bucket + share) * SECONDS_IN_BUCKET)
+        told.append(now_s)
+    return np.array(told, dtype=np.float64)
 
 
 def _run_times(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.workloads_lublin import compare
 from sim.errors import WorkloadError
 from sim.model.workload import Workload
 from sim.workloads.generator import Horizon
@@ -128,6 +129,29 @@ def test_both_ways_to_draw_agree() -> None:
     days = horizon.duration_s / DAY_S
     found = measured(one_by_one, horizon)["jobs_per_day"]
     assert abs(found - rate.mean) < 4 * rate.sd / np.sqrt(days)
+
+
+@pytest.mark.slow
+def test_quantiles_are_those_of_the_authors_program() -> None:
+    """Within 3 % of the logarithms; run times with as many jobs of each type as in its run."""
+    found = compare(40)
+    for name in ("gaps", "run times, types as in the reference"):
+        assert np.abs(found[name]["deviation"]).max() <= 0.03, found[name]
+    whole = found["run times, whole runs"]
+    assert (np.abs(whole["deviation"]) <= 3 * np.array(whole["spread"]) + 1e-9).all(), whole
+
+
+def test_the_truncated_clock_loses_half_a_second_a_job() -> None:
+    model = published_model("lublin").told({"types": "interactive"})
+    exact, lost = (
+        generate(model.told({"truncated_clock": yes}), duration_s=90 * DAY_S, seed=3, scale=40.0)
+        for yes in (False, True)
+    )
+    n_jobs = 200_000
+    assert np.array_equal(exact.procs[:n_jobs], lost.procs[:n_jobs])
+    assert lost.n_jobs > exact.n_jobs > n_jobs
+    gaps = [float(np.diff(w.submit_s[:n_jobs]).mean()) for w in (exact, lost)]
+    assert gaps[0] - gaps[1] == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize(

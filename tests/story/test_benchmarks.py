@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "what_if": (),
     "forecast": ("--tables", "tables"),
     "service": (),
+    "workloads": (),
     "ui": (),
     "pictures": (),
 }
