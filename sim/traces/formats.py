@@ -15,6 +15,8 @@ import numpy as np
 
 from sim.errors import WorkloadError, shown_path
 from sim.model.workload import Workload
+from sim.traces.joulie import read_joulie
+from sim.traces.joulie_write import write_joulie
 from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules
@@ -70,6 +72,10 @@ SWF = Format(
     "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
     (".swf", ".swf.gz"),
 )  # fmt: skip
+JSONL = Format(
+    "jsonl", "a trace of Joulie in JSONL", lambda begin: begin.lstrip().startswith("{"),
+    lambda path, _: read_joulie(path), write_joulie, (".jsonl", ".jsonl.gz"),
+)  # fmt: skip
 OPENB = Format(
     "openb", "a table of openb's pods", _with_header(OPENB_COLUMNS.values()),
     lambda path, _: read_openb(path),
@@ -80,7 +86,7 @@ PHILLY = Format(
     lambda path, _: read_philly(path),
 )  # fmt: skip
 
-FORMATS: tuple[Format, ...] = (OPENB, PHILLY, SWF)
+FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, SWF)
 
 
 def format_of(path: Path) -> Format:

@@ -43,11 +43,13 @@ def draw(log: Workload, seen: WorkloadProfile, generated: Workload) -> None:
     st.markdown("\n".join(f"- {plain(one)}" for one in verdict(found)))
     for sentence in (*task_words(generated), *found.notes):
         st.caption(plain(sentence))
+    st.markdown("**Distances**")
     _distances(found)
     _hours(found)
+    st.markdown("**Both in figures and curves**")
     draw_beside(seen, other)
     st.markdown("**Quantiles, rates and load**")
-    names = {"one": found.one, "two": found.two, "value": "second / first", "interval": "interval"}
+    names = {"one": found.one, "two": found.two, "value": "generated / log", "interval": "interval"}
     _table(quantity_rows(found), names, "quantiles and rates of both workloads")
     with st.expander("What the figures mean"):
         st.markdown("\n".join(f"- **{name}**: {plain(text)}" for name, text in definitions()))
@@ -99,6 +101,7 @@ def _hours(found: Comparison) -> None:
         f"share of the jobs by hour of the day; {names[0]} is busiest from {busiest[0]} to "
         f"{busiest[0] + 1} h, {names[1]} from {busiest[1]} to {busiest[1] + 1} h"
     )
+    st.markdown("**Hours of the day**")
     shown_chart(low(specs.hours_of_the_day(shares)), alt, table)
 
 
