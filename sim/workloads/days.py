@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.errors import WorkloadError
 from sim.model.hours import DAY_S, WallClock
 from sim.model.workload import Workload
 from sim.workloads.streams import Streams
@@ -13,6 +14,7 @@ Floats = NDArray[np.float64]
 
 HOURS = 24
 REPLICATES = 400
+MOST_DAYS = 20_000
 LEAST_COVER = 0.5
 """Of a day at the ends of a workload, for its rates to count."""
 
@@ -35,7 +37,16 @@ class Days:
 
     @classmethod
     def of(cls, workload: Workload) -> "Days":
-        """Return the days of a workload by its own clock."""
+        """Return the days of a workload by its own clock.
+
+        Raises:
+            WorkloadError: there are more than `MOST_DAYS`.
+        """
+        if workload.span_s > MOST_DAYS * DAY_S:
+            raise WorkloadError(
+                f"{workload.name} spans {workload.span_s / DAY_S:,.0f} days; workloads of at most "
+                f"{MOST_DAYS:,} days can be compared."
+            )
         local_s = WallClock.of(workload).local_s(workload.submit_s)
         since = np.floor(local_s / DAY_S)
         first = since.min()

@@ -165,7 +165,7 @@ def compare(one: Workload, two: Workload, *, procs: int | None = None, seed: int
     for workload in (one, two):
         if workload.n_jobs < 2:
             raise WorkloadError(f"{workload.name} has 1 job; 2 or more can be compared.")
-    machine = procs or one.max_procs or two.max_procs
+    machine = procs if procs is not None else one.max_procs or two.max_procs
     machine = None if machine is None else checked_machine(machine)
     days = (Days.of(one), Days.of(two))
     enough = min(found.n_with_jobs for found in days) >= LEAST_DAYS
@@ -174,12 +174,10 @@ def compare(one: Workload, two: Workload, *, procs: int | None = None, seed: int
     distances: list[Distance] = []
     quantities: list[Quantity] = []
     for name, unit, values in _columns(one, two, notes):
-        sampled = _Sampled.of(values, days)
-        for metric, between in _METRICS.items():
-            exact = between(*sampled.exact)
-            told = "" if metric == "ks" else unit
-            distances.append(sampled.distance(name, metric, told, exact, between, draws))
-        quantities += sampled.quantities(name, unit, values, draws)
+        sampled = _Sampled.of(values, days, draws)
+        for metric in _METRICS:
+            distances.append(sampled.distance(name, metric, "" if metric == "ks" else unit))
+        quantities += sampled.quantities(name, unit)
     distances.append(_hours(days, draws))
     quantities += _rates(days, machine, draws)
     shares = tuple(tuple((f.hours.sum(0) / f.hours.sum()).tolist()) for f in days)
@@ -208,103 +206,113 @@ def _columns(
 
 
 @dataclass(frozen=True)
-class _Sampled:
-    """A column of both workloads at common points.
+class _Drawn:
+    """Shares of the values that are at most each of some points, in every draw.
 
     Attributes:
         points: float64 [n_points], rising.
-        tables: float64 [n_days, n_points] of both: values of the day that are above the point
-            before and at most the point.
-        exact: points and shares of both at all values that occur.
+        one: float64 [n_draws, n_points], of draws of the first workload.
+        two: likewise of the second.
+        own: likewise of the first, twice over: for its distances to itself.
     """
 
     points: Floats
-    tables: tuple[Floats, Floats]
-    exact: tuple[Floats, Floats, Floats]
+    one: Floats
+    two: Floats
+    own: tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """A column of both workloads.
+
+    Attributes:
+        known: its values.
+        every: float64 [n], all values that occur, rising.
+        shares: float64 [n] of both, of the values that are at most each of these.
+        drawn: the same in draws of days, at fewer points; None if there are too few days.
+    """
+
+    known: tuple[Floats, Floats]
+    every: Floats
+    shares: tuple[Floats, Floats]
+    drawn: _Drawn | None
 
     @classmethod
-    def of(cls, values: tuple[Floats, Floats], days: tuple[Days, Days]) -> "_Sampled":
-        known = tuple(column[~np.isnan(column)] for column in values)
-        every = np.unique(np.concatenate(known))
-        points = every
-        if len(every) > MOST_POINTS:
-            each = [np.quantile(c, np.linspace(0, 1, MOST_POINTS // 2)) for c in known]
-            points = np.unique(np.concatenate(each))
-        tables = []
-        for column, found in zip(values, days, strict=True):
-            keep = ~np.isnan(column)
-            cell = np.minimum(np.searchsorted(points, column[keep]), len(points) - 1)
-            at = found.day[keep] * len(points) + cell
-            counts = np.bincount(at, minlength=found.n_days * len(points))
-            tables.append(counts.reshape(found.n_days, len(points)).astype(np.float64))
-        shares = [np.searchsorted(np.sort(c), every, "right") / len(c) for c in known]
-        return cls(points, (tables[0], tables[1]), (every, shares[0], shares[1]))
-
-    def distance(
-        self,
-        column: str,
-        metric: str,
-        unit: str,
-        value: float,
-        between: Callable[[Floats, Floats, Floats], float],
-        draws: Draws | None,
-    ) -> Distance:
-        if draws is None:
-            return Distance(column, metric, unit, value, None, None, None, "unknown")
-        one, two = self.tables
-        spread = self._between(between, draws.one @ one, draws.two @ two)
-        own = self._between(between, draws.own_one @ one, draws.own_two @ one)
-        return _judged(column, metric, unit, value, spread, own)
-
-    def _between(
-        self, between: Callable[[Floats, Floats, Floats], float], ones: Floats, twos: Floats
-    ) -> Floats:
-        found = [
-            between(self.points, np.cumsum(one) / one.sum(), np.cumsum(two) / two.sum())
-            for one, two in zip(ones, twos, strict=True)
-            if one.sum() and two.sum()
-        ]
-        return np.array(found)
-
-    def quantities(
-        self, name: str, unit: str, values: tuple[Floats, Floats], draws: Draws | None
-    ) -> Iterator[Quantity]:
-        known = tuple(column[~np.isnan(column)] for column in values)
-        drawn: list[Floats] = []
+    def of(
+        cls, values: tuple[Floats, Floats], days: tuple[Days, Days], draws: Draws | None
+    ) -> "_Sampled":
+        ones, twos = (column[~np.isnan(column)] for column in values)
+        every = np.unique(np.concatenate([ones, twos]))
+        shares = [np.searchsorted(np.sort(c), every, "right") / len(c) for c in (ones, twos)]
+        drawn = None
         if draws is not None:
-            for counts, table in zip((draws.one, draws.two), self.tables, strict=True):
-                summed = np.cumsum(counts @ table, axis=1)
-                drawn.append(np.array([self._quantiles(of) for of in summed if of[-1]]))
-        for i, q in enumerate(QUANTILES):
-            one, two = (float(np.quantile(c, q, method="inverted_cdf")) for c in known)
-            pairs = None if draws is None else (drawn[0][:, i], drawn[1][:, i])
+            points = every
+            if len(every) > MOST_POINTS:
+                levels = np.linspace(0, 1, MOST_POINTS // 2)
+                points = np.unique([np.quantile(c, levels) for c in (ones, twos)])
+            one, two = (_table(v, d, points) for v, d in zip(values, days, strict=True))
+            own = (_shares(draws.own_one @ one), _shares(draws.own_two @ one))
+            drawn = _Drawn(points, _shares(draws.one @ one), _shares(draws.two @ two), own)
+        return cls((ones, twos), every, (shares[0], shares[1]), drawn)
+
+    def distance(self, column: str, metric: str, unit: str) -> Distance:
+        between, drawn = _METRICS[metric], self.drawn
+        value = float(between(self.every, self.shares[0][None], self.shares[1][None])[0])
+        if drawn is None:
+            return Distance(column, metric, unit, value, None, None, None, "unknown")
+        spread = between(drawn.points, drawn.one, drawn.two)
+        return _judged(column, metric, unit, value, spread, between(drawn.points, *drawn.own))
+
+    def quantities(self, name: str, unit: str) -> Iterator[Quantity]:
+        for q in QUANTILES:
+            one, two = (float(np.quantile(c, q, method="inverted_cdf")) for c in self.known)
+            pairs = None
+            if self.drawn is not None:
+                points = self.drawn.points
+                pairs = _quantile(points, self.drawn.one, q), _quantile(points, self.drawn.two, q)
             yield _quantity(f"{name} p{100 * q:g}", unit, one, two, pairs)
 
-    def _quantiles(self, summed: Floats) -> Floats:
-        wanted = np.array(QUANTILES) * summed[-1]
-        places = np.searchsorted(summed, wanted - 1e-9)
-        found: Floats = self.points[np.minimum(places, len(self.points) - 1)]
-        return found
+
+def _table(values: Floats, days: Days, points: Floats) -> Floats:
+    """Count values by day and by the first point that is no less: float64 [n_days, n_points]."""
+    keep = ~np.isnan(values)
+    cell = np.minimum(np.searchsorted(points, values[keep]), len(points) - 1)
+    counts = np.bincount(days.day[keep] * len(points) + cell, minlength=days.n_days * len(points))
+    return counts.reshape(days.n_days, len(points)).astype(np.float64)
 
 
-def _ks(_points: Floats, one: Floats, two: Floats) -> float:
-    return float(np.abs(one - two).max())
+def _shares(counts: Floats) -> Floats:
+    """Return shares up to each point from counts: float64 [n, n_points]; of empty draws NaN."""
+    summed = np.cumsum(counts, axis=1)
+    every = np.where(summed[:, -1:] > 0, summed[:, -1:], np.nan)
+    return np.asarray(summed / every)
 
 
-def _wasserstein(points: Floats, one: Floats, two: Floats) -> float:
-    return float((np.abs(one - two)[:-1] * np.diff(points)).sum())
+def _quantile(points: Floats, shares: Floats, q: float) -> Floats:
+    places = np.argmax(shares >= q - 1e-12, axis=1)
+    return np.where(np.isnan(shares[:, 0]), np.nan, points[places])
 
 
-_METRICS: dict[str, Callable[[Floats, Floats, Floats], float]] = {
+def _ks(_points: Floats, one: Floats, two: Floats) -> Floats:
+    return np.asarray(np.abs(one - two).max(axis=1))
+
+
+def _wasserstein(points: Floats, one: Floats, two: Floats) -> Floats:
+    return np.asarray(np.abs(one - two)[:, :-1] @ np.diff(points))
+
+
+_METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "ks": _ks, "wasserstein": _wasserstein,
 }  # fmt: skip
+"""Points, shares of both at the points, [n, n_points] each, to n distances."""
 
 
 def _judged(
     column: str, metric: str, unit: str, value: float, spread: Floats, own: Floats
 ) -> Distance:
-    low, high = _interval(spread)
-    usual = float(np.quantile(own, LEVEL))
+    low, high = _interval(spread[~np.isnan(spread)])
+    usual = float(np.quantile(own[~np.isnan(own)], LEVEL))
     verdict: Verdict = "differs" if value > usual else "alike"
     return Distance(column, metric, unit, value, low, high, usual, verdict)
 
@@ -354,8 +362,7 @@ def _quantity(
     ratio = two / one if one else None
     if pairs is None or ratio is None:
         return Quantity(name, unit, one, two, ratio, None, None, "unknown")
-    n = min(len(pairs[0]), len(pairs[1]))
-    ones, twos = pairs[0][:n], pairs[1][:n]
+    ones, twos = pairs
     known = (ones > 0) & np.isfinite(ones) & np.isfinite(twos)
     if not known.any():
         return Quantity(name, unit, one, two, ratio, None, None, "unknown")
