@@ -69,9 +69,12 @@ from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf_write import write_swf
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
-from sim.workloads.generator import Generator
+from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
+from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
 from sim.workloads.model import Model, load_model, save_model
+from sim.workloads.scaling import scale_load, shake
+from sim.workloads.streams import Streams
 from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
@@ -99,11 +102,13 @@ __all__ = [
     "Generator",
     "GroupMetrics",
     "Heads",
+    "Horizon",
     "JobState",
     "Jobs",
     "MachineSpec",
     "Metrics",
     "Model",
+    "MoldableJobs",
     "Option",
     "Overrun",
     "Partition",
@@ -120,6 +125,7 @@ __all__ = [
     "SimError",
     "SimulationResult",
     "StepSeries",
+    "Streams",
     "TooWide",
     "TraceError",
     "UnknownNameError",
@@ -155,6 +161,7 @@ __all__ = [
     "lost",
     "max_wait_s",
     "measures",
+    "moldable_jobs",
     "offered_load",
     "other_caches",
     "parse_duration",
@@ -164,8 +171,11 @@ __all__ = [
     "rule_choices",
     "rules_from_texts",
     "save_model",
+    "scale_load",
+    "shake",
     "simulate",
     "simulate_many",
+    "speedup",
     "summarise",
     "wait_for_compiler",
     "write_swf",

@@ -15,8 +15,11 @@ def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
     """Write a workload as SWF 2.2, compressed if the name ends in ``.gz``.
 
     Unknown values are -1. If every request is the run time (clairvoyant), requests are written
-    as unknown, so that reading flags them again. Columns survive the round trip when run times of
-    0 are read with ``never_ran='keep_zero'``; notes do not travel.
+    as unknown, so that reading flags them again. Columns and what the header says come back exactly
+    when run times of 0 are read with ``never_ran='keep_zero'`` and parts of jobs with
+    ``partial_executions='keep'``. Not so: a request of 0, which is read as none; that some (not
+    all) requests stand in for unknown ones; a start at Unix time 0; tasks and notes; and the name,
+    which is that of the file. Fields 6, 7, 14, 17 and 18 of a log are in no workload.
     """
     target = Path(path)
     data = ("\n".join(_swf_lines(workload)) + "\n").encode()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
+from sim.workloads.downey import DOWNEY
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.joulie.generator import JOULIE
 from sim.workloads.lublin_model import LUBLIN
@@ -16,6 +17,7 @@ from sim.workloads.streams import Streams
 
 GENERATORS: tuple[Generator, ...] = (
     LUBLIN,
+    DOWNEY,
     JOULIE,
     RESAMPLING,
 )

@@ -1,0 +1,150 @@
+"""Another load from the same jobs, and the same load shaken.
+
+Scaling multiplies the times between submissions, which keeps jobs and their order but also
+stretches days and weeks; a generator's `scale` does not, and is to be preferred where days count
+(Feitelson, "Workload Modeling for Computer Systems Performance Evaluation", 2015).
+
+Shaking adds small random shifts to submit times and simulates again, to see how much of a result
+hangs on the accidents of one log: Tsafrir and Feitelson, "Instability in parallel job scheduling
+simulation: the role of workload flurries", IPDPS 2006; Tsafrir, Ouaknine and Feitelson, "Reducing
+performance evaluation sensitivity and variability by input shaking", MASCOTS 2007.
+"""
+
+from dataclasses import fields
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import UnknownNameError, WorkloadError
+from sim.model.describe import offered_load
+from sim.model.workload import UNKNOWN, ReadingNote, Workload
+from sim.workloads.generator import checked_number
+from sim.workloads.streams import Streams
+
+Unit = Literal["jobs", "sessions", "users"]
+
+SESSION_GAP_S = 1200.0
+"""A user who submits nothing for so long begins a new session (20 minutes; Zilber et al. 2005)."""
+
+ANEW = ("submit_s", "logged_wait_s", "notes", "start_unix_s")
+"""Fields that are made anew; the waits in the log are those of other submit times."""
+
+
+def scale_load(
+    workload: Workload,
+    factor: float | None = None,
+    *,
+    load: float | None = None,
+    procs: int | None = None,
+) -> Workload:
+    """Return the same jobs, closer together or farther apart.
+
+    Args:
+        workload: the jobs. Whole seconds stay whole.
+        factor: of the times between submissions: 0.5 doubles the load.
+        load: in place of a factor, the offered load that is wanted.
+        procs: of the machine for which `load` is meant; the log's own by default.
+
+    Raises:
+        WorkloadError: neither or both of `factor` and `load`, one that is not finite and above 0,
+            no known machine, or a log without load.
+    """
+    if (factor is None) == (load is None):
+        raise WorkloadError("tell either a factor of the times between submissions, or a load.")
+    if load is not None:
+        factor = _factor_for(workload, _above_zero("load", load), procs)
+    chosen = _above_zero("factor", 0.0 if factor is None else factor)
+    submit_s = workload.submit_s * chosen
+    if (workload.submit_s % 1 == 0).all():
+        submit_s = np.round(submit_s)
+    sentence = f"the times between submissions were multiplied by {chosen:.6g}."
+    note = ReadingNote("scale_load", workload.n_jobs, sentence)
+    return _submitted_at(workload, submit_s, note)
+
+
+def shake(
+    workload: Workload,
+    seed: int | Streams,
+    *,
+    spread_s: float = 300.0,
+    by: Unit = "jobs",
+    session_gap_s: float = SESSION_GAP_S,
+) -> Workload:
+    """Return the same jobs, submitted a little earlier or later.
+
+    Args:
+        workload: the jobs. Whole seconds stay whole.
+        seed: a whole number from 0, or streams.
+        spread_s: shifts are drawn uniformly from -spread_s to spread_s.
+        by: what is shifted as one: every job, the sessions of users, or users with all that they
+            ever did. A job of nobody known is shifted alone.
+        session_gap_s: without a submission for longer than this a user begins a new session.
+
+    Raises:
+        WorkloadError: a spread or gap that is not finite and from 0, or another seed.
+        UnknownNameError: nothing of that name can be shifted.
+    """
+    if by not in get_args(Unit):
+        raise UnknownNameError("unit of shaking", by, get_args(Unit))
+    spread = checked_number("spread_s", spread_s, 0.0)
+    gap = checked_number("session_gap_s", session_gap_s, 0.0)
+    streams = seed if isinstance(seed, Streams) else Streams(seed)
+    unit = units(workload, by, gap)
+    shift_s = streams.of("shake").uniform(-spread, spread, int(unit.max()) + 1)[unit]
+    if (workload.submit_s % 1 == 0).all():
+        shift_s = np.round(shift_s)
+    sentence = f"submit times were shaken by up to {spread:g} s, {by} as one."
+    note = ReadingNote("shake", workload.n_jobs, sentence)
+    return _submitted_at(workload, workload.submit_s + shift_s, note)
+
+
+def units(workload: Workload, by: Unit, session_gap_s: float) -> NDArray[np.int64]:
+    """Number what is shifted as one, from 0: int64 [n_jobs]."""
+    n_jobs = workload.n_jobs
+    if by == "jobs":
+        return np.arange(n_jobs, dtype=np.int64)
+    order = np.argsort(workload.user, kind="stable")
+    user, submit_s = workload.user[order], workload.submit_s[order]
+    begins = np.ones(n_jobs, dtype=np.bool_)
+    begins[1:] = (user[1:] != user[:-1]) | (user[1:] == UNKNOWN)
+    if by == "sessions":
+        begins[1:] |= np.diff(submit_s) > session_gap_s
+    numbers = np.empty(n_jobs, dtype=np.int64)
+    numbers[order] = np.cumsum(begins) - 1
+    return numbers
+
+
+def _factor_for(workload: Workload, load: float, procs: int | None) -> float:
+    machine = workload.max_procs if procs is None else procs
+    if machine is None:
+        raise WorkloadError(
+            f"the machine of {workload.name} is unknown; tell its processors to scale to a load."
+        )
+    offered = offered_load(workload, machine)
+    if not offered:
+        raise WorkloadError(
+            f"the jobs of {workload.name} come all at once or compute nothing; no factor gives "
+            "another load."
+        )
+    return offered / load
+
+
+def _above_zero(name: str, value: float) -> float:
+    if checked_number(name, value, 0.0) == 0:
+        raise WorkloadError(f"{name} is {value!r}; allowed are finite numbers above 0.")
+    return float(value)
+
+
+def _submitted_at(workload: Workload, submit_s: NDArray[np.float64], note: ReadingNote) -> Workload:
+    rest: dict[str, Any] = {
+        one.name: getattr(workload, one.name) for one in fields(workload) if one.name not in ANEW
+    }
+    first_s, start = float(submit_s.min()), workload.start_unix_s
+    return Workload.from_arrays(
+        submit_s=submit_s - first_s,
+        start_unix_s=None if start is None else start + first_s,
+        notes=(*workload.notes, note),
+        unsorted="sort",
+        **rest,
+    )
