@@ -127,7 +127,7 @@ def _fitted(generator: Generator, shown: Shown) -> tuple[Intent | None, Model | 
 
 def _knob(generator: Generator, knob: Option) -> float:
     name, key = _title(knob.name, knob.unit), f"{_KEY}-knob-{generator.name}-{knob.name}"
-    highest = None if math.isinf(knob.highest) else knob.highest
+    highest = None if math.isinf(knob.highest) else float(knob.highest)
     if knob.is_whole:
         most = None if highest is None else int(highest)
         whole = st.number_input(
@@ -136,7 +136,7 @@ def _knob(generator: Generator, knob: Option) -> float:
         )  # fmt: skip
         return float(whole)
     told: float = st.number_input(
-        name, knob.lowest, highest, knob.usual, format="%g", key=key, help=knob.summary,
+        name, float(knob.lowest), highest, float(knob.usual), format="%g", key=key, help=knob.summary,
         persist_state="session",
     )  # fmt: skip
     return told
