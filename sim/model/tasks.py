@@ -165,6 +165,7 @@ class Tasks:
         demand: ArrayLike | None = None,
         gpu_resource: ArrayLike | None = None,
         parents: Sequence[Sequence[int]] | None = None,
+        edges: tuple[ArrayLike, ArrayLike] | None = None,
         roles: Sequence[str] = (),
         affinities: Sequence[Sequence[Term]] = (),
         gpu_resources: Sequence[str] = (),
@@ -172,6 +173,8 @@ class Tasks:
         texts: dict[str, Sequence[str]] | None = None,
     ) -> Self:
         """Check columns and make tasks of them; what is not told is 0, one instance, or none.
+
+        Parents are told as a list per task, or as `edges`: (`first_parent`, `parent_task`).
 
         Raises:
             WorkloadError: a column of another length or with values that cannot be, jobs out of
@@ -191,7 +194,7 @@ class Tasks:
                 "task job: the tasks of job 0 come first, then those of job 1, and so on; every "
                 "job has one or more."
             )
-        first_parent, parent_task = _parents(parents, jobs)
+        first_parent, parent_task = _parents(parents, edges, jobs)
         made = cls(
             job=jobs,
             instances=counts("instances", instances, 1, 1),
@@ -367,15 +370,25 @@ def _check_phases(phases: FloatColumn, profile: FloatColumn) -> None:
 
 
 def _parents(
-    parents: Sequence[Sequence[int]] | None, job: IntColumn
+    parents: Sequence[Sequence[int]] | None,
+    edges: tuple[ArrayLike, ArrayLike] | None,
+    job: IntColumn,
 ) -> tuple[IntColumn, IntColumn]:
     n_tasks = len(job)
-    if parents is None:
+    if edges is not None:
+        first = checked_counts("task first_parent", edges[0], n_tasks + 1, least=0)
+        flat = np.asarray(edges[1], dtype=np.int64)
+        if first[0] != 0 or (np.diff(first) < 0).any() or first[-1] != len(flat):
+            raise WorkloadError(
+                "task first_parent must begin with 0, never fall, and end with the number of edges."
+            )
+    elif parents is None:
         return frozen(np.zeros(n_tasks + 1, dtype=np.int64)), frozen(np.zeros(0, dtype=np.int64))
-    if len(parents) != n_tasks:
+    elif len(parents) != n_tasks:
         raise WorkloadError(f"task parents has {len(parents)} rows, not {n_tasks}.")
-    first = np.concatenate([[0], np.cumsum([len(one) for one in parents])]).astype(np.int64)
-    flat = np.array([p for one in parents for p in one], dtype=np.int64)
+    else:
+        first = np.concatenate([[0], np.cumsum([len(one) for one in parents])]).astype(np.int64)
+        flat = np.array([p for one in parents for p in one], dtype=np.int64)
     child = np.repeat(np.arange(n_tasks), np.diff(first))
     if len(flat) and (flat.min() < 0 or flat.max() >= n_tasks or (job[flat] != job[child]).any()):
         raise WorkloadError("task parents: a parent is a task (row) of the same job.")

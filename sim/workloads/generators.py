@@ -9,6 +9,7 @@ from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
 from sim.workloads.downey import DOWNEY
 from sim.workloads.generator import Generator, Horizon
+from sim.workloads.graphs import GRAPHS
 from sim.workloads.joulie.generator import JOULIE
 from sim.workloads.lublin_model import LUBLIN
 from sim.workloads.model import Model
@@ -18,6 +19,7 @@ from sim.workloads.streams import Streams
 GENERATORS: tuple[Generator, ...] = (
     LUBLIN,
     DOWNEY,
+    GRAPHS,
     JOULIE,
     RESAMPLING,
 )

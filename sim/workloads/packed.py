@@ -74,7 +74,7 @@ def tasks_of(model: Model) -> Tasks | None:
     if told is None:
         return None
     try:
-        rows = {
+        rows: dict[str, Any] = {
             name.removeprefix("task "): array
             for name, array in model.arrays.items()
             if name.startswith("task ")
@@ -87,7 +87,7 @@ def tasks_of(model: Model) -> Tasks | None:
         flat, first = rows.pop("parent_task"), rows.pop("first_parent")
         return Tasks.from_arrays(
             **rows,
-            parents=[part.tolist() for part in np.split(flat, first[1:-1])],
+            edges=(first, flat),
             roles=told["roles"],
             gpu_resources=told["gpu_resources"],
             affinities=[

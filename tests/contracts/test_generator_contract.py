@@ -136,12 +136,12 @@ def test_what_a_model_states_is_measured(generator: Generator) -> None:
         pytest.skip(f"{generator.name} states no moments")
     stated = generator.moments(model_of(generator.name))
     for seed in (1, 2):
-        horizon = Horizon(120 * DAY_S)
-        workload = drawn_of(generator.name, 120, seed)
+        horizon = Horizon(100 * DAY_S)
+        workload = drawn_of(generator.name, 100, seed)
         found = measured(workload, horizon)
         assert set(stated) <= set(found)
         for name, moment in stated.items():
-            n = 120.0 if name == "jobs_per_day" else float(workload.n_jobs)
+            n = 100.0 if name == "jobs_per_day" else float(workload.n_jobs)
             allowed = SURE * moment.sd / np.sqrt(n) + 1e-9
             assert abs(found[name] - moment.mean) <= allowed, (name, seed, found[name], moment)
             assert allowed < 1.0 or allowed < 0.5 * moment.mean, "this says nothing"
@@ -149,15 +149,15 @@ def test_what_a_model_states_is_measured(generator: Generator) -> None:
 
 def test_scale_10_gives_10_times_the_jobs_of_the_same_kinds(generator: Generator) -> None:
     seeds = range(8)
-    ones = [drawn_of(generator.name, 10, seed) for seed in seeds]
-    tens = [drawn_of(generator.name, 10, seed + 100, 10.0) for seed in seeds]
+    ones = [drawn_of(generator.name, 5, seed) for seed in seeds]
+    tens = [drawn_of(generator.name, 5, seed + 100, 10.0) for seed in seeds]
     one, ten = (np.array([w.n_jobs for w in many], dtype=float) for many in (ones, tens))
     spread = np.sqrt((ten.var(ddof=1) + 100 * one.var(ddof=1)) / len(seeds))
     allowed = SURE * spread + 10.0
     assert abs(ten.mean() - 10 * one.mean()) <= allowed, (one, ten)
     assert allowed < 0.8 * ten.mean(), "this says nothing"
     logs = [
-        np.array([measured(w, Horizon(10 * DAY_S))["log_runtime"] for w in many])
+        np.array([measured(w, Horizon(5 * DAY_S))["log_runtime"] for w in many])
         for many in (ones, tens)
     ]
     spread = np.sqrt(sum(values.var(ddof=1) for values in logs) / len(seeds))
@@ -177,7 +177,7 @@ def test_a_longer_workload_begins_with_a_shorter_one(generator: Generator) -> No
 
 
 def test_what_is_fitted_to_a_generated_workload_generates_the_like(generator: Generator) -> None:
-    horizon = Horizon(40 * DAY_S)
+    horizon = Horizon(30 * DAY_S)
     taught = generate(model_of(generator.name), duration_s=horizon.duration_s, seed=21)
     learnt = fit(generator.name, taught)
     again = generate(learnt, duration_s=horizon.duration_s, seed=22)

@@ -86,6 +86,10 @@ def test_the_digest_knows_the_tasks() -> None:
         ({"parents": [[1], [0]]}, "task 0 waits for itself"),
         ({"parents": [[], [7]]}, "a parent is a task (row) of the same job"),
         ({"job": [0, 1], "parents": [[], [0]]}, "a parent is a task (row) of the same job"),
+        ({"edges": ([0, 0], [])}, "task first_parent has 2 rows"),
+        ({"edges": ([0, 1, 1], [])}, "end with the number of edges"),
+        ({"edges": ([0, 1, 0], [0])}, "never fall"),
+        ({"edges": ([0, 1, 2], [1, 0])}, "task 0 waits for itself"),
         ({"texts": {"name": ["a"]}}, "task name has 1 rows, not 2"),
     ],
 )
