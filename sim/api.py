@@ -50,6 +50,7 @@ from sim.model.metrics import (
 from sim.model.profile import Curve, Window, WorkloadProfile, profile
 from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
+from sim.model.telemetry import Telemetry
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
@@ -65,13 +66,24 @@ from sim.traces.formats import (
     write_workload,
     written_as,
 )
+from sim.traces.openb import OPENB_COLUMNS, read_openb
+from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf_write import write_swf
+from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.joulie.bundles import export_bundle, import_bundle
+from sim.workloads.joulie.calibration import calibrate
+from sim.workloads.joulie.fitting import Fitting, learn_joulie
+from sim.workloads.joulie.learning import Learnt
+from sim.workloads.joulie.manifests import ManifestStyle, render_manifests, write_manifests
+from sim.workloads.joulie.phases import USUAL_PHASES
+from sim.workloads.joulie.phases import Phase as WorkloadPhase
+from sim.workloads.joulie.retarget import PoolNode, baseline, retarget
 from sim.workloads.model import Model, load_model, save_model
 from sim.workloads.scaling import scale_load, shake
 from sim.workloads.streams import Streams
@@ -82,8 +94,12 @@ __all__ = [
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
+    "OPENB_COLUMNS",
+    "PHILLY_COLUMNS",
     "SIZE_CLASSES",
     "TAU_S",
+    "TELEMETRY_COLUMNS",
+    "USUAL_PHASES",
     "Allocation",
     "CacheCounts",
     "CapacityWindow",
@@ -98,6 +114,7 @@ __all__ = [
     "DurationError",
     "EngineError",
     "Explanation",
+    "Fitting",
     "Format",
     "Generator",
     "GroupMetrics",
@@ -105,7 +122,9 @@ __all__ = [
     "Horizon",
     "JobState",
     "Jobs",
+    "Learnt",
     "MachineSpec",
+    "ManifestStyle",
     "Metrics",
     "Model",
     "MoldableJobs",
@@ -114,6 +133,7 @@ __all__ = [
     "Partition",
     "Phase",
     "Placement",
+    "PoolNode",
     "Quantity",
     "Readiness",
     "ReadingNote",
@@ -126,6 +146,7 @@ __all__ = [
     "SimulationResult",
     "StepSeries",
     "Streams",
+    "Telemetry",
     "TooWide",
     "TraceError",
     "UnknownNameError",
@@ -135,10 +156,13 @@ __all__ = [
     "Workload",
     "WorkloadDescription",
     "WorkloadError",
+    "WorkloadPhase",
     "WorkloadProfile",
     "admit",
     "backfills_for",
+    "baseline",
     "begin_to_compile",
+    "calibrate",
     "check_backfill",
     "check_order",
     "check_policies",
@@ -148,14 +172,17 @@ __all__ = [
     "default_workload",
     "describe",
     "explain",
+    "export_bundle",
     "fit",
     "format_duration",
     "format_of",
     "generate",
     "generator_named",
+    "import_bundle",
     "is_model",
     "known_names",
     "known_options",
+    "learn_joulie",
     "load_model",
     "load_workload",
     "lost",
@@ -167,7 +194,12 @@ __all__ = [
     "parse_duration",
     "profile",
     "published_model",
+    "read_openb",
+    "read_philly",
+    "read_telemetry",
     "remove_other_caches",
+    "render_manifests",
+    "retarget",
     "rule_choices",
     "rules_from_texts",
     "save_model",
@@ -178,6 +210,7 @@ __all__ = [
     "speedup",
     "summarise",
     "wait_for_compiler",
+    "write_manifests",
     "write_swf",
     "write_workload",
     "written_as",

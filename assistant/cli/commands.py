@@ -14,6 +14,7 @@ from assistant.cli import (
     hooks,
     init,
     play,
+    pods,
     queue,
     reproduce,
     resume,
@@ -61,6 +62,10 @@ def register(app: typer.Typer) -> None:
     workload.command("generate")(generating.generate)
     workload.command("convert")(generating.convert)
     workload.command("validate")(generating.validate)
+    workload.command("manifests")(pods.manifests)
+    workload.command("retarget")(pods.retarget)
+    workload.command("calibrate")(pods.measured)
+    workload.command("bundle")(pods.bundle)
     app.add_typer(workload, name="workload")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)

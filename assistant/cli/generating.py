@@ -78,7 +78,7 @@ def fit(
     as_json: Json = False,
 ) -> int:
     """Fit a model to a log, for `copperline workload generate`."""
-    _check_model_file(to)
+    check_model_file(to)
     knobs = knobs_of(knob or [])
     generator_named(generator)
     with working(f"Reading {log.name} …"):
@@ -125,7 +125,7 @@ def generate(
     """Draw a workload from a model; the same for the same model, seed, duration and scale."""
     if to.suffix:
         written_as(to)
-    _check_place(to)
+    check_place(to)
     seconds = parse_duration(duration)
     model = told(model_of(what), settings_of(setting or [], "--set"))
     with working(f"Drawing {duration} of '{model.generator}' …"):
@@ -170,7 +170,7 @@ def convert(
 ) -> int:
     """Write a workload, or a part of it, in another format, and say what is lost."""
     written_as(target)
-    _check_place(target)
+    check_place(target)
     window = _window(leave_out, begin, end)
     with working(f"Reading {source.name} …"):
         whole = load_log(source, first, reading)
@@ -275,13 +275,14 @@ def _in_words(workload: Workload) -> str:
     return f"{workload.n_jobs:,} jobs{tasks} over {quantity(workload.span_s, 's')}"
 
 
-def _check_model_file(path: Path) -> None:
+def check_model_file(path: Path) -> None:
+    """Refuse, before anything slow begins, a file that no model is written to."""
     if path.suffix != ".json":
         raise SettingsError(f"--to '{path}': a model is written to a file whose name ends in .json")
-    _check_place(path)
+    check_place(path)
 
 
-def _check_place(path: Path) -> None:
+def check_place(path: Path) -> None:
     """Refuse, before anything slow begins, what cannot be written."""
     if is_folder(path) or not is_folder(path.absolute().parent):
         raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")

@@ -27,11 +27,15 @@ USUAL_NAMESPACE = "default"
 NO_RECORD = "none"
 """In the texts "workloadRecord": files have no record of this logical workload."""
 
+LOGICAL_RESOURCE = "logicalGpuResource"
+"""The texts that say as what a logical workload asked for its GPUs, if its pods were retargeted."""
+
 POWER_PROFILE = "joulie.io/power-profile"
+DRAINING = "joulie.io/draining"
 INTENTS: Mapping[str, tuple[Term, ...]] = {
     "general": (),
     "performance": (Term(POWER_PROFILE, "NotIn", ("eco",)),),
-    "eco": (Term(POWER_PROFILE, "In", ("eco",)), Term("joulie.io/draining", "NotIn", ("true",))),
+    "eco": (Term(POWER_PROFILE, "In", ("eco",)), Term(DRAINING, "NotIn", ("true",))),
 }
 """What a workload's intent demands of the machines of its pods."""
 

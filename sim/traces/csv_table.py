@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.errors import TraceError, shown_text
-from sim.traces.swf_bytes import read_bytes
+from sim.traces.lines import lines_of
 from sim.traces.swf_text import MOST, NUMBER
 
 MOST_COLUMNS = 1000
+WHAT = "a table of comma-separated values"
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,36 +141,48 @@ def read_csv(
     Raises:
         TraceError: the file is missing, broken, empty or no table, or a need that is none.
     """
-    given = dict(columns or {})
-    for need in given:
-        if need not in usual:
-            expected = f"no column is called for by {shown_text(need)}; known: {', '.join(usual)}."
-            raise TraceError(path, expected=expected)
+    needed = checked_columns(path, usual, columns)
+    found = list(lines_of(path, WHAT))
     try:
-        text = read_bytes(path).decode("utf-8").removeprefix("\ufeff")
+        text = b"".join(line for _, line in found).decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise TraceError(path, expected=f"it is not UTF-8 ({error.reason}); convert it.") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    numbers = [1, *(number for number, _ in found)]
     rows: list[list[str]] = []
     lines: list[int] = []
     try:
         header = tuple(name.strip() for name in next(reader, []))
         for row in reader:
-            if not row:
-                continue
             if len(row) != len(header):
                 expected = f"{len(row)} fields where the header has {len(header)}; mend the line."
-                raise TraceError(path, line=reader.line_num, expected=expected)
+                raise TraceError(path, line=numbers[reader.line_num], expected=expected)
             rows.append(row)
-            lines.append(reader.line_num)
+            lines.append(numbers[reader.line_num])
     except csv.Error as error:
-        raise TraceError(path, line=reader.line_num, expected=f"it is no CSV: {error}.") from None
+        line = numbers[reader.line_num]
+        raise TraceError(path, line=line, expected=f"it is no CSV: {error}.") from None
     if len(header) > MOST_COLUMNS or len(set(header)) < len(header):
         expected = f"the header needs different names, at most {MOST_COLUMNS:,} of them."
         raise TraceError(path, line=1, expected=expected)
     if not rows:
         raise TraceError(path, expected="there is no row below the header; nothing can be read.")
-    return CsvTable(path, header, {**usual, **given}, rows, lines)
+    return CsvTable(path, header, needed, rows, lines)
+
+
+def checked_columns(
+    path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return names of columns by need, the analyst's over the usual ones.
+
+    Raises:
+        TraceError: a need that is none.
+    """
+    for need in columns or {}:
+        if need not in usual:
+            expected = f"no column is called for by {shown_text(need)}; known: {', '.join(usual)}."
+            raise TraceError(path, expected=expected)
+    return {**usual, **(columns or {})}
 
 
 def zone_named(path: Path, name: str) -> ZoneInfo:

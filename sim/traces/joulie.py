@@ -1,6 +1,5 @@
 """Joulie's JSONL: records of logical workloads and of their pods become a workload."""
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,9 @@ from sim.errors import TraceError
 from sim.model.pods import KINDS, NO_RECORD, USUAL_NAMESPACE, coded, coded_terms, pods_workload
 from sim.model.tasks import Tasks, Term, Work
 from sim.model.workload import ReadingNote, Workload
+from sim.traces.joulie_phases import phases_column
 from sim.traces.joulie_record import LogicalRecord, PodRecord, read_record
-from sim.traces.joulie_text import FieldError, pod_name, requests_text
+from sim.traces.joulie_text import FieldError, pod_name
 from sim.traces.joulie_write import Pieces, logical_lines
 from sim.traces.lines import lines_of
 
@@ -233,6 +233,7 @@ def _tasks(
     demand, affinities = coded_terms(list(terms), used)
     units = np.array([pod.units for pod in rows])
     sensed = np.array([pod.sensitivity for pod in rows])
+    profile = np.array([pod.profile for pod in rows])
     return Tasks.from_arrays(
         job=job,
         runtime_s=runtime_s[job],
@@ -254,8 +255,9 @@ def _tasks(
             gpu_sensitivity=sensed[:, 1].copy(),
             cpu_class=both[: len(rows)],
             gpu_class=both[len(rows) :],
-            profile=np.array([pod.profile for pod in rows]),
+            profile=profile,
             classes=classes,
+            phases=phases_column([pod.phases for pod in rows], profile),
         ),
         texts=texts,
     )
@@ -288,7 +290,7 @@ def _texts(
         "jobId": _odd_names(rows, jobs, names),
         "workloadType": [pod.kind if kinds[of] else "" for pod, of in zip(rows, jobs, strict=True)],
         "namespace": ["" if pod.namespace == USUAL_NAMESPACE else pod.namespace for pod in rows],
-        "requests": [_odd_requests(pod) for pod in rows],
+        "requests": [pod.odd_requests for pod in rows],
         "intentClass": [pod.intent for pod in rows],
         "tags": [pod.tags for pod in rows],
     }
@@ -307,11 +309,6 @@ def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str])
     return odd
 
 
-def _odd_requests(pod: PodRecord) -> str:
-    raw = json.dumps(pod.raw_requests, separators=(",", ":"))
-    return "" if raw == requests_text(*pod.requests) else raw
-
-
 def _with_records(made: Workload, records: Sequence[LogicalRecord | None]) -> Workload:
     """Return the workload with the records of logical workloads that its pods do not say."""
     tasks = made.tasks
@@ -322,8 +319,7 @@ def _with_records(made: Workload, records: Sequence[LogicalRecord | None]) -> Wo
         if record is None:
             kept.append(NO_RECORD)
         else:
-            raw = json.dumps(record.told, separators=(",", ":"))
-            kept.append("" if raw == line else raw)
+            kept.append("" if record.text == line else record.text)
     if not any(kept):
         return made
     texts = {**tasks.texts, "workloadRecord": tuple(kept[of] for of in tasks.job.tolist())}

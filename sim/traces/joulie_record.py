@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from sim.errors import shown_text
 from sim.model.columns import MOST_SECONDS
 from sim.model.tasks import Term
+from sim.traces.joulie_phases import PHASES, PhaseRows, read_phases
 from sim.traces.joulie_text import (
     JOB_FIELDS,
     LONGEST_NAME,
@@ -15,8 +16,10 @@ from sim.traces.joulie_text import (
     VERSIONS,
     WORKLOAD_FIELDS,
     FieldError,
+    compact,
     read_affinity,
     read_requests,
+    requests_text,
 )
 
 LONGEST_ID = 1024
@@ -31,7 +34,8 @@ _EMPTY: Mapping[str, Any] = {}
 class PodRecord(NamedTuple):
     """A record of type ``job``: a pod that runs.
 
-    Attributes are as in the file; `workload_id` of a pod that belongs to none is its own name.
+    What it has is as in the file, but that `workload_id` is the pod's own if it belongs to none,
+    and that `odd_requests` are the requests as JSON if we would write them in another way.
     """
 
     pod_id: str
@@ -43,13 +47,14 @@ class PodRecord(NamedTuple):
     namespace: str
     terms: tuple[Term, ...]
     requests: tuple[int, int, int, int, str]
-    raw_requests: dict[str, str]
+    odd_requests: str
     units: tuple[float, float]
     sensitivity: tuple[float, float]
     classes: tuple[str, str]
     profile: tuple[float, ...]
     intent: str
     tags: str
+    phases: PhaseRows
     is_v1: bool
     n_unknown: int
 
@@ -59,14 +64,14 @@ class LogicalRecord(NamedTuple):
 
     Attributes:
         workload_id: as in the file; `offset_s` and `duration_s` likewise.
-        told: the whole record.
+        text: the whole record as JSON, without the unknown fields.
         n_unknown: fields of it that no version has.
     """
 
     workload_id: str
     offset_s: float
     duration_s: float
-    told: dict[str, Any]
+    text: str
     n_unknown: int
 
 
@@ -80,7 +85,7 @@ def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | 
             the line.
     """
     try:
-        told = json.loads(line, parse_constant=_no_number)
+        told = _DECODER.decode(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise FieldError("", "", f"this line is no JSON ({error}).") from None
     if not isinstance(told, dict):
@@ -98,6 +103,9 @@ def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | 
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
 def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
@@ -121,6 +129,9 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
         raise FieldError("podTemplate.requests", None, "a pod requests cpu and memory.")
     affinity = template.get("affinity")
     raw = template["requests"]
+    requests = read_requests("podTemplate.requests", raw)
+    shown = compact(raw)
+    signals = tuple([_number(profile, name, "workloadProfile.", 1.0, 0.0) for name in PROFILE])
     return PodRecord(
         pod_id=pod_id,
         workload_id=_text(told, "workloadId", LONGEST_ID) or pod_id,
@@ -130,8 +141,8 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
         offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),
         namespace=_text(told, "namespace", LONGEST_NAME),
         terms=read_affinity("podTemplate.affinity", affinity) if affinity else (),
-        requests=read_requests("podTemplate.requests", raw),
-        raw_requests=raw,
+        requests=requests,
+        odd_requests="" if shown == requests_text(*requests) else shown,
         units=(
             _number(work, "cpuUnits", "work.", MOST_SECONDS, None),
             _number(work, "gpuUnits", "work.", MOST_SECONDS, 0.0),
@@ -141,9 +152,10 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
             _number(sensed, "gpu", "sensitivity.", 1.0, 1.0),
         ),
         classes=(_text(classes, "cpu", LONGEST_NAME), _text(classes, "gpu", LONGEST_NAME)),
-        profile=tuple([_number(profile, name, "workloadProfile.", 1.0, 0.0) for name in PROFILE]),
+        profile=signals,
         intent=_text(told, "intentClass", LONGEST_NAME),
         tags=_tags(told["tags"]) if "tags" in told else "",
+        phases=read_phases(told[PHASES], signals) if PHASES in told else (),
         is_v1=is_v1,
         n_unknown=n_unknown,
     )
@@ -179,11 +191,14 @@ def _logical(told: dict[str, Any], unknown: str) -> LogicalRecord:
     _truth(told, "gang")
     if "tags" in told:
         _tags(told["tags"])
+    if PHASES in told:
+        shared = told.get("sharedIntensityProfile", {})
+        read_phases(told[PHASES], [shared.get(name, 0.0) for name in PROFILE])
     return LogicalRecord(
         workload_id=_text(told, "workloadId", LONGEST_ID, required=True),
         offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),
         duration_s=_number(told, "durationSec", "", MOST_SECONDS, None),
-        told=told,
+        text=compact(told),
         n_unknown=n_unknown,
     )
 
@@ -245,4 +260,4 @@ def _tags(value: object) -> str:
         or not all(isinstance(tag, str) and len(tag) <= LONGEST_NAME for tag in value)
     ):
         raise FieldError("tags", value, f"allowed are lists of up to {MOST_TAGS} texts.")
-    return json.dumps(value, separators=(",", ":")) if value else ""
+    return compact(value) if value else ""

@@ -6,6 +6,8 @@ Trace format v2 of Joulie's page "Workload Generation"; requests and affinities 
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from sim.errors import WorkloadError, shown_text
@@ -23,7 +25,7 @@ JOB_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
         "type", "schemaVersion", "jobId", "workloadId", "workloadType", "podRole", "gang",
         "submitTimeOffsetSec", "namespace", "podTemplate", "work", "sensitivity", "workloadClass",
-        "workloadProfile", "intentClass", "tags",
+        "workloadProfile", "intentClass", "tags", "phases",
     ),
     "podTemplate": ("affinity", "requests"),
     "work": ("cpuUnits", "gpuUnits"),
@@ -37,7 +39,7 @@ WORKLOAD_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
         "type", "schemaVersion", "workloadId", "submitTimeOffsetSec", "namespace", "workloadType",
         "gang", "durationSec", "workloadClass", "sharedIntensityProfile", "pods", "intentClass",
-        "tags",
+        "tags", "phases",
     ),
     "workloadClass": ("cpu", "gpu"),
     "sharedIntensityProfile": PROFILE,
@@ -52,10 +54,14 @@ LONGEST_NAME = 253
 
 MOST_TERMS = 64
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})", re.ASCII)
-_SUFFIXES: Mapping[str, float] = {
-    "m": 1e-3, "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
-}  # fmt: skip
+_SUFFIXES: Mapping[str, Fraction] = {
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**i) for i, suffix in enumerate(("", "k", "M", "G", "T", "P"))},
+    **{suffix: Fraction(1024**i) for i, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi"))},
+}
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class FieldError(Exception):
@@ -76,18 +82,28 @@ def quantity(name: str, value: object, per_unit: int) -> int:
         per_unit: into how many parts a unit is divided: 1000 for cores and GPUs, 1 for bytes.
 
     Raises:
-        FieldError: no quantity, or not a whole number of parts.
+        FieldError: no quantity, or not a whole number of parts up to 2**53.
     """
-    found = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if found is None or found[2] not in _SUFFIXES:
-        expected = 'allowed are texts such as "4", "0.50", "500m" or "12Gi".'
-        raise FieldError(name, value, expected)
-    exact = float(found[1]) * _SUFFIXES[found[2]] * per_unit
-    whole = round(exact)
-    if abs(exact - whole) > 1e-6 * max(exact, 1.0) * 1e-3 or whole > MOST_COUNT:
+    parts = _parts(value, per_unit) if isinstance(value, str) else None
+    if parts is None:
         part = "thousandths" if per_unit > 1 else "bytes"
-        raise FieldError(name, value, f"allowed are whole {part}, up to 2**53.")
-    return whole
+        expected = f'allowed are texts such as "4", "0.50", "500m" or "12Gi", of whole {part}.'
+        raise FieldError(name, value, expected)
+    return parts
+
+
+@lru_cache(maxsize=65_536)
+def _parts(text: str, per_unit: int) -> int | None:
+    found = _QUANTITY.fullmatch(text)
+    if found is None or found[2] not in _SUFFIXES:
+        return None
+    parts = Fraction(found[1]) * _SUFFIXES[found[2]] * per_unit
+    return parts.numerator if parts.denominator == 1 and parts <= MOST_COUNT else None
+
+
+def compact(told: object) -> str:
+    """Return JSON without spaces."""
+    return _ENCODER.encode(told)
 
 
 def requests_text(mcpu: int, mem_bytes: int, disk_bytes: int, mgpu: int, resource: str) -> str:
@@ -139,7 +155,7 @@ def affinity_text(terms: tuple[Term, ...]) -> str:
     ]
     required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     told = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    return json.dumps(told, separators=(",", ":"))
+    return compact(told)
 
 
 def read_affinity(name: str, told: object) -> tuple[Term, ...]:
@@ -171,7 +187,8 @@ def read_affinity(name: str, told: object) -> tuple[Term, ...]:
 def _term(name: str, told: object) -> Term:
     if not isinstance(told, dict) or not set(told) <= {"key", "operator", "values"}:
         raise FieldError(name, told, "an expression has key, operator and values.")
-    key, operator, values = told.get("key"), told.get("operator"), told.get("values", [])
+    operator: Any = told.get("operator")
+    key, values = told.get("key"), told.get("values", [])
     texts = [key, operator, *values] if isinstance(values, list) else [None]
     if not all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts):
         raise FieldError(name, told, "key and operator are texts, values a list of texts.")

@@ -12,13 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.errors import WorkloadError
-from sim.model.pods import EPOCH_UNIX_S, KINDS, NO_RECORD, USUAL_GPU, USUAL_NAMESPACE
+from sim.model.pods import (
+    EPOCH_UNIX_S,
+    KINDS,
+    LOGICAL_RESOURCE,
+    NO_RECORD,
+    USUAL_GPU,
+    USUAL_NAMESPACE,
+)
 from sim.model.tasks import SIGNALS, Tasks, Work
 from sim.model.workload import UNKNOWN, Workload
+from sim.traces.joulie_phases import phases_text
 from sim.traces.joulie_text import (
     PROFILE,
     FieldError,
     affinity_text,
+    compact,
     pod_name,
     read_requests,
     requests_text,
@@ -97,7 +106,9 @@ class Pieces:
         names: of each job: its id, as a part of a text of JSON.
         roles: of each pod, as a part of a text; so `requests`, `classes` and `profiles`, which
             are whole values.
-        ends: of each pod: intent and tags with their keys, or nothing.
+        logical_requests: of each pod, as the logical workload asks; others than its own if it
+            was retargeted.
+        ends: of each pod: intent, tags and phases with their keys, or nothing.
     """
 
     workload: Workload
@@ -107,6 +118,7 @@ class Pieces:
     names: list[str]
     roles: list[str]
     requests: list[str]
+    logical_requests: list[str]
     classes: list[str]
     profiles: list[str]
     ends: list[str]
@@ -117,13 +129,18 @@ class Pieces:
         tasks = workload.tasks or _one_pod_each(workload)
         work = _work(tasks)
         heads, names = _heads(workload, tasks)
+        asked = tasks.texts.get(LOGICAL_RESOURCE)
+        usual = _requests(tasks, _names(tasks.gpu_resources, tasks.gpu_resource))
         nothing = [""] * tasks.n_tasks
         intents = tasks.texts.get("intentClass", nothing)
         tags = tasks.texts.get("tags", nothing)
         ends = [
             (f',"intentClass":{json.dumps(intent)}' if intent else "")
             + (f',"tags":{tag}' if tag else "")
-            for intent, tag in zip(intents, tags, strict=True)
+            + phases
+            for intent, tag, phases in zip(
+                intents, tags, phases_text(work.phases, tasks.n_tasks), strict=True
+            )
         ]
         return cls(
             workload=workload,
@@ -132,7 +149,8 @@ class Pieces:
             heads=heads,
             names=names,
             roles=_names([json.dumps(role)[1:-1] for role in tasks.roles], tasks.role),
-            requests=_requests(tasks),
+            requests=usual,
+            logical_requests=_requests(tasks, asked) if asked else usual,
             classes=_classes(work),
             profiles=_profiles(work.profile),
             ends=ends,
@@ -204,7 +222,7 @@ def _moved(text: str, submit: str) -> str:
     told = json.loads(text)
     if told.get("submitTimeOffsetSec") == float(submit):
         return text
-    return json.dumps(told | {"submitTimeOffsetSec": float(submit)}, separators=(",", ":"))
+    return compact(told | {"submitTimeOffsetSec": float(submit)})
 
 
 def _pods(pieces: Pieces, instances: list[int], gang: list[int], rows: range) -> str:
@@ -215,13 +233,15 @@ def _pods(pieces: Pieces, instances: list[int], gang: list[int], rows: range) ->
         replicas += instances[row]
         alike = row + 1 < rows.stop and (
             pieces.roles[row + 1] == pieces.roles[row]
-            and pieces.requests[row + 1] == pieces.requests[row]
+            and pieces.logical_requests[row + 1] == pieces.logical_requests[row]
             and gang[row + 1] == gang[row]
         )
         if not alike:
             gangs = ',"gang":true' if gang[row] else ""
             role = f'"role":"{pieces.roles[row]}",' if pieces.roles[row] else ""
-            told.append(f'{{{role}"replicas":{replicas},"requests":{pieces.requests[row]}{gangs}}}')
+            told.append(
+                f'{{{role}"replicas":{replicas},"requests":{pieces.logical_requests[row]}{gangs}}}'
+            )
             replicas = 0
     return ",".join(told)
 
@@ -307,11 +327,11 @@ def _offsets(workload: Workload, tasks: Tasks, first: list[int]) -> list[float]:
     return [float(one) for one in np.where(almost, near, offset_s).tolist()]
 
 
-def _requests(tasks: Tasks) -> list[str]:
+def _requests(tasks: Tasks, resources: Sequence[str]) -> list[str]:
     """Return the requests of each pod, as the file had them if they still say the same."""
-    resources = [one or USUAL_GPU for one in _names(tasks.gpu_resources, tasks.gpu_resource)]
     columns = (tasks.mcpu, tasks.mem_bytes, tasks.disk_bytes, tasks.mgpu)
-    rows = zip(*(column.tolist() for column in columns), resources, strict=True)
+    named = [one or USUAL_GPU for one in resources]
+    rows = zip(*(column.tolist() for column in columns), named, strict=True)
     texts = [requests_text(*row) for row in rows]
     for row, raw in enumerate(tasks.texts.get("requests", ())):
         if raw and _same_requests(raw, texts[row]):

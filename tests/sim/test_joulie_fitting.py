@@ -105,6 +105,18 @@ def test_known_parameters_lie_in_their_intervals() -> None:
         assert f"families.{name}.memory_gib.median" in intervals
 
 
+def test_pods_that_are_alike_count_once() -> None:
+    workload, fitting = recovered()
+    rows = {row.parameter: row.n for row in fitting.learnt}
+    place = list(FAMILIES).index("distributed_training")
+    n_jobs = int((workload.group == place).sum())
+    assert rows["families.distributed_training.cpu.median"] == n_jobs
+    assert (
+        rows["families.hpo_experiment.cpu.median"]
+        > rows["families.hpo_experiment.duration_sec.median"]
+    )
+
+
 def test_clamps_and_ranges_come_back() -> None:
     _, fitting = recovered()
     p = parameters_of(fitting.model)

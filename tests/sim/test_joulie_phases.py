@@ -1,6 +1,9 @@
 """Phases of workloads: they average to the profile, whatever they are."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,14 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sim.errors import WorkloadError
+from sim.errors import TraceError, WorkloadError
 from sim.model.tasks import SIGNALS, Tasks, Work
 from sim.model.workload import Workload
+from sim.traces.joulie import read_joulie
+from sim.traces.joulie_text import PROFILE
+from sim.traces.joulie_write import write_joulie
+from sim.workloads.generators import generate
 from sim.workloads.joulie.parameters import FAMILIES, JoulieParameters, model_of, published
-from sim.workloads.joulie.phases import USUAL_PHASES, Phase, phased, phases_of, with_phases
+from sim.workloads.joulie.phases import USUAL_PHASES, Phase, Phases, phased, phases_of, with_phases
 from sim.workloads.joulie.reading import parameters_of
 
 NAMES = tuple(FAMILIES)
+DAY_S = 86400.0
 
 
 def two_of_each() -> Workload:
@@ -147,3 +155,54 @@ def test_tasks_refuse_phases_that_are_not_the_profile() -> None:
         Tasks.from_arrays(**columns, work=replace(work, phases=wrong))
     with pytest.raises(WorkloadError, match="task phases has shape"):
         Tasks.from_arrays(**columns, work=replace(work, phases=wrong[:, :, :5]))
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [USUAL_PHASES, {"debug_eval": (Phase("a", 0.3, gpu_utilisation=0.5), Phase("b", 0.7))}],
+)
+def test_files_carry_phases(phases: Phases, tmp_path: Path) -> None:
+    parameters = JoulieParameters(phases=phases, phase_concentration=30.0, jobs=40)
+    made = generate(model_of(parameters), duration_s=DAY_S, seed=2)
+    path, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    write_joulie(made, path)
+    back = read_joulie(path)
+    assert work_of(back).phases == pytest.approx(work_of(made).phases, abs=0)
+    assert back == made
+    write_joulie(back, again)
+    assert again.read_bytes() == path.read_bytes()
+    assert '"phases":[{"share":' in path.read_text()
+    plain = generate(model_of(replace(parameters, phases={})), duration_s=DAY_S, seed=2)
+    write_joulie(plain, again)
+    assert "phases" not in again.read_text()
+    assert (plain.runtime_s == made.runtime_s).all()
+
+
+@pytest.mark.parametrize(
+    ("phases", "said"),
+    [
+        ([], "it must be a list of 1 to 64 phases"),
+        ([{"share": 1}], "phases[0] is"),
+        ([[1.0, 0.3, 0.5, 0.6, 0.1, 0.5]], "the phases"),
+        ([[0.5, 0.3, 0.5, 0.6, 0.1, 0.5]], "the shares must sum to 1"),
+        ([[1.0, 0.2, 0.5, 0.6, 0.1, 0.5]], "cpuUtilization averages to 0.2 over the phases"),
+        ([[1.5, 0.2, 0.5, 0.6, 0.1, 0.5]], "phases[0].share is '1.5'"),
+    ],
+)
+def test_phases_in_files_are_checked(phases: list[Any], said: str, tmp_path: Path) -> None:
+    names = ("share", *PROFILE)
+    told = [dict(zip(names, one, strict=True)) if isinstance(one, list) else one for one in phases]
+    record = {
+        "type": "job", "schemaVersion": "v2", "jobId": "a", "submitTimeOffsetSec": 0,
+        "podTemplate": {"requests": {"cpu": "1", "memory": "1Gi"}}, "work": {"cpuUnits": 1},
+        "workloadProfile": dict(zip(PROFILE, (0.3, 0.5, 0.6, 0.1, 0.5), strict=True)),
+        "phases": told,
+    }  # fmt: skip
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    if said == "the phases":
+        assert work_of(read_joulie(path)).phases is not None
+        return
+    with pytest.raises(TraceError) as refused:
+        read_joulie(path)
+    assert said in str(refused.value)

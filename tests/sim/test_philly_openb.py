@@ -61,6 +61,12 @@ def test_jobs_are_split_into_equal_tasks() -> None:
     assert (instances * of_each).tolist() == gpus.tolist()
 
 
+def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
+    text = PHILLY.replace("\n", "\n\n").replace("100,16", "soon,16")
+    with pytest.raises(TraceError, match="line 5: duration is 'soon'"):
+        read_philly(written(tmp_path, text))
+
+
 def test_columns_of_other_names(tmp_path: Path) -> None:
     text = PHILLY.replace("num_gpus", "gpus").replace("cluster", "vc")
     made = read_philly(written(tmp_path, text), columns={"gpus": "gpus", "queue": "vc"})

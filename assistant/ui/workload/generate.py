@@ -136,8 +136,8 @@ def _knob(generator: Generator, knob: Option) -> float:
         )  # fmt: skip
         return float(whole)
     told: float = st.number_input(
-        name, float(knob.lowest), highest, float(knob.usual), format="%g", key=key, help=knob.summary,
-        persist_state="session",
+        name, float(knob.lowest), highest, float(knob.usual), format="%g", key=key,
+        help=knob.summary, persist_state="session",
     )  # fmt: skip
     return told
 

@@ -32,7 +32,8 @@ def multipliers(p: JoulieParameters, n_days: int, streams: Streams) -> NDArray[n
     drawn = streams.of("dip").random((n_days, 2))
     days, hours = _one_hour(drawn, p.dip_day_probability, p.dip_hours)
     table[days, hours] *= p.dip_multiplier
-    return np.maximum(table, LEAST_MULTIPLIER)
+    floored: NDArray[np.float64] = np.maximum(table, LEAST_MULTIPLIER)
+    return floored
 
 
 def _one_hour(

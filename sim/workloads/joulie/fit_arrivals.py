@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from sim.errors import WorkloadError
 from sim.model.hours import DAY_S, WallClock
@@ -257,5 +256,7 @@ def _factor(weights: Floats, counts: Floats, base: Floats, extra: float) -> floa
 
 
 def _log_poisson(counts: Floats, rates: Floats) -> Floats:
+    from scipy.special import gammaln
+
     made: Floats = counts * np.log(rates) - rates - gammaln(counts + 1)
     return made

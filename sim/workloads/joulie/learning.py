@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
-from scipy.special import log_ndtr
 
 from sim.workloads.joulie.parameters import Law
 
@@ -111,6 +109,8 @@ def fit_law(
     Returns:
         None if the values do not tell a spread, or no maximum is found.
     """
+    from scipy import optimize  # as slow to import as all the rest of `sim.api` together
+
     if len(values) < 2 or np.ptp(values) == 0:
         return None
     wide = np.broadcast_to(half, values.shape)
@@ -170,6 +170,8 @@ def _unlikeliness(
 
 def _log_between(low: Floats, high: Floats) -> Floats:
     """Return the logarithm of the chance that a standard normal variable lies between bounds."""
+    from scipy.special import log_ndtr
+
     flip = low > 0  # where both are above the middle, the other tail has the digits
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
     top, bottom = log_ndtr(high), log_ndtr(low)

@@ -120,9 +120,10 @@ def with_phases(
     tasks = workload.tasks
     if tasks is None or tasks.work is None:
         raise WorkloadError(f"{workload.name} has no profiles, so it can have no phases.")
-    if not phases:
+    present = [phases.get(families[i], ()) for i in np.unique(workload.group) if i >= 0]
+    n_phases = max(map(len, present), default=0)
+    if n_phases == 0:
         return workload
-    n_phases = max(len(parts) for parts in phases.values())
     shares = np.zeros((workload.n_jobs, n_phases))
     factors = np.ones((workload.n_jobs, n_phases, len(SIGNALS)))
     shares[:, 0] = 1.0

@@ -1,6 +1,7 @@
 """The pods of Joulie's logical workloads: structure, requests, work units, sensitivities."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -51,9 +52,9 @@ def pods_of(p: JoulieParameters, drawn: Logical, streams: Streams) -> Tasks:
     cores, memory_gib = _requests(p, families, family, gpus, trial, job, n_jobs, streams)
     share = np.array([one.work_share for one in families])[family] / n_workers[job]
     cpu_sensitivity = np.array([one.cpu_sensitivity for one in families])[family]
-    for which, role in HELPER_OF.items():
+    for which, helps in HELPER_OF.items():
         rows = is_helper & (of_structure == which)
-        helper = p.helpers[role]
+        helper = p.helpers[helps]
         cores[rows], memory_gib[rows] = _clamped(helper, cores[rows], memory_gib[rows])
         share[rows] = helper.work_share / n_helpers[job[rows]]
         cpu_sensitivity[rows] = helper.cpu_sensitivity
@@ -173,9 +174,9 @@ def _roles(
     return coded(names, np.where(is_helper, of_helper[of_structure], family))
 
 
-def _texts(p: JoulieParameters, drawn: Logical, job: Ints) -> dict[str, list[str]]:
+def _texts(p: JoulieParameters, drawn: Logical, job: Ints) -> dict[str, Sequence[str]]:
     """Return what files have beside the columns; nothing if it is as usual."""
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, Sequence[str]] = {}
     if p.namespace != USUAL_NAMESPACE:
         texts["namespace"] = [p.namespace] * len(job)
     if not p.emit_workload_records:

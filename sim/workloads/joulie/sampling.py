@@ -82,7 +82,8 @@ def _of_family(families: list[Family], name: str, family: Ints) -> Floats:
         law, _, number = name.rpartition(".")
         return float(getattr(getattr(one, law) if law else one, number))
 
-    return np.array([found(one) for one in families])[family]
+    values: Floats = np.array([found(one) for one in families], dtype=np.float64)[family]
+    return values
 
 
 def _duration_s(
@@ -94,8 +95,9 @@ def _duration_s(
     factor = _of_family(families, "duration_factor_many", family)
     duration_s = duration_s * np.where(gpus >= p.many_gpus, factor, 1.0)
     least = _of_family(families, "duration_sec.least", family)
-    most = _of_family(families, "duration_sec.most", family)
-    return np.round(np.clip(duration_s, least, most), 3)
+    clamped = np.clip(duration_s, least, _of_family(families, "duration_sec.most", family))
+    rounded: Floats = np.round(clamped, 3)
+    return rounded
 
 
 def lognormal(
