@@ -1,4 +1,4 @@
-"""``workload manifests``, ``retarget``, ``calibrate`` and ``bundle``: workloads of pods (Joulie)."""
+"""``workload manifests``, ``retarget``, ``calibrate`` and ``bundle``: workloads of pods."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -52,7 +52,7 @@ def manifests(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Write the workloads of a trace as manifests for Kubernetes: PyTorchJob, MPIJob, Katib, Job."""
+    """Write the workloads of a trace as manifests for Kubernetes: PyTorchJob, Katib, Job ..."""
     check_place(to)
     distributed: Literal["PyTorchJob", "MPIJob"] = "MPIJob" if mpi else "PyTorchJob"
     style = ManifestStyle(
