@@ -6,6 +6,7 @@ its reader says what is wrong with it.
 
 import gzip
 import os
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -224,7 +225,7 @@ def _begin_of(path: Path) -> str:
         if data.startswith(_GZIP):
             with gzip.open(path, "rb") as packed:
                 data = _some(packed)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, zlib.error):
         return ""
     return data.decode("utf-8-sig", "replace")
 

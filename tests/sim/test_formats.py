@@ -50,6 +50,14 @@ def test_a_format_is_told_by_content_whatever_the_name(
     assert format_of(path).name == name
 
 
+def test_a_damaged_file_is_left_to_its_reader(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(SWF.encode() * 50, mtime=0))
+    for place in range(10, len(data)):
+        bent = bytes(data[:place]) + bytes([data[place] ^ 0xFF]) + bytes(data[place + 1 :])
+        (tmp_path / "bent.swf.gz").write_bytes(bent)
+        assert format_of(tmp_path / "bent.swf.gz").name in ("swf", "jsonl")
+
+
 def test_what_is_not_there_is_refused_by_a_reader(tmp_path: Path) -> None:
     assert format_of(tmp_path).name == "swf"
     with pytest.raises(WorkloadError, match="there is no such file"):
