@@ -264,6 +264,48 @@ def curves(
     }  # fmt: skip
 
 
+def hours_of_the_day(named: Mapping[str, Sequence[float]]) -> Spec:
+    """Shares of the jobs by hour of the day, a line a workload, also told by its dashes.
+
+    Args:
+        named: name of the line to its 24 shares, midnight first.
+    """
+    rows = [
+        {"line": name, "hour": hour, "share": told}
+        for name, shares in named.items()
+        for hour, told in enumerate(shares)
+    ]
+    names = list(named)
+    key = {"title": None, "orient": "top", "symbolStrokeWidth": 2}
+    return {
+        **_frame(640, 200),
+        "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "monotone", "strokeWidth": 2, "point": True},
+        "encoding": {
+            "x": {
+                "field": "hour", "type": "quantitative", "title": "hour of the day",
+                "scale": {"domain": [0, 23]}, "axis": {"values": list(range(0, 24, 3))},
+            },
+            "y": {
+                "field": "share", "type": "quantitative", "title": "share of the jobs",
+                "axis": {"format": "%"},
+            },
+            "color": {
+                "field": "line", "type": "nominal", "legend": key,
+                "scale": {"domain": names, "range": list(COLOURS[: len(names)])},
+            },
+            "strokeDash": {
+                "field": "line", "type": "nominal", "legend": key,
+                "scale": {"domain": names, "range": list(DASHES[: len(names)])},
+            },
+            "tooltip": [
+                {"field": "line"}, {"field": "hour"},
+                {"field": "share", "format": ".1%"},
+            ],
+        },
+    }  # fmt: skip
+
+
 def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
     """Numbers of jobs by class of run time (upwards) and of requested time (to the right).
 

@@ -6,6 +6,7 @@ imported when a simulation needs them.
 
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Literal
 
 from sim.engine import ENGINES
@@ -57,10 +58,19 @@ from sim.policies.order import ORDERS, order_named
 from sim.policies.told import options_of
 from sim.traces.joulie import read_joulie
 from sim.traces.joulie_write import write_joulie
+from sim.traces.formats import (
+    FORMATS,
+    Format,
+    format_of,
+    is_model,
+    lost,
+    read_workload,
+    write_workload,
+    written_as,
+)
 from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
-from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
@@ -81,6 +91,11 @@ from sim.workloads.scaling import scale_load, shake
 from sim.workloads.streams import Streams
 
 __all__ = [
+from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
+from sim.workloads.validation import compare as compare_workloads
+
+    "DEFINITIONS",
+    "FORMATS",
     "GENERATORS",
     "OPENB_COLUMNS",
     "PHILLY_COLUMNS",
@@ -94,13 +109,16 @@ __all__ = [
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
+    "Comparison",
     "Compilation",
     "Curve",
+    "Distance",
     "Distribution",
     "DurationError",
     "EngineError",
     "Explanation",
     "Fitting",
+    "Format",
     "Generator",
     "GroupMetrics",
     "Heads",
@@ -119,6 +137,7 @@ __all__ = [
     "Phase",
     "Placement",
     "PoolNode",
+    "Quantity",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -151,6 +170,7 @@ __all__ = [
     "check_order",
     "check_policies",
     "check_scenario",
+    "compare_workloads",
     "compilation",
     "default_workload",
     "describe",
@@ -158,14 +178,17 @@ __all__ = [
     "export_bundle",
     "fit",
     "format_duration",
+    "format_of",
     "generate",
     "generator_named",
     "import_bundle",
+    "is_model",
     "known_names",
     "known_options",
     "learn_joulie",
     "load_model",
     "load_workload",
+    "lost",
     "max_wait_s",
     "measures",
     "moldable_jobs",
@@ -194,6 +217,8 @@ __all__ = [
     "write_joulie",
     "write_manifests",
     "write_swf",
+    "write_workload",
+    "written_as",
 ]
 
 
@@ -230,19 +255,21 @@ def simulate(
 def load_workload(
     path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
 ) -> Workload:
-    """Read a log in the Standard Workload Format.
+    """Read a workload; its format is told by its content, see `sim.traces.formats.FORMATS`.
 
     Args:
         path: the file, plain or gzip.
-        rules: what to do with the peculiarities of real logs; None is `ReadingRules()`.
+        rules: what to do with the peculiarities of real logs in the Standard Workload Format; None
+            is `ReadingRules()`.
         first: keep the first so many jobs that the rules let pass (by default those that ran), in
             submit order. None keeps all. A note says how many jobs the log has.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
-        WorkloadError: `first` is less than 1.
+        WorkloadError: `first` is less than 1, the file is a model, or rules are given for a format
+            that has none.
     """
-    workload = read_swf(path, rules)
+    workload = read_workload(Path(path), rules)
     if first is None:
         return workload
     kept = workload.head(first)

@@ -80,12 +80,21 @@ def read_upload(name: str, data: bytes, reading: Mapping[str, str] | None = None
         SimError: as in `read_log`, with the name alone.
     """
     with tempfile.TemporaryDirectory(prefix="copperline-") as folder:
-        path = Path(folder) / (re.sub(r"[^\w.+-]", "_", Path(name).name)[-100:] or "log")
+        path = Path(folder) / file_name(name)
         path.write_bytes(data)
         try:
             return read_log(path, reading)
         except SimError as error:
             raise WorkloadError(str(error).replace(f"{folder}/", "")) from error
+
+
+def file_name(name: str) -> str:
+    """Return a name that a file can have here, from one that it has elsewhere.
+
+    >>> file_name("../my log.swf.gz"), file_name("..")
+    ('my_log.swf.gz', 'log')
+    """
+    return re.sub(r"[^\w.+-]", "_", Path(name).name)[-100:].lstrip(".") or "log"
 
 
 def built_in() -> Workload:
@@ -398,7 +407,7 @@ def profile_csv(seen: WorkloadProfile) -> str:
 __all__ = [
     "BUILT_IN_SEED", "DAYS", "DAYS_LONG", "Curve", "Figure", "Percentiles", "SimError",
     "Window", "Workload", "WorkloadProfile", "bin_begin", "bin_word", "built_in", "days_of",
-    "figures", "highlights", "local", "look", "percentiles", "profile_csv", "read_log",
+    "figures", "file_name", "highlights", "local", "look", "percentiles", "profile_csv", "read_log",
     "read_upload", "reading_choices", "share", "size_classes", "summary", "time_classes",
     "ways_out", "window_of_days",
 ]  # fmt: skip

@@ -10,9 +10,11 @@ from assistant.cli import (
     effects,
     experiments,
     forecast,
+    generating,
     hooks,
     init,
     play,
+    pods,
     queue,
     reproduce,
     resume,
@@ -52,8 +54,18 @@ def register(app: typer.Typer) -> None:
     app.command("tabulate")(tabulate.tabulate)
     app.command("play")(play.play)
     app.command("doctor")(doctor.doctor)
-    workload = typer.Typer(help="Look at workloads.", no_args_is_help=True, rich_markup_mode=None)
+    workload = typer.Typer(
+        help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None
+    )
     workload.command("describe")(workloads.describe)
+    workload.command("fit")(generating.fit)
+    workload.command("generate")(generating.generate)
+    workload.command("convert")(generating.convert)
+    workload.command("validate")(generating.validate)
+    workload.command("manifests")(pods.manifests)
+    workload.command("retarget")(pods.retarget)
+    workload.command("calibrate")(pods.measured)
+    workload.command("bundle")(pods.bundle)
     app.add_typer(workload, name="workload")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)

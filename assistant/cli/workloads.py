@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from assistant.applications.generating import is_model, load_model, task_words
 from assistant.applications.workloads import highlights, look, percentiles
 from assistant.cli.console import OUT, Json, print_json
+from assistant.cli.models import model_dict, model_lines
 from assistant.cli.options import ReadingRule
 from assistant.errors import SettingsError
 from assistant.report.words import number, quantity
@@ -19,7 +21,13 @@ from sim.api import (
     rules_from_texts,
 )
 
-Log = Annotated[Path, typer.Argument(help="A job log in SWF, also gzipped.", show_default=False)]
+Log = Annotated[
+    Path,
+    typer.Argument(
+        help="A workload: a job log in SWF, JSONL, a table of openb or Philly; also gzipped.",
+        show_default=False,
+    ),
+]
 First = Annotated[
     int | None, typer.Option(help="Use only the first N jobs.", min=1, show_default=False)
 ]
@@ -71,7 +79,9 @@ def describe(
     reading: ReadingRule = None,
     as_json: Json = False,
 ) -> int:
-    """Say what a job log holds, what stands out, and what reading it had to decide."""
+    """Say what a job log or a model holds, what stands out, and what reading it had to decide."""
+    if is_model(log):
+        return _describe_model(log, as_json)
     window = Window(leave_out, parse_duration(begin), None if end is None else parse_duration(end))
     workload = load_log(log, first, reading)
     seen = look(workload, window, procs, time_zone)
@@ -89,12 +99,25 @@ def describe(
     OUT.print(f"  machine of {number(seen.procs)} processors, offered load {load}")
     for sentence in highlights(seen):
         OUT.print(f"  {sentence}", soft_wrap=True)
+    for sentence in task_words(workload):
+        OUT.print(f"  {sentence}", soft_wrap=True)
     for line in _percentile_lines(seen):
         OUT.print(line, soft_wrap=True)
     classes = ", ".join(f"{name}: {n:,}" for name, n in described.size_classes.items() if n)
     OUT.print(f"  jobs by processors: {classes}", soft_wrap=True)
     for note in described.notes:
         OUT.print(f"  note: {note}", soft_wrap=True)
+    return 0
+
+
+def _describe_model(path: Path, as_json: bool) -> int:
+    model = load_model(path)
+    if as_json:
+        print_json({"model": model_dict(model)})
+        return 0
+    OUT.print(f"a model of '{model.generator}'", style="bold")
+    for line in model_lines(model):
+        OUT.print(f"  {line}", soft_wrap=True)
     return 0
 
 

@@ -62,6 +62,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.executors import EXECUTORS
     from sim.policies.backfill import BACKFILLS
     from sim.policies.order import ORDERS
+    from sim.traces.formats import FORMATS
     from sim.traces.rules import rule_choices
     from sim.workloads.generators import GENERATORS
     from strategies import STRATEGIES
@@ -70,7 +71,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
         path.read_text() for path in (repository / "docs").glob("*.md")
     )
     registered = (*presets(), *APPLICATIONS, *EXECUTORS, *BACKFILLS, *ORDERS, *STRATEGIES, *AGENTS)
-    registered = (*registered, *GENERATORS)
+    registered = (*registered, *GENERATORS, *FORMATS)
     for name in [entry.name for entry in registered] + list(rule_choices()):
         assert f"`{name}`" in docs, name
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from assistant.ui.background import Ended
 from assistant.ui.new import trying
 from assistant.ui.new.trying import Attempt, Trials, Tried
 from tests.ui.screens import until
@@ -29,7 +30,7 @@ def sweep(folder: Path, script: str, name: str = "p.sh") -> str:
     )
 
 
-def ended(attempt: Attempt) -> Tried:
+def result_of(attempt: Attempt) -> Tried:
     until(lambda: attempt.is_over)
     found = attempt.result()
     assert found is not None
@@ -45,7 +46,7 @@ def test_a_run_that_works_out_and_one_that_fails(
         Attempt(sweep(tmp_path, "echo $1", "a.sh")),
         Attempt(sweep(tmp_path, "echo why >&2; exit 3", "b.sh")),
     ]
-    good, bad = (ended(one) for one in attempts)
+    good, bad = (result_of(one) for one in attempts)
     assert good.state == bad.state == "tried", "and no file here is taken for one of Python's"
     assert good.said is not None
     assert bad.said is not None
@@ -85,12 +86,16 @@ def test_one_that_hangs_is_stopped_with_all_that_it_started(
 
 
 def test_a_refusal_is_a_sentence_and_a_fault_of_ours_is_named_as_one() -> None:
-    refused = trying._found(2, "", "warning\ncopperline: there is no setting 'runz'\n")
+    refused = trying._found(ended(2, "", "warning\ncopperline: there is no setting 'runz'\n"))
     assert refused == Tried("refused", None, "There is no setting 'runz'")
-    assert trying._found(1, "", "Traceback\nKeyError: 'x'\n").state == "broken"
-    assert "KeyError" in trying._found(1, "", "Traceback\nKeyError: 'x'\n").sentence
-    assert trying._found(0, "no json", "").state == "broken"
-    assert trying._found(-9, "", "").sentence.endswith("it said nothing")
+    assert trying._found(ended(1, "", "Traceback\nKeyError: 'x'\n")).state == "broken"
+    assert "KeyError" in trying._found(ended(1, "", "Traceback\nKeyError: 'x'\n")).sentence
+    assert trying._found(ended(0, "no json", "")).state == "broken"
+    assert trying._found(ended(-9, "", "")).sentence.endswith("it said nothing")
+
+
+def ended(code: int, out: str, err: str) -> Ended:
+    return Ended(code, out, err, stopped=False)
 
 
 class Slow:

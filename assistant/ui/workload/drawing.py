@@ -128,7 +128,7 @@ def _load(seen: WorkloadProfile) -> None:
             "The log does not say how many processors it ran on: name them above, under *Which "
             "jobs, and on which machine*, and loads are told against them."
         )
-    _shown(low(spec), alt, table, caption)
+    shown_chart(low(spec), alt, table, caption)
 
 
 def _arrivals(seen: WorkloadProfile) -> None:
@@ -147,7 +147,7 @@ def _arrivals(seen: WorkloadProfile) -> None:
         {"day": days[day], **{str(hour): n for hour, n in enumerate(of_day)}, "all": sum(of_day)}
         for day, of_day in enumerate(told.counts)
     )
-    _shown(low(specs.hours_of_the_week(told.counts, days, title)), alt, table, told.sentence)
+    shown_chart(low(specs.hours_of_the_week(told.counts, days, title)), alt, table, told.sentence)
 
 
 def _sizes(seen: WorkloadProfile) -> None:
@@ -173,7 +173,7 @@ def _sizes(seen: WorkloadProfile) -> None:
         for name, s in zip(names, seen.sizes, strict=True)
     )
     caption = "Strong copper: jobs on a power of two of processors. Faint: on any other number."
-    _shown(low(specs.classes(shares, "processors")), alt, table, caption)
+    shown_chart(low(specs.classes(shares, "processors")), alt, table, caption)
 
 
 def _times(seen: WorkloadProfile) -> None:
@@ -195,7 +195,7 @@ def _times(seen: WorkloadProfile) -> None:
         for name, t in named
     )
     caption = "A class begins where the one before it ends."
-    _shown(low(specs.classes(shares, "run time")), alt, table, caption)
+    shown_chart(low(specs.classes(shares, "run time")), alt, table, caption)
 
 
 def _requests(seen: WorkloadProfile) -> None:
@@ -215,7 +215,7 @@ def _requests(seen: WorkloadProfile) -> None:
             f"{number(factor)} times their run time or more"
         )
         caption = "In the cells with a rim, jobs run about as long as they asked for."
-        _shown(low(specs.requests(told.grid, names)), alt, pd.DataFrame(rows), caption)
+        shown_chart(low(specs.requests(told.grid, names)), alt, pd.DataFrame(rows), caption)
     with right:
         tenths = [f"{10 * i}-{10 * i + 10} %" for i in range(len(told.used))] + ["over 100 %"]
         counts = [*told.used, told.n_exceeded]
@@ -228,7 +228,7 @@ def _requests(seen: WorkloadProfile) -> None:
             for name, n in zip(tenths, counts, strict=True)
         )
         caption = f"{told.n_left_out:,} jobs without a request of their own are left out."
-        _shown(low(specs.used(tenths, counts)), alt, table, caption if told.n_left_out else "")
+        shown_chart(low(specs.used(tenths, counts)), alt, table, caption if told.n_left_out else "")
 
 
 def _users(seen: WorkloadProfile) -> None:
@@ -256,7 +256,7 @@ def _users(seen: WorkloadProfile) -> None:
     top = "" if told.tenth_share is None else (
         f"The top tenth of the users has {share(told.tenth_share, 1.0)} of it. ")  # fmt: skip
     unknown = f"{told.n_jobs_unknown:,} jobs are of nobody known." if told.n_jobs_unknown else ""
-    _shown(low(specs.users(shares)), alt, table, f"{spread}{top}{unknown}")
+    shown_chart(low(specs.users(shares)), alt, table, f"{spread}{top}{unknown}")
 
 
 def _between(seen: WorkloadProfile) -> None:
@@ -292,7 +292,7 @@ def _curves(
         for q in wanted
     )
     spec: Spec = specs.curves(named, title, seconds=seconds)
-    _shown(low(spec), f"distribution of the {title}; {'; '.join(halves)}", table, caption)
+    shown_chart(low(spec), f"distribution of the {title}; {'; '.join(halves)}", table, caption)
 
 
 def _at(values: Sequence[float], shares: Sequence[float], wanted: float) -> float:
@@ -304,7 +304,8 @@ def _two_names(one: str, two: str) -> tuple[str, str]:
     return (one, two) if one != two else (f"{one} (above)", two)
 
 
-def _shown(spec: Spec, alt: str, table: pd.DataFrame, caption: str = "") -> None:
+def shown_chart(spec: Spec, alt: str, table: pd.DataFrame, caption: str = "") -> None:
+    """Draw a chart with what it says in words and as a table."""
     st.vega_lite_chart(spec, theme=None, width="stretch", alt=alt)
     if caption:
         st.caption(plain(caption))

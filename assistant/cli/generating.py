@@ -1,0 +1,288 @@
+"""``workload fit``, ``generate``, ``convert`` and ``validate``: workloads of one's own making."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assistant.applications.generating import (
+    Compared,
+    Workload,
+    compare_workloads,
+    converted,
+    definitions,
+    distance_rows,
+    generator_named,
+    has_rules,
+    knobs_of,
+    model_of,
+    not_written,
+    quantity_rows,
+    save_model,
+    settings_of,
+    told,
+    verdict,
+    with_ending,
+    write_workload,
+    written_as,
+)
+from assistant.applications.generating import fit as fit_model
+from assistant.applications.generating import generate as draw
+from assistant.cli.console import OUT, Json, print_json
+from assistant.cli.models import model_dict, model_lines
+from assistant.cli.options import ReadingRule
+from assistant.cli.working import working
+from assistant.cli.workloads import First, Log, load_log
+from assistant.errors import SettingsError
+from assistant.files import is_folder
+from assistant.report.words import quantity
+from sim.api import GENERATORS, Window, load_workload, parse_duration
+
+_KNOWN = ", ".join(one.name for one in GENERATORS)
+ToModel = Annotated[
+    Path, typer.Option("--to", help="Write the model here (.json; arrays beside it, .npz).")
+]
+ToWorkload = Annotated[
+    Path,
+    typer.Option(
+        "--to",
+        help="Write it here: .swf or .jsonl, also .gz; an ending that is not given is chosen.",
+    ),
+]
+LeaveOut = Annotated[int, typer.Option(help="Leave the first N jobs out.", min=0)]
+From = Annotated[
+    str, typer.Option("--from", help="Only jobs from this long after the first on: 30d.")
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", help="Only jobs up to this long after the first.", show_default=False),
+]
+Seed = Annotated[int, typer.Option(help="Another one gives another future of the same kind.")]
+
+
+def fit(
+    generator: Annotated[
+        str, typer.Argument(help=f"Kind of generator: {_KNOWN}.", show_default=False)
+    ],
+    log: Log,
+    to: ToModel,
+    knob: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="How the generator fits; see the guide."),
+    ] = None,
+    leave_out: LeaveOut = 0,
+    begin: From = "0s",
+    end: Until = None,
+    first: First = None,
+    reading: ReadingRule = None,
+    as_json: Json = False,
+) -> int:
+    """Fit a model to a log, for `copperline workload generate`."""
+    check_model_file(to)
+    knobs = knobs_of(knob or [])
+    generator_named(generator)
+    with working(f"Reading {log.name} …"):
+        workload = _window(leave_out, begin, end).of(load_log(log, first, reading))
+    with working(f"Fitting {generator} to {workload.n_jobs:,} jobs …"):
+        model = fit_model(generator, workload, knobs)
+    save_model(model, to)
+    if as_json:
+        print_json({**model_dict(model), "file": str(to)})
+        return 0
+    OUT.print(f"{to}: a model of '{model.generator}'", soft_wrap=True)
+    for line in model_lines(model):
+        OUT.print(f"  {line}", soft_wrap=True)
+    OUT.print(f"  next: copperline workload generate {to} --duration 7d --to FILE", soft_wrap=True)
+    return 0
+
+
+def generate(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="GENERATOR|MODEL",
+            help=f"A generator ({_KNOWN}) with its published parameters, or a model (.json).",
+            show_default=False,
+        ),
+    ],
+    to: ToWorkload,
+    duration: Annotated[
+        str, typer.Option(help="Jobs are submitted for so long from the first midnight on.")
+    ] = "7d",
+    seed: Seed = 1,
+    scale: Annotated[
+        float, typer.Option(help="Factor on the rate of arrivals: 2 gives twice the jobs.")
+    ] = 1.0,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE",
+            help="Another value of a parameter; batch.pa=0 and hours.3=1.5 name an entry of it.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:  # fmt: skip
+    """Draw a workload from a model; the same for the same model, seed, duration and scale."""
+    if to.suffix:
+        written_as(to)
+    check_place(to)
+    seconds = parse_duration(duration)
+    model = told(model_of(what), settings_of(setting or [], "--set"))
+    with working(f"Drawing {duration} of '{model.generator}' …"):
+        workload = draw(model, duration_s=seconds, seed=seed, scale=scale)
+    to = with_ending(workload, to)
+    with working(f"Writing {workload.n_jobs:,} jobs …"):
+        write_workload(workload, to)
+    left_out = not_written(workload, to)
+    if as_json:
+        print_json(
+            {
+                "file": str(to), "generator": model.generator, "model_digest": model.digest,
+                "seed": seed, "duration_s": seconds, "scale": scale, **_size(workload),
+                "not_written": list(left_out),
+            }
+        )  # fmt: skip
+        return 0
+    OUT.print(f"{to}: {_in_words(workload)}", soft_wrap=True)
+    OUT.print(f"  drawn from '{model.generator}' with seed {seed}: {model.source}", soft_wrap=True)
+    for sentence in left_out:
+        OUT.print(f"  note: {sentence}", soft_wrap=True)
+    return 0
+
+
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN", help="A workload in any format that is read.", show_default=False
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="Where it goes: .swf, .swf.gz or .jsonl."),
+    ],
+    leave_out: LeaveOut = 0,
+    begin: From = "0s",
+    end: Until = None,
+    first: First = None,
+    reading: ReadingRule = None,
+    as_json: Json = False,
+) -> int:
+    """Write a workload, or a part of it, in another format, and say what is lost."""
+    written_as(target)
+    check_place(target)
+    window = _window(leave_out, begin, end)
+    with working(f"Reading {source.name} …"):
+        whole = load_log(source, first, reading)
+        workload = window.of(whole)
+    with working(f"Writing {workload.n_jobs:,} jobs, and reading them again …"):
+        losses = converted(workload, target)
+    notes = [note.sentence for note in whole.notes]
+    if as_json:
+        print_json({"file": str(target), **_size(workload), "lost": list(losses), "notes": notes})
+        return 0
+    OUT.print(f"{target}: {_in_words(workload)}", soft_wrap=True)
+    for sentence in losses:
+        OUT.print(f"  lost: {sentence}", soft_wrap=True)
+    if not losses:
+        OUT.print("  nothing is lost: it is read back as it was")
+    for sentence in notes:
+        OUT.print(f"  note from reading: {sentence}", soft_wrap=True)
+    return 0
+
+
+def validate(
+    one: Annotated[
+        Path, typer.Argument(metavar="LOG", help="The measure: a log.", show_default=False)
+    ],
+    two: Annotated[
+        Path,
+        typer.Argument(metavar="OTHER", help="Generated, or held back.", show_default=False),
+    ],
+    procs: Annotated[
+        int | None,
+        typer.Option(help="Processors to tell both loads against; the log's own if not given."),
+    ] = None,
+    reading: ReadingRule = None,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap over days.", min=0)] = 0,
+    as_json: Json = False,
+) -> int:
+    """Say how like a workload is to a log: distances, quantiles, hours, load, with intervals."""
+    if procs is not None and procs < 1:
+        raise SettingsError(f"--procs is {procs}; allowed are whole numbers from 1")
+    with working(f"Reading {one.name} and {two.name} …"):
+        measure, other = load_log(one, None, reading), _other(two, reading)
+    with working("Comparing …"):
+        found = compare_workloads(measure, other, procs=procs, seed=seed)
+    if as_json:
+        print_json({**found.to_dict(), "definitions": dict(definitions())})
+        return 0
+    days = f"{found.n_days[0]:,} and {found.n_days[1]:,} days with jobs"
+    OUT.print(
+        f"{found.two} ({found.n_jobs[1]:,} jobs) against {found.one} ({found.n_jobs[0]:,} jobs); "
+        f"{days}",
+        style="bold", soft_wrap=True,
+    )  # fmt: skip
+    for sentence in verdict(found):
+        OUT.print(f"  {sentence}", soft_wrap=True)
+    for note in found.notes:
+        OUT.print(f"  note: {note}", soft_wrap=True)
+    _print_rows("distance", ("value", "interval", "usual"), distance_rows(found))
+    _print_rows("quantity", ("one", "two", "value", "interval"), quantity_rows(found))
+    for name, meaning in definitions():
+        OUT.print(f"{name}: {meaning}", soft_wrap=True)
+    return 0
+
+
+_HEADINGS = {
+    "one": "log", "two": "other", "value": "value", "interval": "interval", "usual": "usual",
+}  # fmt: skip
+
+
+def _print_rows(kind: str, columns: tuple[str, ...], rows: tuple[Compared, ...]) -> None:
+    names = [
+        "other / log" if kind == "quantity" and c == "value" else _HEADINGS[c] for c in columns
+    ]
+    cells = [["", *names, ""]]
+    cells += [[row.what, *(getattr(row, c) or "-" for c in columns), row.verdict] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        told_cells = [
+            cell.ljust(width) if i in (0, len(line) - 1) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        OUT.print(f"  {'  '.join(told_cells)}".rstrip(), soft_wrap=True)
+
+
+def _other(path: Path, reading: list[str] | None) -> Workload:
+    """Return the second workload; rules are for it only where its format has them."""
+    return load_log(path, None, reading) if has_rules(path) else load_workload(path)
+
+
+def _window(leave_out: int, begin: str, end: str | None) -> Window:
+    return Window(leave_out, parse_duration(begin), None if end is None else parse_duration(end))
+
+
+def _size(workload: Workload) -> dict[str, object]:
+    return {
+        "n_jobs": workload.n_jobs, "n_tasks": workload.tasks.n_tasks if workload.tasks else None,
+        "span_s": workload.span_s, "digest": workload.digest,
+    }  # fmt: skip
+
+
+def _in_words(workload: Workload) -> str:
+    tasks = f" of {workload.tasks.n_tasks:,} tasks" if workload.tasks else ""
+    return f"{workload.n_jobs:,} jobs{tasks} over {quantity(workload.span_s, 's')}"
+
+
+def check_model_file(path: Path) -> None:
+    """Refuse, before anything slow begins, a file that no model is written to."""
+    if path.suffix != ".json":
+        raise SettingsError(f"--to '{path}': a model is written to a file whose name ends in .json")
+    check_place(path)
+
+
+def check_place(path: Path) -> None:
+    """Refuse, before anything slow begins, what cannot be written."""
+    if is_folder(path) or not is_folder(path.absolute().parent):
+        raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
