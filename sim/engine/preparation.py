@@ -26,7 +26,8 @@ from sim.errors import EngineError
 from sim.kernel import jit
 from sim.model.scenario import Allocation
 
-_ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
+AHEAD: tuple[Allocation, ...] = tuple(one for one in get_args(Allocation) if one != "instances")
+"""Whose programs are compiled ahead; those for instances are when they are first used."""
 
 _MOST_TRIES = 3
 
@@ -139,7 +140,11 @@ def wait(allocation: Allocation | None = None) -> None:
         raise EngineError(f"the compiled engine cannot be had: {reason}.")
     if _look() is Readiness.FAILED:
         _started.clear()
-    wanted = _ALLOCATIONS if allocation is None else (allocation,)
+    if allocation == "instances":
+        if not is_ready(allocation):
+            _prepare(allocation)
+        return
+    wanted = AHEAD if allocation is None else (allocation,)
     since = time.monotonic()
     while not all(map(is_ready, wanted)):
         _begin()
@@ -181,7 +186,7 @@ def compilation() -> Compilation:
     readiness = _look()
     took_s = None
     if readiness is Readiness.READY:
-        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in _ALLOCATIONS)
+        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in AHEAD)
     elif readiness is Readiness.FAILED:
         reason = _failure()
     else:
@@ -236,7 +241,7 @@ def _look() -> Readiness:
 
 
 def _all_ready() -> bool:
-    return all(map(is_ready, _ALLOCATIONS))
+    return all(map(is_ready, AHEAD))
 
 
 def _log_file() -> Path:
@@ -307,19 +312,23 @@ def main() -> None:
                 return
             busy.unlink(missing_ok=True)
     try:
-        if any(_ready_file(one).exists() and not is_ready(one) for one in _ALLOCATIONS):
+        if any(_ready_file(one).exists() and not is_ready(one) for one in AHEAD):
             _empty()
-        for allocation in _ALLOCATIONS:  # the first can be used while the others are compiled
+        for allocation in AHEAD:  # the first can be used while the others are compiled
             _prepare(allocation)
     finally:
         busy.unlink(missing_ok=True)
 
 
 def _prepare(allocation: Allocation) -> None:
+    from sim.engine.fleets.compiled import compile_fleets
     from sim.engine.programs import compile_programs
 
     before_s = time.perf_counter()
-    compile_programs(allocation)
+    if allocation == "instances":
+        compile_fleets()
+    else:
+        compile_programs(allocation)
     took_s = time.perf_counter() - before_s
     ready = _ready_file(allocation)
     code = ready.parent.glob("*/*.nbc")
