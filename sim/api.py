@@ -47,8 +47,17 @@ from sim.model.metrics import (
     summarise,
 )
 from sim.model.profile import Curve, Window, WorkloadProfile, profile
-from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
+from sim.model.result import (
+    Instances,
+    JobState,
+    Placement,
+    Restarts,
+    SimulationResult,
+    StepSeries,
+)
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
+from sim.model.tasks import Tasks, Term, Work
+from sim.model.throttle import ThrottleWindow
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
@@ -77,6 +86,7 @@ __all__ = [
     "Explanation",
     "GroupMetrics",
     "Heads",
+    "Instances",
     "JobState",
     "Jobs",
     "MachineSpec",
@@ -96,12 +106,16 @@ __all__ = [
     "SimError",
     "SimulationResult",
     "StepSeries",
+    "Tasks",
+    "Term",
+    "ThrottleWindow",
     "TooWide",
     "TraceError",
     "UnknownNameError",
     "WallClock",
     "Window",
     "WindowKind",
+    "Work",
     "Workload",
     "WorkloadDescription",
     "WorkloadError",
