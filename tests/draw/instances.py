@@ -20,13 +20,13 @@ def machines(rng: np.random.Generator) -> ClusterSpec:
     specs = [
         MachineSpec(
             f"m{kind}x",
-            procs=int(rng.integers(1, 9)),
+            procs=int(rng.integers(1, 9)) if kind else int(rng.integers(4, 9)),
             count=int(rng.integers(1, 4)),
             mem_bytes=None if rng.random() < 0.3 else int(rng.integers(4, 17)),
-            gpus=int(rng.integers(0, 5)),
-            gpu_resource=RESOURCES[int(rng.integers(2))],
+            gpus=int(rng.integers(0, 5)) if kind else int(rng.integers(2, 5)),
+            gpu_resource=RESOURCES[int(rng.integers(2)) if kind else 0],
             disk_bytes=None if rng.random() < 0.7 else int(rng.integers(2, 9)),
-            labels=LABELS[int(rng.integers(len(LABELS)))],
+            labels=LABELS[int(rng.integers(len(LABELS))) if kind else 1],
             cpu_throttle=float(rng.choice([1.0, 0.8, 0.5])),
             gpu_throttle=float(rng.choice([1.0, 0.9, 0.3])),
         )
@@ -37,7 +37,7 @@ def machines(rng: np.random.Generator) -> ClusterSpec:
 
 def tasks(rng: np.random.Generator, n_jobs: int, *, units: bool) -> Tasks:
     """Draw one to four tasks for each job; the later ones of some jobs have parents."""
-    counts = rng.integers(1, 5, n_jobs)
+    counts = rng.integers(1, 4, n_jobs)
     job = np.repeat(np.arange(n_jobs), counts)
     n = len(job)
     gang_job = rng.random(n_jobs) < 0.35
@@ -70,14 +70,14 @@ def tasks(rng: np.random.Generator, n_jobs: int, *, units: bool) -> Tasks:
     return Tasks.from_arrays(
         job=job,
         runtime_s=rng.integers(0, 20, n),
-        instances=rng.integers(1, 5, n),
+        instances=rng.integers(1, 4, n),
         mcpu=mcpu,
         mem_bytes=rng.integers(0, 5, n),
         disk_bytes=rng.choice([0, 0, 1], n),
         mgpu=mgpu,
         gang=gang,
-        demand=rng.choice([-1, -1, -1, 0, 1, 2], n),
-        gpu_resource=rng.choice([-1, -1, 0, 1], n),
+        demand=rng.choice([-1] * 8 + [0, 1, 2], n),
+        gpu_resource=rng.choice([-1] * 7 + [0, 0, 1], n),
         parents=parents,
         affinities=TERMS,
         gpu_resources=RESOURCES,
@@ -88,11 +88,11 @@ def tasks(rng: np.random.Generator, n_jobs: int, *, units: bool) -> Tasks:
 def scenario_of_instances(seed: int) -> Scenario:
     """Draw a scenario, with units, throttle windows and gangs in some."""
     rng = np.random.default_rng(seed)
-    n_jobs = int(rng.integers(1, 9))
+    n_jobs = int(rng.integers(2, 10))
     cluster = machines(rng)
     drawn = tasks(rng, n_jobs, units=rng.random() < 0.5)
     workload = Workload.from_arrays(
-        submit_s=np.sort(rng.integers(0, 25, n_jobs)),
+        submit_s=np.sort(rng.integers(0, 12, n_jobs)),
         runtime_s=rng.integers(1, 30, n_jobs),
         procs=rng.integers(1, 9, n_jobs),
         tasks=drawn,
@@ -111,7 +111,7 @@ def scenario_of_instances(seed: int) -> Scenario:
             )
         )
     options = {
-        "all_or_nothing": int(rng.random() < 0.6),
+        "all_or_nothing": int(rng.random() < 0.5),
         "even_shares": int(rng.random() < 0.3),
         "by_utilisation": int(rng.random() < 0.7),
         "cpu_unit_rate": float(rng.choice([1.0, 2.0])),
