@@ -12,6 +12,7 @@ from sim.engine import ENGINES
 from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
+from sim.engine.fleets.setup import check_instances, summarise_instances
 from sim.engine.many import simulate_many
 from sim.engine.preparation import (
     Compilation,
@@ -36,6 +37,7 @@ from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
 from sim.model.hours import WallClock
+from sim.model.instance_metrics import InstanceMetrics
 from sim.model.metrics import (
     SIZE_CLASSES,
     TAU_S,
@@ -62,6 +64,8 @@ from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
+from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
+from sim.policies.placement import PLACEMENTS, placement_named
 from sim.policies.told import options_of
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf import read_swf
@@ -86,6 +90,7 @@ __all__ = [
     "Explanation",
     "GroupMetrics",
     "Heads",
+    "InstanceMetrics",
     "Instances",
     "JobState",
     "Jobs",
@@ -147,6 +152,7 @@ __all__ = [
     "simulate",
     "simulate_many",
     "summarise",
+    "summarise_instances",
     "wait_for_compiler",
     "write_swf",
 ]
@@ -218,7 +224,10 @@ def check_scenario(scenario: Scenario) -> None:
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
     check_policies(scenario)
-    admit(scenario)
+    if scenario.allocation == "instances":
+        check_instances(scenario)
+    else:
+        admit(scenario)
 
 
 def check_policies(scenario: Scenario) -> None:
@@ -253,10 +262,11 @@ def check_backfill(name: str) -> None:
 
 
 def known_names() -> dict[str, tuple[str, ...]]:
-    """Return the names that a scenario and `simulate` accept: order, backfill, engine."""
+    """Return the names that a scenario and `simulate` accept, by kind, such as ``order``."""
     return {
         "order": tuple(order.name for order in ORDERS),
         "backfill": tuple(backfill.name for backfill in BACKFILLS),
+        "placement": tuple(rule.name for rule in PLACEMENTS),
         "engine": tuple(engine.name for engine in ENGINES),
     }
 
@@ -266,10 +276,13 @@ def backfills_for(allocation: Allocation) -> tuple[str, ...]:
     return tuple(rule.name for rule in rules_for(allocation))
 
 
-def known_options(kind: Literal["order", "backfill"], name: str) -> tuple[Option, ...]:
-    """Return what an order or a backfilling rule can be told.
+def known_options(kind: Literal["order", "backfill", "placement"], name: str) -> tuple[Option, ...]:
+    """Return what an order or a backfilling rule can be told, or placing, by any rule.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
+    if kind == "placement":
+        placement_named(name)
+        return INSTANCE_OPTIONS
     return (order_named(name) if kind == "order" else backfill_named(name)).options

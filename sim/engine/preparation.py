@@ -141,8 +141,7 @@ def wait(allocation: Allocation | None = None) -> None:
     if _look() is Readiness.FAILED:
         _started.clear()
     if allocation == "instances":
-        if not is_ready(allocation):
-            _prepare(allocation)
+        _compile_here(allocation)
         return
     wanted = AHEAD if allocation is None else (allocation,)
     since = time.monotonic()
@@ -301,16 +300,10 @@ def _spawn() -> _Compiler:
 def main() -> None:
     """Compile everything, unless another process does, and say when it is complete."""
     busy = _busy_file()
-    while True:
-        try:
-            with busy.open("x") as file:
-                claim = {"process": os.getpid(), "host": platform.node()}
-                json.dump({**claim, "since_unix_s": time.time()}, file)
-            break
-        except FileExistsError:
-            if _all_ready() or _look() is Readiness.PREPARING:
-                return
-            busy.unlink(missing_ok=True)
+    while not _claim(busy):
+        if _all_ready() or _look() is Readiness.PREPARING:
+            return
+        busy.unlink(missing_ok=True)
     try:
         if any(_ready_file(one).exists() and not is_ready(one) for one in AHEAD):
             _empty()
@@ -318,6 +311,38 @@ def main() -> None:
             _prepare(allocation)
     finally:
         busy.unlink(missing_ok=True)
+
+
+def _compile_here(allocation: Allocation) -> None:
+    """Compile in this process what is not compiled ahead, or wait while another process does."""
+    busy, since = jit.cache_folder() / f"busy-{allocation}.json", time.monotonic()
+    while not is_ready(allocation):
+        if _claim(busy):
+            try:
+                _prepare(allocation)
+            finally:
+                busy.unlink(missing_ok=True)
+        elif time.monotonic() - since > LONGEST_S or not _is_alive(busy):
+            busy.unlink(missing_ok=True)
+        else:
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _is_alive(busy: Path) -> bool:
+    """Tell whether whoever claims to compile does; a claim that is being written is believed."""
+    told = _read(busy)
+    return not told or _lives(told)
+
+
+def _claim(busy: Path) -> bool:
+    """Say that this process compiles. Tell whether no other had said so before."""
+    try:
+        with busy.open("x") as file:
+            claim = {"process": os.getpid(), "host": platform.node()}
+            json.dump({**claim, "since_unix_s": time.time()}, file)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _prepare(allocation: Allocation) -> None:

@@ -42,12 +42,8 @@ def has_room(fleet: Fleet, need: int, machine: int) -> bool:
     if fleet.suits[need * fleet.cursor[N_KINDS] + host.kind] == 0:
         return False
     part = fleet.demand[wants + GPU]
-    if part == 0:
-        return True
-    if part >= WHOLE:
+    if part == 0 or part >= WHOLE or host.n_whole > 0:
         return host.n_whole * WHOLE >= part
-    if host.n_whole > 0:
-        return True
     if fleet.free[at + GPU] >= part:
         for device in range(host.first_device, host.behind_device):
             if fleet.devices[device] >= part:
@@ -123,7 +119,7 @@ def submit(fleet: Fleet, job: int) -> None:
 
 @apart
 @kernel
-def end(fleet: Fleet, instance: int, now_s: float) -> None:
+def end(fleet: Fleet, instance: int) -> None:
     """Take an instance that has done its work off its machine; its children may be ready then."""
     task = fleet.task_of[instance]
     one = fleet.tasks[task]

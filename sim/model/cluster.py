@@ -75,7 +75,7 @@ class MachineSpec:
             )
         object.__setattr__(self, "labels", dict(self.labels))
         for key, label in self.labels.items():
-            if not isinstance(key, str) or not isinstance(label, str) or not key:
+            if not all(map(_is_text, (key, label))) or not key:
                 raise ClusterError(
                     f"{place}: label {key!r} is {label!r}; labels are names with texts."
                 )
@@ -369,13 +369,17 @@ def _whole(place: str, name: str, value: int) -> None:
         )
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def check_speed(what: str, share: float) -> None:
     """Refuse what is no share of full speed.
 
     Raises:
         ClusterError: it is not a number above 0 and at most 1.
     """
-    if not isinstance(share, int | float) or isinstance(share, bool) or not 0.0 < share <= 1.0:
+    if type(share) not in (int, float) or not 0.0 < share <= 1.0:
         raise ClusterError(f"{what} is {share!r}; allowed are numbers above 0 and at most 1.")
 
 

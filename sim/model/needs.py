@@ -80,6 +80,8 @@ class Pace:
             slows down, 0 to 1.
         gpu_feels: float64, by how much of what the GPUs lack its GPU work does.
         feed: float64, by how much of what the processors lack its GPU work does.
+        cpu_unit_rate: units that a core of full speed does per second.
+        gpu_unit_rate: units that a GPU does.
     """
 
     cpu_work: NDArray[np.float64]
@@ -89,6 +91,8 @@ class Pace:
     cpu_feels: NDArray[np.float64]
     gpu_feels: NDArray[np.float64]
     feed: NDArray[np.float64]
+    cpu_unit_rate: float = 1.0
+    gpu_unit_rate: float = 1.0
 
 
 def tasks_of(scenario: Scenario) -> Tasks:
@@ -189,6 +193,8 @@ def pace_of(tasks: Tasks, *, by_utilisation: bool, cpu_rate: float, gpu_rate: fl
         ),
         gpu_feels=work.gpu_sensitivity * _weights(work.classes, work.gpu_class),
         feed=work.cpu_sensitivity * signal["cpu_feed_intensity"],
+        cpu_unit_rate=cpu_rate,
+        gpu_unit_rate=gpu_rate,
     )
 
 
@@ -232,7 +238,7 @@ def _check_gpus(tasks: Tasks) -> None:
 
 
 def _check_gangs(scenario: Scenario, tasks: Tasks) -> None:
-    """Refuse gang tasks that begin only when others of the gang, which wait for them, have ended."""
+    """Refuse tasks of a gang that come after others of it, which wait for them."""
     if not len(tasks.parent_task) or not tasks.gang.any():
         return
     after = np.zeros(tasks.n_tasks, dtype=np.bool_)
@@ -246,9 +252,9 @@ def _check_gangs(scenario: Scenario, tasks: Tasks) -> None:
     if stuck.any():
         row = int(np.flatnonzero(stuck)[0])
         raise ScenarioError(
-            f"task {row} is of the gang of job {scenario.workload.job_id[tasks.job[row]]} and comes "
-            "after another task of it, which waits for the whole gang; tasks of a gang cannot be "
-            "parents of each other."
+            f"task {row} is of the gang of job {scenario.workload.job_id[tasks.job[row]]} and "
+            "comes after another task of it, which waits for the whole gang; tasks of a gang "
+            "cannot be parents of each other."
         )
 
 

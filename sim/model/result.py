@@ -100,8 +100,8 @@ class Instances:
 class SimulationResult:
     """Columns of shape [n_jobs], in the order of the workload, read-only.
 
-    Two results are equal when these columns, placement, restarts, instances and the digest are equal bit by
-    bit. The engine and the monitor's series do not count: engines must agree.
+    Two results are equal when these columns, placement, restarts, instances and the digest are
+    equal bit by bit. The engine and the monitor's series do not count: engines must agree.
 
     Attributes:
         start_s: float64, NaN for a rejected job; its last start, if it was killed and queued again.

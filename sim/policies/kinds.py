@@ -164,8 +164,8 @@ class Backfill:
             decision (`sim.kernel.booking`); None if it makes none.
         decide_by_plan: the same by a plan, which knows when processors are not for jobs; None
             if `decide` goes by one. No option beside `ACTUAL_TIMES` is known to it then.
-        decide_instances: (fleet, choose, now_s) to the number of instances begun, what it does where instances of tasks are placed
-            (`sim.kernel.placing`); None if the rule cannot.
+        decide_instances: (fleet, choose, now_s) to the number of instances begun: what it does
+            where instances of tasks are placed (`sim.kernel.placing`); None if the rule cannot.
     """
 
     name: str

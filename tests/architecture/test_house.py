@@ -62,13 +62,15 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.executors import EXECUTORS
     from sim.policies.backfill import BACKFILLS
     from sim.policies.order import ORDERS
+    from sim.policies.placement import PLACEMENTS
     from sim.traces.rules import rule_choices
     from strategies import STRATEGIES
 
     docs = (repository / "README.md").read_text() + "".join(
         path.read_text() for path in (repository / "docs").glob("*.md")
     )
-    registered = (*presets(), *APPLICATIONS, *EXECUTORS, *BACKFILLS, *ORDERS, *STRATEGIES, *AGENTS)
+    policies = (*BACKFILLS, *ORDERS, *PLACEMENTS)
+    registered = (*presets(), *APPLICATIONS, *EXECUTORS, *policies, *STRATEGIES, *AGENTS)
     for name in [entry.name for entry in registered] + list(rule_choices()):
         assert f"`{name}`" in docs, name
 

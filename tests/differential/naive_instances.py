@@ -165,12 +165,12 @@ def machines_of(scenario: Scenario) -> list[Machine]:
     return made
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """Somebody waits for ever."""
 
 
 def schedule(scenario: Scenario) -> list[Pod]:
-    """Return every instance as it ran; raise Stuck if some never can."""
+    """Return every instance as it ran; raise StuckError if some never can."""
     workload, tasks = scenario.workload, scenario.workload.tasks
     assert tasks is not None
     pods, machines = pods_of(scenario), machines_of(scenario)
@@ -211,7 +211,7 @@ def schedule(scenario: Scenario) -> list[Pod]:
         _begin(pods_here, now)
         _settle(scenario, pods_here, machines, now)
     if not all(p.is_done for p in pods_here):
-        raise Stuck
+        raise StuckError
     return pods
 
 

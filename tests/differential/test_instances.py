@@ -18,7 +18,7 @@ def as_in_the_reference(
     """See engines place each instance as the reference did; None if that got stuck."""
     try:
         pods = naive_instances.schedule(scenario)
-    except naive_instances.Stuck:
+    except naive_instances.StuckError:
         for engine in engines:
             with pytest.raises(ScenarioError, match=r"for ever|has no room"):
                 simulate(scenario, engine=engine)

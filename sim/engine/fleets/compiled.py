@@ -70,7 +70,7 @@ def transitions() -> tuple[Any, ...]:
     fleet, _ = _example()
     return (
         jit.compiled(submit, fleet, 0),
-        jit.compiled(end, fleet, 0, 0.0),
+        jit.compiled(end, fleet, 0),
         jit.compiled(throttle, fleet, 0, 0.0, 0.0),
         jit.compiled(settle, fleet, 0.0),
     )
@@ -124,7 +124,8 @@ def run_interpreted(scenario: Scenario) -> SimulationResult:
     """Simulate in Python, without compiler and without SimPy."""
     decide = decision_of(backfill_named(scenario.backfill), "instances")
     choose = placement_named(scenario.placement).choose
-    fleet, table = map(interpretable, make_fleet(scenario))
+    made, given = make_fleet(scenario)
+    fleet, table = interpretable(made), interpretable(given)
     while not run_fleet(fleet, decide, choose, table, SLICE):
         pass
     return finished(scenario, fleet, "interpreted", None)

@@ -96,7 +96,7 @@ def run_fleet(fleet: Fleet, decide: Any, choose: Any, table: Timetable, n_instan
         while n > 0 and ends_s[0] == now_s:
             instance = ending[0]
             n = drop_first(ends_s, ending, slot_of, n)
-            end(fleet, instance, now_s)
+            end(fleet, instance)
         while turning < n_turns and table.turns_s[turning] == now_s:
             throttle(fleet, table.turning[turning], table.cpu[turning], table.gpu[turning])
             turning += 1

@@ -22,7 +22,7 @@ class Text(NamedTuple):
     """The kernel functions that the scheduler calls, all compiled or all interpreted."""
 
     submit: Callable[[Fleet, int], None]
-    end: Callable[[Fleet, int, float], None]
+    end: Callable[[Fleet, int], None]
     throttle: Callable[[Fleet, int, float, float], None]
     settle: Callable[[Fleet, float], int]
     decide: Callable[[Fleet, Any, float], int]
@@ -44,7 +44,7 @@ def text_for(scenario: Scenario, kernel: Kernel) -> tuple[Text, bool]:
     preparation.wait("instances")
 
     def fetch() -> Text:
-        return Text(*transitions(), decision(backfill), choice(rule))
+        return Text._make((*transitions(), decision(backfill), choice(rule)))
 
     return loaded(fetch, "instances"), True
 
@@ -95,7 +95,7 @@ class Scheduler:
     def _ended(self, ending: Event) -> None:
         instance: Any = ending.value
         del self._ends[instance]
-        self.text.end(self.fleet, instance, self.calendar.now)
+        self.text.end(self.fleet, instance)
         self.call()
 
 
@@ -113,10 +113,10 @@ def _broker(
 def _weather(
     calendar: Calendar, turns: list[tuple[float, int, float, float]], scheduler: Scheduler
 ) -> Steps:
-    for time_s, *turn in turns:
+    for time_s, machine, cpu, gpu in turns:
         if time_s != calendar.now:
             yield calendar.at(time_s)
-        scheduler.turn(*turn)
+        scheduler.turn(machine, cpu, gpu)
 
 
 def run(scenario: Scenario, *, kernel: Kernel = "auto") -> SimulationResult:

@@ -1,15 +1,14 @@
 """What every engine does with a fleet before the first event and after the last."""
 
-from dataclasses import fields
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.engine.fleets.loop import Timetable, new_timetable
 from sim.errors import ScenarioError
-from sim.kernel.fleet import Fleet, Orders, Plant, empty_fleet
+from sim.kernel.fleet import Fleet, Orders, Plant, Speed, empty_fleet
 from sim.kernel.records import field
-from sim.model.needs import Needs, needs_of, pace_of, tasks_of
+from sim.model.instance_metrics import InstanceMetrics, instance_metrics
+from sim.model.needs import Needs, Pace, needs_of, pace_of, tasks_of
 from sim.model.result import Instances, JobState, SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.throttle import turns_of
@@ -33,12 +32,7 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
         UnknownNameError: no such order.
     """
     tasks, needs, options = tasks_of(scenario), needs_of(scenario), options_of(scenario)
-    pace = pace_of(
-        tasks,
-        by_utilisation=options.of(BY_UTILISATION) == 1.0,
-        cpu_rate=options.of(CPU_UNIT_RATE),
-        gpu_rate=options.of(GPU_UNIT_RATE),
-    )
+    pace = told_pace(scenario)
     rank = _ranks(scenario, needs, options)
     specs = [s for part in scenario.cluster.partitions for s in part.machines]
     counts = [spec.count for spec in specs]
@@ -60,7 +54,7 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
         parent=tasks.parent_task,
         demand=needs.demand,
         suits=needs.suits,
-        speeds=np.column_stack([getattr(pace, one.name) for one in fields(pace)]),
+        speeds=np.column_stack([getattr(pace, name) for name in Speed.__annotations__]),
     )
     fleet = empty_fleet(
         plant,
@@ -72,6 +66,44 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     turns = turns_of(scenario.throttles, scenario.cluster)
     submit_s = scenario.workload.submit_s
     return fleet, new_timetable(submit_s, needs.takes_part, turns, tasks.n_instances)
+
+
+def told_pace(scenario: Scenario) -> Pace:
+    """Return work and speed of the tasks of a scenario, with its options.
+
+    Raises:
+        ScenarioError: units for processors or GPUs that a task does not ask for.
+    """
+    options = options_of(scenario)
+    return pace_of(
+        tasks_of(scenario),
+        by_utilisation=options.of(BY_UTILISATION) == 1.0,
+        cpu_rate=options.of(CPU_UNIT_RATE),
+        gpu_rate=options.of(GPU_UNIT_RATE),
+    )
+
+
+def summarise_instances(scenario: Scenario, result: SimulationResult) -> InstanceMetrics:
+    """Measure a schedule of instances on machines.
+
+    Args:
+        scenario: what was simulated, with allocation ``instances``.
+        result: what `simulate` returned for it.
+
+    Raises:
+        ScenarioError: it was simulated with another allocation.
+    """
+    return instance_metrics(scenario, result, told_pace(scenario))
+
+
+def check_instances(scenario: Scenario) -> None:
+    """Refuse what cannot be placed, before anything slow begins.
+
+    Raises:
+        ScenarioError: see `sim.model.needs`.
+    """
+    needs_of(scenario)
+    told_pace(scenario)
 
 
 def _ranks(scenario: Scenario, needs: Needs, options: Options) -> NDArray[np.int64]:
@@ -152,6 +184,6 @@ def _why_stuck(
     if head != nobody:
         job = int(tasks.job[head])
     return (
-        f"the gang of job {ids[job]} has no room even when all machines are idle; take more "
-        "machines, or leave it out."
+        f"the gang of job {ids[job]} has no room even when all machines are idle (placement "
+        f"'{scenario.placement}'); take more machines, or leave it out."
     )
