@@ -1,9 +1,9 @@
 """The state `fleet`: machines, and the tasks whose instances are placed on them.
 
-Tasks wait in one queue, in the order of their ranks; one row of it is one task, however many
-instances it has. What tasks of the same *need* ask for is the same, so what is found out for one
-holds for all (`sim.model.needs`). An instance is *placed* on a machine, *begins* to compute there,
-at once or when all its gang is placed, and *ends*.
+What tasks of the same *need* ask for is the same, so what is found out for one holds for all
+(`sim.model.needs`). Tasks wait by their needs, those of a need in a heap by their ranks: while the
+first has no room, no other has; the queue is all of them by their ranks. An instance is *placed* on
+a machine, *begins* to compute there, at once or when all its gang is placed, and *ends*.
 
 All resources are whole numbers in flat columns of four: thousandths of cores, bytes of memory,
 bytes of disk, thousandths of GPUs. GPUs are single devices too: machine i has those from
@@ -33,14 +33,16 @@ WHOLE = 1000
 
 NONE = -1
 
-DECISION, N_FREED, N_DIRTY, N_CHANGED, N_LIVE, N_ENDED, FOLLOWS, SHARES, AT_ONCE, N_KINDS = range(
-    10
-)
+(
+    DECISION, N_FREED, N_DIRTY, N_CHANGED, N_LIVE, N_FRESH, BLOCKED, N_ENDED, FOLLOWS, SHARES,
+    AT_ONCE, N_KINDS,
+) = range(12)  # fmt: skip
 """Where `Fleet.cursor` holds the number of the decision; how many machines have been freed since
-the last one, must be looked at for speeds, and how many instances have got a new end; how many
-needs have tasks in the queue; how many instances have ended; 1 if speeds can change, if those who
-compute on a machine share its processors evenly, and if a gang is placed at once or not at all;
-how many kinds of machines there are."""
+the last one, have to be looked at for speeds; how many instances have got a new end; how many needs
+have tasks that wait, how many of these have not been looked at; the task behind which nobody is
+looked at, or -1; how many instances have ended; 1 if speeds can change, if those who compute on a
+machine share its processors evenly, and if a gang is placed at once or not at all; how many kinds
+of machines there are."""
 
 
 class Task:
@@ -72,8 +74,6 @@ class Task:
     n_parents: int
     is_gang: int
     rank: int
-    after: int
-    before: int
 
 
 class Gang:
@@ -99,16 +99,20 @@ class Need:
     """What some tasks ask for.
 
     Attributes:
-        n_waiting: how many of them are in the queue.
-        failed_at: number of the last decision in which no machine had room; 0 is none.
+        first: where its tasks that wait begin in `Fleet.queue`.
+        n_waiting: how many they are.
+        place: where it is in `Fleet.live`, while some wait.
+        is_stuck: 1 if no machine had room in the last decision, and it was looked at in all since.
         seen_at: number of the last decision in which `start` was set.
-        start: no machine before this one has room, in that decision.
+        start: no machine before this one has room, in that decision; -1 if none has.
         is_gang: 1 if it stands for all that a gang asks for.
     """
 
-    __slots__ = ("failed_at", "is_gang", "n_waiting", "seen_at", "start")
+    __slots__ = ("first", "is_gang", "is_stuck", "n_waiting", "place", "seen_at", "start")
+    first: int
     n_waiting: int
-    failed_at: int
+    place: int
+    is_stuck: int
     seen_at: int
     start: int
     is_gang: int
@@ -184,7 +188,7 @@ class Fleet(NamedTuple):
     """Machines and tasks.
 
     Attributes:
-        tasks: [n_tasks + 1] rows of `Task`; the last is no task but both ends of the queue.
+        tasks: [n_tasks] rows of `Task`.
         gangs: [n_jobs] rows of `Gang`.
         needs: [n_needs] rows of `Need`; behind those of tasks one for each gang, if these are
             placed at once.
@@ -205,11 +209,15 @@ class Fleet(NamedTuple):
         start_s: float64 [n_instances], when it was placed; NaN until then.
         begin_s: float64 [n_instances], when it began to compute; NaN until then.
         end_s: float64 [n_instances], when it will end or has ended; NaN until it begins.
+        queue: int64 [n_tasks], tasks that wait, a heap for each need.
+        live: int64 [n_needs], needs that have tasks that wait.
+        fresh: int64 [n_needs], those of them that have not been looked at.
+        heads: int64 [n_needs], tasks, a heap; for decisions to use.
         freed: int64 [n_machines], machines on which something was given back since the last
             decision.
         dirty: int64 [n_machines], machines to be looked at for speeds.
         changed: int64 [n_instances], instances that have a new end.
-        cursor: int64 [10], see `DECISION`.
+        cursor: int64 [12], see `DECISION`.
     """
 
     tasks: Sequence[Task]
@@ -231,6 +239,10 @@ class Fleet(NamedTuple):
     start_s: list[float]
     begin_s: list[float]
     end_s: list[float]
+    queue: list[int]
+    live: list[int]
+    fresh: list[int]
+    heads: list[int]
     freed: list[int]
     dirty: list[int]
     changed: list[int]
@@ -295,14 +307,12 @@ def empty_fleet(
     """
     n_tasks, n_instances = len(orders.job), int(orders.instances.sum())
     behind = np.cumsum(orders.instances)
-    tasks = rows(Task, n_tasks + 1)
-    told = tasks[:n_tasks]
-    told["job"], told["need"], told["is_gang"] = orders.job, orders.need, orders.gang
-    told["queued_as"] = orders.need
-    told["placed"], told["behind"] = behind - orders.instances, behind
-    told["n_left"], told["rank"] = orders.instances, orders.rank
-    told["n_parents"] = np.diff(orders.first_parent)
-    tasks["after"][n_tasks] = tasks["before"][n_tasks] = n_tasks
+    tasks = rows(Task, n_tasks)
+    tasks["job"], tasks["need"], tasks["is_gang"] = orders.job, orders.need, orders.gang
+    tasks["queued_as"] = orders.need
+    tasks["placed"], tasks["behind"] = behind - orders.instances, behind
+    tasks["n_left"], tasks["rank"] = orders.instances, orders.rank
+    tasks["n_parents"] = np.diff(orders.first_parent)
     n_jobs = int(orders.job[-1]) + 1
     gangs = rows(Gang, n_jobs)
     numbers = np.arange(n_jobs)
@@ -322,6 +332,8 @@ def empty_fleet(
         tasks["queued_as"][leaders[firsts]] = n_needs + np.arange(len(jobs))
     else:
         needs = rows(Need, n_needs)
+    n_queued = np.bincount(tasks["queued_as"], minlength=len(needs))
+    needs["first"] = np.cumsum(n_queued) - n_queued
     n_gpus = plant.capacity[:, GPU] // WHOLE
     hosts = rows(Host, len(plant.kind))
     hosts["kind"], hosts["n_whole"], hosts["first"] = plant.kind, n_gpus, NONE
@@ -334,8 +346,9 @@ def empty_fleet(
     child_of = np.repeat(np.arange(n_tasks), np.diff(orders.first_parent))
     by_parent = np.argsort(orders.parent, kind="stable")
     n_children = np.bincount(orders.parent, minlength=n_tasks)
-    cursor = np.zeros(10, dtype=np.int64)
+    cursor = np.zeros(12, dtype=np.int64)
     cursor[FOLLOWS], cursor[SHARES], cursor[AT_ONCE] = follows or shares, shares, at_once
+    cursor[BLOCKED] = NONE
     cursor[N_KINDS] = orders.suits.shape[1]
     nowhere, never = np.full(n_instances, NONE), np.full(n_instances, np.nan)
     columns: list[Any] = [
@@ -358,6 +371,10 @@ def empty_fleet(
         never,
         never.copy(),
         never.copy(),
+        np.zeros(n_tasks, dtype=np.int64),
+        np.zeros(len(needs), dtype=np.int64),
+        np.zeros(len(needs), dtype=np.int64),
+        np.zeros(len(needs), dtype=np.int64),
         np.zeros(len(hosts), dtype=np.int64),
         np.zeros(len(hosts), dtype=np.int64),
         np.zeros(n_instances, dtype=np.int64),

@@ -6,7 +6,7 @@ or -1, where no machine before `start` has room.
 
 A decision looks at little, and misses nothing: free resources only shrink in it, so that a need for
 which there is no room has none until something is given back; then only machines where that
-happened are looked at first. When every need that waits has failed, nobody behind is looked at.
+happened are looked at first.
 """
 
 from typing import Any
@@ -14,17 +14,20 @@ from typing import Any
 from sim.kernel.fleet import (
     AMOUNTS,
     AT_ONCE,
+    BLOCKED,
     DECISION,
     GPU,
     N_CHANGED,
     N_ENDED,
     N_FREED,
+    N_FRESH,
     N_KINDS,
     N_LIVE,
     NONE,
     WHOLE,
     Fleet,
 )
+from sim.kernel.lines import insert, remove_first
 from sim.kernel.progress import begin, leave
 from sim.kernel.text import apart, kernel
 
@@ -151,74 +154,128 @@ def _let_wait(fleet: Fleet, task: int) -> None:
         if gang.n_unready > 0:
             return
         task = gang.leader
-    one, at = fleet.tasks[task], fleet.tasks[len(fleet.tasks) - 1].before
-    while at < len(fleet.tasks) - 1 and fleet.tasks[at].rank > one.rank:
-        at = fleet.tasks[at].before
-    one.before, one.after = at, fleet.tasks[at].after
-    fleet.tasks[one.after].before = task
-    fleet.tasks[at].after = task
-    need = fleet.needs[one.queued_as]
-    fleet.cursor[N_LIVE] += 1 if need.n_waiting == 0 else 0
+    index = fleet.tasks[task].queued_as
+    need = fleet.needs[index]
+    if need.n_waiting == 0:
+        need.place = fleet.cursor[N_LIVE]
+        fleet.live[fleet.cursor[N_LIVE]] = index
+        fleet.fresh[fleet.cursor[N_FRESH]] = index
+        fleet.cursor[N_LIVE] += 1
+        fleet.cursor[N_FRESH] += 1
+    insert(fleet, fleet.queue, need.first, need.n_waiting, task)
     need.n_waiting += 1
+    blocked = fleet.cursor[BLOCKED]
+    if blocked != NONE and fleet.tasks[task].rank < fleet.tasks[blocked].rank:
+        fleet.needs[fleet.tasks[blocked].queued_as].is_stuck = 0
+        fleet.cursor[BLOCKED] = NONE
 
 
 @kernel
 def _stop_waiting(fleet: Fleet, task: int) -> None:
-    one = fleet.tasks[task]
-    fleet.tasks[one.before].after = one.after
-    fleet.tasks[one.after].before = one.before
-    need = fleet.needs[one.queued_as]
+    """Take the first of a need out of the queue."""
+    need = fleet.needs[fleet.tasks[task].queued_as]
     need.n_waiting -= 1
-    fleet.cursor[N_LIVE] -= 1 if need.n_waiting == 0 else 0
+    remove_first(fleet, fleet.queue, need.first, need.n_waiting)
+    if need.n_waiting == 0:
+        need.is_stuck = 0
+        fleet.cursor[N_LIVE] -= 1
+        last = fleet.live[fleet.cursor[N_LIVE]]
+        fleet.live[need.place] = last
+        fleet.needs[last].place = need.place
 
 
 @apart
 @kernel
-def serve(fleet: Fleet, choose: Any, now_s: float, may_overtake: bool) -> int:
-    """Go through the queue in order and place what has room.
+def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
+    """Place the first in the queue, and the next when all its instances are placed.
 
     Args:
         fleet: all that ends and is submitted at this time has been applied.
         choose: the placement rule.
         now_s: the time.
-        may_overtake: who is behind a task that cannot be placed is looked at too.
 
     Returns:
         How many instances have got an end.
     """
-    nobody = len(fleet.tasks) - 1
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
-    n_failed, task = 0, fleet.tasks[nobody].after
-    while task != nobody and n_failed < fleet.cursor[N_LIVE]:
-        after = fleet.tasks[task].after
-        need = fleet.needs[fleet.tasks[task].queued_as]
-        if need.failed_at != fleet.cursor[DECISION]:
-            if need.is_gang == 1:
-                is_placed = _place_gang(fleet, choose, task, now_s)
-            else:
-                is_placed = _place(fleet, choose, task, now_s)
-            if is_placed:
-                _stop_waiting(fleet, task)
-            else:
-                need.failed_at = fleet.cursor[DECISION]
-                n_failed += 1
-        if need.failed_at == fleet.cursor[DECISION] and not may_overtake:
+    while fleet.cursor[N_LIVE] > 0:
+        task = fleet.cursor[BLOCKED]
+        if task == NONE:
+            task = _first_in_queue(fleet)
+        if not _place_any(fleet, choose, task, now_s):
+            fleet.cursor[BLOCKED] = task
             break
-        task = after
+        fleet.cursor[BLOCKED] = NONE
+        _stop_waiting(fleet, task)
     fleet.cursor[N_FREED] = 0
+    fleet.cursor[N_FRESH] = 0
+    return fleet.cursor[N_CHANGED]
+
+
+@apart
+@kernel
+def serve_whoever_fits(fleet: Fleet, choose: Any, now_s: float) -> int:
+    """Go through the whole queue and place what has room; see `serve_in_turn`."""
+    fleet.cursor[DECISION] += 1
+    fleet.cursor[N_CHANGED] = 0
+    n = 0
+    for i in range(fleet.cursor[N_FRESH]):
+        need = fleet.needs[fleet.fresh[i]]
+        insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
+        n += 1
+    if fleet.cursor[N_FREED] > 0:
+        for i in range(fleet.cursor[N_LIVE]):
+            need = fleet.needs[fleet.live[i]]
+            if need.is_stuck == 1 and _first_start(fleet, fleet.live[i]) != NONE:
+                insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
+                n += 1
+    while n > 0:
+        task = fleet.heads[0]
+        n -= 1
+        remove_first(fleet, fleet.heads, 0, n)
+        if _place_any(fleet, choose, task, now_s):
+            _stop_waiting(fleet, task)
+            need = fleet.needs[fleet.tasks[task].queued_as]
+            if need.n_waiting > 0:
+                insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
+                n += 1
+    fleet.cursor[N_FREED] = 0
+    fleet.cursor[N_FRESH] = 0
     return fleet.cursor[N_CHANGED]
 
 
 @kernel
-def _first_start(fleet: Fleet, task: int) -> int:
-    """Return a machine before which none has room for a task; -1 if there is none at all."""
-    index, decision = fleet.tasks[task].queued_as, fleet.cursor[DECISION]
-    need = fleet.needs[index]
+def _first_in_queue(fleet: Fleet) -> int:
+    first = NONE
+    for i in range(fleet.cursor[N_LIVE]):
+        task = fleet.queue[fleet.needs[fleet.live[i]].first]
+        if first == NONE or fleet.tasks[task].rank < fleet.tasks[first].rank:
+            first = task
+    return first
+
+
+@kernel
+def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
+    """Place what a task in the queue stands for. Tell whether that was all of it."""
+    need = fleet.needs[fleet.tasks[task].queued_as]
+    if need.is_gang == 1:
+        is_placed = _place_gang(fleet, choose, task, now_s)
+    else:
+        is_placed = _place(fleet, choose, task, now_s)
+    if not is_placed:
+        need.is_stuck = 1
+    return is_placed
+
+
+@kernel
+def _first_start(fleet: Fleet, index: int) -> int:
+    """Return a machine before which none has room for a need; -1 if there is none at all."""
+    need, decision = fleet.needs[index], fleet.cursor[DECISION]
     if need.seen_at == decision:
         return need.start
     need.seen_at, need.start = decision, 0
-    if need.failed_at > 0 and need.failed_at == decision - 1:
+    if need.is_stuck == 1:
         need.start = NONE
         for i in range(fleet.cursor[N_FREED]):
             machine = fleet.freed[i]
@@ -233,7 +290,7 @@ def _first_start(fleet: Fleet, task: int) -> int:
 def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place instances of a task while there is room. Tell whether all are placed."""
     one = fleet.tasks[task]
-    machine, need = _first_start(fleet, task), fleet.needs[one.need]
+    machine, need = _first_start(fleet, one.need), fleet.needs[one.need]
     while machine != NONE and one.placed < one.behind:
         machine = choose(fleet, one.need, machine)
         need.start = machine
@@ -255,7 +312,7 @@ def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 @kernel
 def _place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
     """Place all instances of a gang, or none. Tell which."""
-    if _first_start(fleet, leader) == NONE:
+    if _first_start(fleet, fleet.tasks[leader].queued_as) == NONE:
         return False
     job = fleet.tasks[leader].job
     gang = fleet.gangs[job]

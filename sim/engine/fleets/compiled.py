@@ -13,7 +13,7 @@ from sim.engine.loading import loaded
 from sim.kernel import jit
 from sim.kernel.agenda import drop_first, put
 from sim.kernel.fleet import AMOUNTS, Fleet, Orders, Plant, empty_fleet
-from sim.kernel.placing import end, serve, submit
+from sim.kernel.placing import end, submit
 from sim.kernel.progress import begin, settle, throttle
 from sim.kernel.records import interpretable
 from sim.model.result import SimulationResult
@@ -60,7 +60,6 @@ def decision(backfill: Backfill) -> Any:
     fleet, choose = _example()[0], jit.first_class(choice(PLACEMENTS[0]))
     text = decision_of(backfill, "instances")
     jit.compiled(begin, fleet, 0, 0.0)
-    jit.compiled(serve, fleet, choose, 0.0, True)  # else it is compiled for each constant
     return jit.compiled(text, fleet, choose, 0.0, returns=0)
 
 

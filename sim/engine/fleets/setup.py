@@ -135,7 +135,7 @@ def finished(scenario: Scenario, fleet: Fleet, engine: str, note: str | None) ->
     start_s = np.asarray(fleet.start_s, dtype=np.float64)
     end_s = np.asarray(fleet.end_s, dtype=np.float64)
     of_jobs = first[np.searchsorted(tasks.job, np.arange(tasks.n_jobs), side="left")]
-    left = np.array(field(fleet.tasks, "n_left"), dtype=np.int64)[:-1]
+    left = np.array(field(fleet.tasks, "n_left"), dtype=np.int64)
     waits = np.flatnonzero((left > 0) & takes_part[tasks.job])
     if len(waits):
         raise ScenarioError(_why_stuck(scenario, fleet, waits, start_s, first))
@@ -178,11 +178,10 @@ def _why_stuck(
             f"the gangs of jobs {some}{more} hold machines and wait for the rest of themselves, "
             "for ever; place gangs at once with the option all_or_nothing=1, or take more machines."
         )
-    job = int(tasks.job[waits[0]])
-    nobody = tasks.n_tasks
-    head = int(field(fleet.tasks, "after")[nobody])
-    if head != nobody:
-        job = int(tasks.job[head])
+    n_waiting, begins = (field(fleet.needs, name) for name in ("n_waiting", "first"))
+    heads = [int(fleet.queue[at]) for n, at in zip(n_waiting, begins, strict=True) if n > 0]
+    rank = field(fleet.tasks, "rank")
+    job = int(tasks.job[min(heads, key=lambda task: int(rank[task]))])
     return (
         f"the gang of job {ids[job]} has no room even when all machines are idle (placement "
         f"'{scenario.placement}'); take more machines, or leave it out."

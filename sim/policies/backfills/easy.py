@@ -5,10 +5,10 @@ The same rules over named machines are in `sim.policies.backfills.nodes`.
 
 import math
 
+from sim.kernel.placing import serve_in_turn
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, Pool, reserve, start, start_from_head, take
 from sim.kernel.sharing import start_heads
 from sim.kernel.text import kernel
-from sim.policies.backfills.instances import place_in_turn
 from sim.policies.backfills.nodes import easy_on_nodes, no_backfill_on_nodes
 from sim.policies.backfills.planned import easy_by_plan, no_backfill_by_plan
 from sim.policies.kinds import ACTUAL_TIMES, Backfill, switch
@@ -107,7 +107,7 @@ NONE = Backfill(
     no_backfill_on_nodes,
     start_heads,
     decide_by_plan=no_backfill_by_plan,
-    decide_instances=place_in_turn,
+    decide_instances=serve_in_turn,
 )
 
 EASY = Backfill(
