@@ -129,7 +129,7 @@ def needs_of(scenario: Scenario) -> Needs:
     _check_gangs(scenario, tasks)
     rows = np.column_stack([tasks.demands, tasks.demand, tasks.gpu_resource])
     rows[tasks.mgpu == 0, -1] = -1
-    found, of_task = np.unique(rows, axis=0, return_inverse=True)
+    found, of_task = _same_rows(rows)
     specs = _specs(cluster)
     kinds = {(tuple(sorted(spec.labels.items())), spec.gpu_resource): 0 for spec in specs}
     kinds = {kind: number for number, kind in enumerate(kinds)}
@@ -143,7 +143,6 @@ def needs_of(scenario: Scenario) -> Needs:
     for need, wanted in enumerate(demand):
         large = (capacity >= wanted).all(axis=1) & (suits[need, machine_kind] == 1)
         holds[need] = bool(large.any())
-    of_task = of_task.reshape(-1).astype(np.int64)
     takes_part = np.ones(scenario.workload.n_jobs, dtype=np.bool_)
     takes_part[tasks.job[~holds[of_task]]] = False
     if scenario.too_wide != "reject" and not takes_part.all():
@@ -196,6 +195,19 @@ def pace_of(tasks: Tasks, *, by_utilisation: bool, cpu_rate: float, gpu_rate: fl
         cpu_unit_rate=cpu_rate,
         gpu_unit_rate=gpu_rate,
     )
+
+
+def _same_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the different rows of a table, and for each row which of them it is.
+
+    As `numpy.unique` along an axis does, which sorts rows and takes ten times as long.
+    """
+    of_row = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        values, of_value = np.unique(column, return_inverse=True)
+        of_row = np.unique(of_row * len(values) + of_value, return_inverse=True)[1]
+    firsts = np.unique(of_row, return_index=True)[1]
+    return rows[firsts], of_row.astype(np.int64)
 
 
 def _weights(classes: tuple[str, ...], of_task: NDArray[np.int64]) -> NDArray[np.float64]:

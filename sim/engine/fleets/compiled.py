@@ -111,7 +111,7 @@ def run_compiled(scenario: Scenario) -> SimulationResult:
     fleet, table = make_fleet(scenario)
     while not program(fleet, decide, choose, table, SLICE):
         pass
-    return finished(scenario, fleet, "compiled", None)
+    return finished(scenario, fleet, table, "compiled")
 
 
 def _program(scenario: Scenario) -> tuple[Callable[..., bool], Any, Any]:
@@ -127,7 +127,7 @@ def run_interpreted(scenario: Scenario) -> SimulationResult:
     fleet, table = interpretable(made), interpretable(given)
     while not run_fleet(fleet, decide, choose, table, SLICE):
         pass
-    return finished(scenario, fleet, "interpreted", None)
+    return finished(scenario, fleet, table, "interpreted")
 
 
 def run_fastest(scenario: Scenario) -> SimulationResult:

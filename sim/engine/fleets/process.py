@@ -141,4 +141,4 @@ def run(scenario: Scenario, *, kernel: Kernel = "auto") -> SimulationResult:
     calendar.process(_weather(calendar, turns, scheduler))
     calendar.process(scheduler.run())
     calendar.run()
-    return finished(scenario, fleet, "process", None)
+    return finished(scenario, fleet, table, "process")

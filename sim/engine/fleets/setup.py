@@ -121,16 +121,22 @@ def _ranks(scenario: Scenario, needs: Needs, options: Options) -> NDArray[np.int
     return ranks(order_named(scenario.order), facts)
 
 
-def finished(scenario: Scenario, fleet: Fleet, engine: str, note: str | None) -> SimulationResult:
+def finished(scenario: Scenario, fleet: Fleet, table: Timetable, engine: str) -> SimulationResult:
     """Return the result of a simulation.
 
     A job starts when the first of its instances is placed, and ends when the last ends.
+
+    Args:
+        scenario: what was simulated.
+        fleet: after the last event.
+        table: knows who took part.
+        engine: its name.
 
     Raises:
         ScenarioError: jobs wait for each other, or for machines that there are not.
     """
     tasks = tasks_of(scenario)
-    takes_part = needs_of(scenario).takes_part
+    takes_part = np.asarray(table.takes_part, dtype=np.int64) == 1
     first = np.concatenate([[0], np.cumsum(tasks.instances)]).astype(np.int64)
     start_s = np.asarray(fleet.start_s, dtype=np.float64)
     end_s = np.asarray(fleet.end_s, dtype=np.float64)
@@ -148,7 +154,6 @@ def finished(scenario: Scenario, fleet: Fleet, engine: str, note: str | None) ->
         state=state,
         scenario_digest=scenario.digest,
         engine=engine,
-        note=note,
         instances=Instances(
             first=first,
             machine=np.asarray(fleet.machine, dtype=np.int64),
