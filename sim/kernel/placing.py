@@ -177,7 +177,6 @@ def _stop_waiting(fleet: Fleet, task: int) -> None:
     need.n_waiting -= 1
     remove_first(fleet, fleet.queue, need.first, need.n_waiting)
     if need.n_waiting == 0:
-        need.is_stuck = 0
         fleet.cursor[N_LIVE] -= 1
         last = fleet.live[fleet.cursor[N_LIVE]]
         fleet.live[need.place] = last
@@ -263,8 +262,7 @@ def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
         is_placed = _place_gang(fleet, choose, task, now_s)
     else:
         is_placed = _place(fleet, choose, task, now_s)
-    if not is_placed:
-        need.is_stuck = 1
+    need.is_stuck = 0 if is_placed else 1
     return is_placed
 
 

@@ -67,17 +67,24 @@ def tasks(rng: np.random.Generator, n_jobs: int, *, units: bool) -> Tasks:
             profile=rng.random((n, 5)),
             classes=CLASSES,
         )
+    mem_bytes, disk_bytes = rng.integers(0, 5, n), rng.choice([0, 0, 1], n)
+    demand, gpu_resource = rng.choice([-1] * 8 + [0, 1, 2], n), rng.choice([-1] * 7 + [0, 0, 1], n)
+    if rng.random() < 0.3:  # many need the same
+        kind = rng.integers(0, 2, n)
+        for column in (mcpu, mem_bytes, disk_bytes, demand, gpu_resource):
+            column[:] = column[kind % n]
+        mgpu = np.where(mgpu > 0, max(mgpu[0], 500), mgpu) if work is not None else mgpu[kind % n]
     return Tasks.from_arrays(
         job=job,
         runtime_s=rng.integers(0, 20, n),
         instances=rng.integers(1, 4, n),
         mcpu=mcpu,
-        mem_bytes=rng.integers(0, 5, n),
-        disk_bytes=rng.choice([0, 0, 1], n),
+        mem_bytes=mem_bytes,
+        disk_bytes=disk_bytes,
         mgpu=mgpu,
         gang=gang,
-        demand=rng.choice([-1] * 8 + [0, 1, 2], n),
-        gpu_resource=rng.choice([-1] * 7 + [0, 0, 1], n),
+        demand=demand,
+        gpu_resource=gpu_resource,
         parents=parents,
         affinities=TERMS,
         gpu_resources=RESOURCES,
