@@ -137,12 +137,13 @@ def needs_of(scenario: Scenario) -> Needs:
         [kinds[tuple(sorted(spec.labels.items())), spec.gpu_resource] for spec in specs],
         dtype=np.int64,
     )
-    suits = np.array([[_suits(tasks, row, kind) for kind in kinds] for row in found.tolist()])
+    asked, of_need = _same_rows(found[:, len(DEMANDS) :])
+    suits = np.array([[_suits(tasks, row, kind) for kind in kinds] for row in asked.tolist()])
+    suits = suits[of_need]
     demand, capacity = found[:, : len(DEMANDS)], capacity_of(cluster)
     holds = np.zeros(len(found), dtype=np.bool_)
-    for need, wanted in enumerate(demand):
-        large = (capacity >= wanted).all(axis=1) & (suits[need, machine_kind] == 1)
-        holds[need] = bool(large.any())
+    for *amounts, kind in _same_rows(np.column_stack([capacity, machine_kind]))[0].tolist():
+        holds |= (demand <= np.array(amounts)).all(axis=1) & (suits[:, kind] == 1)
     takes_part = np.ones(scenario.workload.n_jobs, dtype=np.bool_)
     takes_part[tasks.job[~holds[of_task]]] = False
     if scenario.too_wide != "reject" and not takes_part.all():
