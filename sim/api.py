@@ -13,6 +13,7 @@ from sim.engine import ENGINES
 from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
+from sim.engine.fleets.setup import check_instances, summarise_instances
 from sim.engine.many import simulate_many
 from sim.engine.preparation import (
     Compilation,
@@ -37,6 +38,7 @@ from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
 from sim.model.hours import WallClock
+from sim.model.instance_metrics import InstanceMetrics
 from sim.model.metrics import (
     SIZE_CLASSES,
     TAU_S,
@@ -48,13 +50,24 @@ from sim.model.metrics import (
     summarise,
 )
 from sim.model.profile import Curve, Window, WorkloadProfile, profile
-from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
+from sim.model.result import (
+    Instances,
+    JobState,
+    Placement,
+    Restarts,
+    SimulationResult,
+    StepSeries,
+)
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
 from sim.model.telemetry import Telemetry
+from sim.model.tasks import Tasks, Term, Work
+from sim.model.throttle import ThrottleWindow
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
+from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
+from sim.policies.placement import PLACEMENTS, placement_named
 from sim.policies.told import options_of
 from sim.traces.joulie import read_joulie
 from sim.traces.joulie_write import write_joulie
@@ -123,6 +136,8 @@ from sim.workloads.validation import compare as compare_workloads
     "GroupMetrics",
     "Heads",
     "Horizon",
+    "InstanceMetrics",
+    "Instances",
     "JobState",
     "Jobs",
     "Learnt",
@@ -150,12 +165,16 @@ from sim.workloads.validation import compare as compare_workloads
     "StepSeries",
     "Streams",
     "Telemetry",
+    "Tasks",
+    "Term",
+    "ThrottleWindow",
     "TooWide",
     "TraceError",
     "UnknownNameError",
     "WallClock",
     "Window",
     "WindowKind",
+    "Work",
     "Workload",
     "WorkloadDescription",
     "WorkloadError",
@@ -213,6 +232,7 @@ from sim.workloads.validation import compare as compare_workloads
     "simulate_many",
     "speedup",
     "summarise",
+    "summarise_instances",
     "wait_for_compiler",
     "write_joulie",
     "write_manifests",
@@ -290,7 +310,10 @@ def check_scenario(scenario: Scenario) -> None:
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
     check_policies(scenario)
-    admit(scenario)
+    if scenario.allocation == "instances":
+        check_instances(scenario)
+    else:
+        admit(scenario)
 
 
 def check_policies(scenario: Scenario) -> None:
@@ -325,10 +348,11 @@ def check_backfill(name: str) -> None:
 
 
 def known_names() -> dict[str, tuple[str, ...]]:
-    """Return the names that a scenario and `simulate` accept: order, backfill, engine."""
+    """Return the names that a scenario and `simulate` accept, by kind, such as ``order``."""
     return {
         "order": tuple(order.name for order in ORDERS),
         "backfill": tuple(backfill.name for backfill in BACKFILLS),
+        "placement": tuple(rule.name for rule in PLACEMENTS),
         "engine": tuple(engine.name for engine in ENGINES),
     }
 
@@ -338,10 +362,13 @@ def backfills_for(allocation: Allocation) -> tuple[str, ...]:
     return tuple(rule.name for rule in rules_for(allocation))
 
 
-def known_options(kind: Literal["order", "backfill"], name: str) -> tuple[Option, ...]:
-    """Return what an order or a backfilling rule can be told.
+def known_options(kind: Literal["order", "backfill", "placement"], name: str) -> tuple[Option, ...]:
+    """Return what an order or a backfilling rule can be told, or placing, by any rule.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
+    if kind == "placement":
+        placement_named(name)
+        return INSTANCE_OPTIONS
     return (order_named(name) if kind == "order" else backfill_named(name)).options

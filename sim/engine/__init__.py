@@ -28,24 +28,44 @@ class Engine:
 def _auto(scenario: Scenario, monitor: bool) -> SimulationResult:
     if monitor:
         return _process(scenario, monitor)
+    if scenario.allocation == "instances":
+        from sim.engine.fleets import compiled
+
+        return compiled.run_fastest(scenario)
     from sim.engine.compiled import run_fastest
 
     return run_fastest(scenario)
 
 
 def _compiled(scenario: Scenario, _monitor: bool) -> SimulationResult:
+    if scenario.allocation == "instances":
+        from sim.engine.fleets import compiled
+
+        return compiled.run_compiled(scenario)
     from sim.engine.compiled import run_compiled
 
     return run_compiled(scenario)
 
 
 def _interpreted(scenario: Scenario, _monitor: bool) -> SimulationResult:
+    if scenario.allocation == "instances":
+        from sim.engine.fleets import compiled
+
+        return compiled.run_interpreted(scenario)
     from sim.engine.compiled import run_interpreted
 
     return run_interpreted(scenario)
 
 
 def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
+    if scenario.allocation == "instances":
+        from sim.engine.fleets import process
+
+        if monitor:
+            raise EngineError(
+                "a monitor watches queues of jobs, and allocation is 'instances'; leave it out."
+            )
+        return process.run(scenario)
     from sim.engine.process import run
 
     return run(scenario, monitor=monitor)

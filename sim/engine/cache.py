@@ -10,7 +10,7 @@ import threading
 import zipfile
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,11 +20,12 @@ from uuid import uuid4
 import numpy as np
 
 from sim.errors import EngineError
-from sim.model.result import Placement, Restarts, SimulationResult
+from sim.model.result import Instances, Placement, Restarts, SimulationResult
 
 _COLUMNS = {"start_s": "float64", "end_s": "float64", "partition": "int64", "state": "int8"}
 _PLACEMENT = ("placement_first", "placement_machine")
 _RESTARTS = ("n_restarts", "lost_s")
+_INSTANCES = tuple(f"instance_{one.name}" for one in fields(Instances))
 _DAMAGES = (
     OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, RuntimeError,
     zipfile.BadZipFile, zlib.error,
@@ -122,6 +123,7 @@ class ResultCache:
                 columns = {name: stored[name] for name in _COLUMNS}
                 parts = [stored[name] for name in _PLACEMENT if name in stored]
                 times = [stored[name] for name in _RESTARTS if name in stored]
+                those = [stored[name] for name in _INSTANCES if name in stored]
                 engine = str(stored["engine"])
             _check_columns(columns)
         except _DAMAGES:
@@ -133,6 +135,7 @@ class ResultCache:
             engine=engine,
             placement=placement,
             restarts=Restarts(*times) if times else None,
+            instances=Instances(*those) if those else None,
         ), False
 
     def _write(self, result: SimulationResult) -> None:

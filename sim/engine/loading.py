@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from sim.engine import preparation
 from sim.engine.programs import compile_programs
@@ -37,6 +37,6 @@ def compile_now() -> None:
         EngineError: it cannot be had.
     """
     preparation.wait()
-    for allocation in get_args(Allocation):
+    for allocation in preparation.AHEAD:
         loaded(partial(compile_programs, allocation), allocation)
     preparation.wait()

@@ -26,7 +26,8 @@ from sim.errors import EngineError
 from sim.kernel import jit
 from sim.model.scenario import Allocation
 
-_ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
+AHEAD: tuple[Allocation, ...] = tuple(one for one in get_args(Allocation) if one != "instances")
+"""Whose programs are compiled ahead; those for instances are when they are first used."""
 
 _MOST_TRIES = 3
 
@@ -139,7 +140,10 @@ def wait(allocation: Allocation | None = None) -> None:
         raise EngineError(f"the compiled engine cannot be had: {reason}.")
     if _look() is Readiness.FAILED:
         _started.clear()
-    wanted = _ALLOCATIONS if allocation is None else (allocation,)
+    if allocation == "instances":
+        _compile_here(allocation)
+        return
+    wanted = AHEAD if allocation is None else (allocation,)
     since = time.monotonic()
     while not all(map(is_ready, wanted)):
         _begin()
@@ -181,7 +185,7 @@ def compilation() -> Compilation:
     readiness = _look()
     took_s = None
     if readiness is Readiness.READY:
-        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in _ALLOCATIONS)
+        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in AHEAD)
     elif readiness is Readiness.FAILED:
         reason = _failure()
     else:
@@ -236,7 +240,7 @@ def _look() -> Readiness:
 
 
 def _all_ready() -> bool:
-    return all(map(is_ready, _ALLOCATIONS))
+    return all(map(is_ready, AHEAD))
 
 
 def _log_file() -> Path:
@@ -296,30 +300,60 @@ def _spawn() -> _Compiler:
 def main() -> None:
     """Compile everything, unless another process does, and say when it is complete."""
     busy = _busy_file()
-    while True:
-        try:
-            with busy.open("x") as file:
-                claim = {"process": os.getpid(), "host": platform.node()}
-                json.dump({**claim, "since_unix_s": time.time()}, file)
-            break
-        except FileExistsError:
-            if _all_ready() or _look() is Readiness.PREPARING:
-                return
-            busy.unlink(missing_ok=True)
+    while not _claim(busy):
+        if _all_ready() or _look() is Readiness.PREPARING:
+            return
+        busy.unlink(missing_ok=True)
     try:
-        if any(_ready_file(one).exists() and not is_ready(one) for one in _ALLOCATIONS):
+        if any(_ready_file(one).exists() and not is_ready(one) for one in AHEAD):
             _empty()
-        for allocation in _ALLOCATIONS:  # the first can be used while the others are compiled
+        for allocation in AHEAD:  # the first can be used while the others are compiled
             _prepare(allocation)
     finally:
         busy.unlink(missing_ok=True)
 
 
+def _compile_here(allocation: Allocation) -> None:
+    """Compile in this process what is not compiled ahead, or wait while another process does."""
+    busy, since = jit.cache_folder() / f"busy-{allocation}.json", time.monotonic()
+    while not is_ready(allocation):
+        if _claim(busy):
+            try:
+                _prepare(allocation)
+            finally:
+                busy.unlink(missing_ok=True)
+        elif time.monotonic() - since > LONGEST_S or not _is_alive(busy):
+            busy.unlink(missing_ok=True)
+        else:
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _is_alive(busy: Path) -> bool:
+    """Tell whether whoever claims to compile does; a claim that is being written is believed."""
+    told = _read(busy)
+    return not told or _lives(told)
+
+
+def _claim(busy: Path) -> bool:
+    """Say that this process compiles. Tell whether no other had said so before."""
+    try:
+        with busy.open("x") as file:
+            claim = {"process": os.getpid(), "host": platform.node()}
+            json.dump({**claim, "since_unix_s": time.time()}, file)
+    except FileExistsError:
+        return False
+    return True
+
+
 def _prepare(allocation: Allocation) -> None:
+    from sim.engine.fleets.compiled import compile_fleets
     from sim.engine.programs import compile_programs
 
     before_s = time.perf_counter()
-    compile_programs(allocation)
+    if allocation == "instances":
+        compile_fleets()
+    else:
+        compile_programs(allocation)
     took_s = time.perf_counter() - before_s
     ready = _ready_file(allocation)
     code = ready.parent.glob("*/*.nbc")

@@ -67,8 +67,14 @@ def admit(scenario: Scenario) -> Admission:
 
     Raises:
         ScenarioError: a job fits nowhere and `too_wide` does not say what to do with it; or it is
-            routed to a partition that limits what each user runs, and does not tell its user.
+            routed to a partition that limits what each user runs, and does not tell its user; or
+            instances of tasks are placed.
     """
+    if scenario.allocation == "instances":
+        raise ScenarioError(
+            "allocation is 'instances', where tasks are placed and jobs are not admitted; measure "
+            "such a schedule with summarise_instances."
+        )
     workload, cluster = scenario.workload, scenario.cluster
     procs, runtime_s = workload.procs, workload.runtime_s
     requested_s = workload.requested_s

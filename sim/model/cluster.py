@@ -1,10 +1,10 @@
 """A cluster: partitions of counted processors, which may be those of named machines."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ RESOURCES: tuple[str, ...] = ("procs", "mem_bytes")
 MOST_TIER = 65_535
 """The highest tier of a partition, as Slurm's PriorityTier."""
 
+MOST_GPUS = 1024
+"""Of one machine."""
+
 UNLIMITED = 2**62
 """The capacity of a machine for which a resource was not told: it limits nobody."""
 
@@ -37,20 +40,47 @@ class MachineSpec:
         procs: processors of each, 1 to 2**53.
         count: how many there are.
         mem_bytes: memory of each in bytes, 1 to 2**53; None is not told, and then no limit.
+        gpus: GPUs of each, 0 to 1,024. These and what follows count where instances of tasks are
+            placed on machines.
+        gpu_resource: the name under which these are asked for.
+        disk_bytes: disk of each in bytes, 1 to 2**53; None is not told, and then no limit.
+        labels: names and values that tasks may demand, as those of a Kubernetes node.
+        cpu_throttle: share of their full speed at which its processors run, above 0 to 1.
+        gpu_throttle: likewise of its GPUs.
     """
 
     name: str
     procs: int
     count: int = 1
     mem_bytes: int | None = None
+    gpus: int = 0
+    gpu_resource: str = "nvidia.com/gpu"
+    disk_bytes: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cpu_throttle: float = 1.0
+    gpu_throttle: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.name:
             raise ClusterError("a machine has an empty name; give it one.")
-        for field in ("procs", "count", "mem_bytes"):
-            value = getattr(self, field)
-            if value is not None or field != "mem_bytes":
-                _whole(f"machine '{self.name}'", field, value)
+        place = f"machine '{self.name}'"
+        for name in ("procs", "count", "mem_bytes", "disk_bytes"):
+            value = getattr(self, name)
+            if value is not None or not name.endswith("_bytes"):
+                _whole(place, name, value)
+        if type(self.gpus) is not int or not 0 <= self.gpus <= MOST_GPUS:
+            raise ClusterError(
+                f"{place}: gpus is {shown_count(self.gpus)}; allowed are whole numbers from 0 to "
+                f"{MOST_GPUS:,}."
+            )
+        object.__setattr__(self, "labels", dict(self.labels))
+        for key, label in self.labels.items():
+            if not all(map(_is_text, (key, label))) or not key:
+                raise ClusterError(
+                    f"{place}: label {key!r} is {label!r}; labels are names with texts."
+                )
+        for name in ("cpu_throttle", "gpu_throttle"):
+            check_speed(f"{place}: {name}", getattr(self, name))
 
     @property
     def names(self) -> Iterator[str]:
@@ -332,8 +362,40 @@ class ClusterSpec:
         return max(self.partitions, key=self.widest_procs)
 
 
-def _whole(place: str, field: str, value: int) -> None:
+def _whole(place: str, name: str, value: int) -> None:
     if type(value) is not int or not 1 <= value <= MOST_PROCS:
         raise ClusterError(
-            f"{place}: {field} is {shown_count(value)}; allowed are whole numbers from 1 to 2**53."
+            f"{place}: {name} is {shown_count(value)}; allowed are whole numbers from 1 to 2**53."
         )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def check_speed(what: str, share: float) -> None:
+    """Refuse what is no share of full speed.
+
+    Raises:
+        ClusterError: it is not a number above 0 and at most 1.
+    """
+    if type(share) not in (int, float) or not 0.0 < share <= 1.0:
+        raise ClusterError(f"{what} is {share!r}; allowed are numbers above 0 and at most 1.")
+
+
+_OF_INSTANCES = {
+    one.name: one.default_factory() if callable(one.default_factory) else one.default
+    for one in fields(MachineSpec)[4:]
+}
+"""What machines have only where instances are placed, as it usually is."""
+
+
+def told_of(cluster: ClusterSpec) -> dict[str, Any]:
+    """Return a cluster as plain values for a digest; what is as usual for instances is left out."""
+    told = asdict(cluster)
+    for part in told["partitions"]:
+        for spec in part["machines"]:
+            for name, usual in _OF_INSTANCES.items():
+                if spec[name] == usual:
+                    del spec[name]
+    return told

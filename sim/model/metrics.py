@@ -323,16 +323,17 @@ def _group(
     bounded = np.maximum(1.0, response_s / np.maximum(runtime_s, TAU_S))
     return GroupMetrics(
         n_jobs=len(wait_s),
-        wait=_distribution(wait_s),
-        response=_distribution(response_s),
-        slowdown=_distribution(
+        wait=distribution(wait_s),
+        response=distribution(response_s),
+        slowdown=distribution(
             response_s / runtime_s if some.all() else response_s[some] / runtime_s[some]
         ),
-        bounded_slowdown=_distribution(bounded),
+        bounded_slowdown=distribution(bounded),
     )
 
 
-def _distribution(values: NDArray[np.float64]) -> Distribution:
+def distribution(values: NDArray[np.float64]) -> Distribution:
+    """Summarise a measure: float64 [n]."""
     n = len(values)
     if n == 0:
         return Distribution(0, None, None, None, None)

@@ -1,6 +1,6 @@
 """The outcome of a simulation: when and where each job ran."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
@@ -70,11 +70,38 @@ class Restarts:
 
 
 @dataclass(frozen=True, eq=False)
+class Instances:
+    """When and where each instance of the tasks of a workload was; read-only.
+
+    Columns have shape [n_instances], those of a task side by side, tasks in their order. What
+    belongs to a rejected job has machine -1 and NaN.
+
+    Attributes:
+        first: int64 [n_tasks + 1], where the instances of each task begin; the last is the end.
+        machine: int64, index into the `machine_names` of the cluster.
+        start_s: float64, when it was placed on its machine.
+        begin_s: float64, when it began to compute: later than it was placed, if its gang was not
+            complete then.
+        end_s: float64.
+    """
+
+    first: NDArray[np.int64]
+    machine: NDArray[np.int64]
+    start_s: NDArray[np.float64]
+    begin_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+
+    def of(self, task: int) -> slice:
+        """Return where the instances of a task are in the columns."""
+        return slice(int(self.first[task]), int(self.first[task + 1]))
+
+
+@dataclass(frozen=True, eq=False)
 class SimulationResult:
     """Columns of shape [n_jobs], in the order of the workload, read-only.
 
-    Two results are equal when these columns, placement, restarts and the digest are equal bit by
-    bit. The engine and the monitor's series do not count: engines must agree.
+    Two results are equal when these columns, placement, restarts, instances and the digest are
+    equal bit by bit. The engine and the monitor's series do not count: engines must agree.
 
     Attributes:
         start_s: float64, NaN for a rejected job; its last start, if it was killed and queued again.
@@ -87,6 +114,8 @@ class SimulationResult:
         note: how it was come by, where that is worth a word to people; does not count either.
         placement: the machines of each job if whole nodes were allocated, else None.
         restarts: how often each job was killed and queued again; None if none can be.
+        instances: of the tasks, if these were placed on machines, else None. A job starts then
+            when the first of its instances does, and ends when the last does.
     """
 
     start_s: NDArray[np.float64]
@@ -99,6 +128,7 @@ class SimulationResult:
     note: str | None = None
     placement: Placement | None = None
     restarts: Restarts | None = None
+    instances: Instances | None = None
 
     def __post_init__(self) -> None:
         for column in self.columns().values():
@@ -122,6 +152,11 @@ class SimulationResult:
         if self.restarts is not None:
             told["n_restarts"] = self.restarts.n
             told["lost_s"] = self.restarts.lost_s
+        if self.instances is not None:
+            told |= {
+                f"instance_{one.name}": getattr(self.instances, one.name)
+                for one in fields(self.instances)
+            }
         return told
 
     def __eq__(self, other: object) -> bool:

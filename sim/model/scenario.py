@@ -10,12 +10,13 @@ from typing import Any, Literal, get_args
 
 from sim.errors import ScenarioError, UnknownNameError
 from sim.model.capacity import CapacityWindow, check_windows
-from sim.model.cluster import ClusterSpec
+from sim.model.cluster import ClusterSpec, told_of
+from sim.model.throttle import ThrottleWindow, check_throttles
 from sim.model.workload import UNKNOWN, Workload
 
 Overrun = Literal["raise", "kill", "extend"]
 TooWide = Literal["refuse", "reject", "clip"]
-Allocation = Literal["processors", "whole_nodes", "shared_nodes"]
+Allocation = Literal["processors", "whole_nodes", "shared_nodes", "instances"]
 
 MOST_PRIORITY = float(2**53)
 """Of a queue, and the most shares of a user."""
@@ -46,7 +47,9 @@ class Scenario:
             memory enough for it, until their processors reach what it needs; what they have
             beyond that is idle with it. ``shared_nodes``: processors of named machines, which
             several jobs may share, as far as their memory goes; which ones is up to the backfilling
-            rule. Every partition must have machines with either.
+            rule. Every partition must have machines with either. ``instances``: each instance of
+            the tasks of the workload is placed on a machine of the only partition
+            (`sim.model.needs`).
         options: what order and backfill are told, by the names that they declare; what is not
             told is as usual.
         grace_s: with ``kill``, so many seconds longer than its request a job may run.
@@ -58,8 +61,11 @@ class Scenario:
             orders that ask; a user not told has 1. Jobs of unknown users are those of one, -1.
         windows: when some processors are not for jobs. The rules then decide by a plan: ``none``
             lets nobody overtake, ``greedy`` is ``depth`` without reservations, ``easy`` with one.
+        placement: name of the rule by which instances get machines
+            (`sim.policies.placement.PLACEMENTS`).
+        throttles: when machines run slower than usual; instances feel it.
 
-    The names of order, backfill and options are checked when the scenario is simulated.
+    The names of order, backfill, placement and options are checked when the scenario is simulated.
     """
 
     workload: Workload
@@ -76,6 +82,8 @@ class Scenario:
     qos_priority: Mapping[int, float] = field(default_factory=dict, hash=False)
     shares: Mapping[int, float] = field(default_factory=dict, hash=False)
     windows: tuple[CapacityWindow, ...] = ()
+    placement: str = "first_fit"
+    throttles: tuple[ThrottleWindow, ...] = ()
 
     def __post_init__(self) -> None:
         if self.overrun not in get_args(Overrun):
@@ -105,8 +113,17 @@ class Scenario:
             )
         object.__setattr__(self, "windows", tuple(self.windows))
         check_windows(self.windows, self.cluster)
+        object.__setattr__(self, "throttles", tuple(self.throttles))
+        check_throttles(self.throttles, self.cluster)
         if self.allocation != "processors":
             self._check_machines()
+        if self.allocation == "instances":
+            self._check_instances()
+        elif self.throttles or self.placement != "first_fit":
+            raise ScenarioError(
+                f"allocation is '{self.allocation}', which knows neither a placement nor throttle "
+                "windows; leave them out, or choose allocation='instances'."
+            )
 
     @property
     def may_requeue(self) -> bool:
@@ -136,12 +153,31 @@ class Scenario:
                 "make it with Partition.of_machines, or cut the cluster with in_machines_of."
             )
 
+    def _check_instances(self) -> None:
+        if self.workload.tasks is None:
+            raise ScenarioError(
+                f"allocation is 'instances' and the jobs of '{self.workload.name}' have no tasks; "
+                "take a workload that has some, or another allocation."
+            )
+        (part, *others) = self.cluster.partitions
+        if others or part.max_procs or part.max_requested_s or part.running_per_user:
+            raise ScenarioError(
+                "allocation is 'instances', which takes one partition without limits; tell "
+                "machines apart by labels, and let tasks demand them."
+            )
+        if self.overrun != "raise" or self.cleanup_s > 0 or self.too_wide == "clip":
+            raise ScenarioError(
+                f"allocation is 'instances', overrun '{self.overrun}', too_wide '{self.too_wide}' "
+                f"and cleanup_s {self.cleanup_s:g}; instances run to their end and are not "
+                "clipped, so leave these out (too_wide='reject' is known)."
+            )
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that decides the outcome: the cache key of the result."""
         told = {
             "workload": self.workload.digest,
-            "cluster": asdict(self.cluster),
+            "cluster": told_of(self.cluster),
             "order": self.order,
             "backfill": self.backfill,
             "overrun": self.overrun,
@@ -155,6 +191,9 @@ class Scenario:
             "shares": self.shares,
             "windows": [asdict(window) for window in self.windows],
         }
+        if self.allocation == "instances":
+            told["placement"] = self.placement
+            told["throttles"] = [asdict(window) for window in self.throttles]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

@@ -29,7 +29,7 @@ def backfill_named(name: str) -> Backfill:
 
 def decision_of(
     backfill: Backfill, allocation: Allocation, by_plan: bool = False
-) -> Callable[[Any, int, float], int]:
+) -> Callable[..., Any]:
     """Return the decision of a rule over the state that an allocation needs, as kernel text.
 
     Args:
@@ -59,11 +59,12 @@ def rules_for(allocation: Allocation) -> tuple[Backfill, ...]:
 
 def _decides(
     rule: Backfill, allocation: Allocation, by_plan: bool = False
-) -> Callable[[Any, int, float], int] | None:
+) -> Callable[..., Any] | None:
     if allocation == "processors" and by_plan and rule.decide_by_plan is not None:
         return rule.decide_by_plan
     return {
         "processors": rule.decide,
         "whole_nodes": rule.decide_nodes,
         "shared_nodes": rule.decide_shared,
+        "instances": rule.decide_instances,
     }[allocation]

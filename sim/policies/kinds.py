@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.errors import ScenarioError
+from sim.kernel.fleet import Fleet
 from sim.kernel.node import Nodes
 from sim.kernel.pool import Pool
 from sim.model.cluster import ClusterSpec
@@ -162,6 +164,8 @@ class Backfill:
             decision (`sim.kernel.booking`); None if it makes none.
         decide_by_plan: the same by a plan, which knows when processors are not for jobs; None
             if `decide` goes by one. No option beside `ACTUAL_TIMES` is known to it then.
+        decide_instances: (fleet, choose, now_s) to the number of instances begun: what it does
+            where instances of tasks are placed (`sim.kernel.placing`); None if the rule cannot.
     """
 
     name: str
@@ -176,3 +180,4 @@ class Backfill:
     wakes: bool = False
     n_bookings: Callable[[Mapping[str, float]], int] | None = None
     decide_by_plan: Callable[[Pool, int, float], int] | None = None
+    decide_instances: Callable[[Fleet, Any, float], int] | None = None

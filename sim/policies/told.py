@@ -10,6 +10,8 @@ from sim.model.scenario import Scenario
 from sim.policies.backfill import backfill_named
 from sim.policies.kinds import ACTUAL_TIMES, Backfill, Floats, Option
 from sim.policies.order import order_named
+from sim.policies.placement import OPTIONS as OF_INSTANCES
+from sim.policies.placement import placement_named
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,14 @@ def options_of(scenario: Scenario) -> Options:
     """
     order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
     declared = (*order.options, *rule.options)
+    if scenario.allocation == "instances":
+        declared = (*declared, *OF_INSTANCES)
+        placement_named(scenario.placement)
+        if order.score_now is not None:
+            raise ScenarioError(
+                f"order '{order.name}' has scores that change while jobs wait, and allocation is "
+                "'instances', which knows orders that stay, such as 'fcfs' and 'sjf'."
+            )
     known = {option.name: option for option in declared}
     place = f"order '{order.name}' and backfill '{rule.name}'"
     for name in scenario.options:

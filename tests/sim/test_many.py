@@ -27,7 +27,7 @@ from sim.api import (
     measures,
     simulate_many,
 )
-from sim.model.metrics import _distribution
+from sim.model.metrics import distribution
 from tests.draw.workloads import scenarios
 
 WORKLOAD = default_workload(seed=7, n_jobs=300)
@@ -203,7 +203,7 @@ def test_measures_are_the_summary_bit_by_bit(scenario: Scenario) -> None:
 @pytest.mark.parametrize("n", [*range(1, 45), 1000, 4999])
 def test_a_distribution_is_numpys_bit_by_bit(n: int) -> None:
     values = np.random.default_rng(n).lognormal(5, 3, n)
-    found = _distribution(values)
+    found = distribution(values)
     assert found.median == np.median(values)
     assert found.p95 == np.quantile(values, 0.95)
     assert (found.n, found.mean, found.max) == (n, values.mean(), values.max())

@@ -5,6 +5,7 @@ The same rules over named machines are in `sim.policies.backfills.nodes`.
 
 import math
 
+from sim.kernel.placing import serve_in_turn
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, Pool, reserve, start, start_from_head, take
 from sim.kernel.sharing import start_heads
 from sim.kernel.text import kernel
@@ -106,6 +107,7 @@ NONE = Backfill(
     no_backfill_on_nodes,
     start_heads,
     decide_by_plan=no_backfill_by_plan,
+    decide_instances=serve_in_turn,
 )
 
 EASY = Backfill(

@@ -1,5 +1,6 @@
 """Greedy backfilling: whoever fits starts, and nobody is protected."""
 
+from sim.kernel.placing import serve_whoever_fits
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, Pool, start, start_from_head, take
 from sim.kernel.text import kernel
 from sim.policies.backfills.planned import greedy_by_plan
@@ -55,4 +56,5 @@ GREEDY = Backfill(
     "whoever fits starts; a wide job may wait for ever",
     greedy,
     decide_by_plan=greedy_by_plan,
+    decide_instances=serve_whoever_fits,
 )

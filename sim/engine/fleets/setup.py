@@ -1,0 +1,193 @@
+"""What every engine does with a fleet before the first event and after the last."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.engine.fleets.loop import Timetable, new_timetable
+from sim.errors import ScenarioError
+from sim.kernel.fleet import Fleet, Orders, Plant, Speed, empty_fleet
+from sim.kernel.records import field
+from sim.model.instance_metrics import InstanceMetrics, instance_metrics
+from sim.model.needs import Needs, Pace, needs_of, pace_of, tasks_of
+from sim.model.result import Instances, JobState, SimulationResult
+from sim.model.scenario import Scenario
+from sim.model.throttle import turns_of
+from sim.policies.kinds import Facts
+from sim.policies.order import order_named, ranks
+from sim.policies.placement import (
+    ALL_OR_NOTHING,
+    BY_UTILISATION,
+    CPU_UNIT_RATE,
+    EVEN_SHARES,
+    GPU_UNIT_RATE,
+)
+from sim.policies.told import Options, options_of
+
+
+def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
+    """Return fleet and timetable of a scenario, made of arrays, before the first event.
+
+    Raises:
+        ScenarioError: what `sim.model.needs.needs_of` refuses.
+        UnknownNameError: no such order.
+    """
+    tasks, needs, options = tasks_of(scenario), needs_of(scenario), options_of(scenario)
+    pace = told_pace(scenario)
+    rank = _ranks(scenario, needs, options)
+    specs = [s for part in scenario.cluster.partitions for s in part.machines]
+    counts = [spec.count for spec in specs]
+    plant = Plant(
+        needs.capacity,
+        needs.machine_kind,
+        np.repeat([float(spec.cpu_throttle) for spec in specs], counts),
+        np.repeat([float(spec.gpu_throttle) for spec in specs], counts),
+    )
+    by_rank = np.empty(tasks.n_tasks, dtype=np.int64)
+    by_rank[np.argsort(rank[tasks.job], kind="stable")] = np.arange(tasks.n_tasks)
+    orders = Orders(
+        job=tasks.job,
+        instances=tasks.instances,
+        need=needs.of_task,
+        gang=tasks.gang,
+        rank=by_rank,
+        first_parent=tasks.first_parent,
+        parent=tasks.parent_task,
+        demand=needs.demand,
+        suits=needs.suits,
+        speeds=np.column_stack([getattr(pace, name) for name in Speed.__annotations__]),
+    )
+    fleet = empty_fleet(
+        plant,
+        orders,
+        follows=bool(scenario.throttles),
+        shares=options.of(EVEN_SHARES) == 1.0,
+        at_once=options.of(ALL_OR_NOTHING) == 1.0,
+    )
+    turns = turns_of(scenario.throttles, scenario.cluster)
+    submit_s = scenario.workload.submit_s
+    return fleet, new_timetable(submit_s, needs.takes_part, turns, tasks.n_instances)
+
+
+def told_pace(scenario: Scenario) -> Pace:
+    """Return work and speed of the tasks of a scenario, with its options.
+
+    Raises:
+        ScenarioError: units for processors or GPUs that a task does not ask for.
+    """
+    options = options_of(scenario)
+    return pace_of(
+        tasks_of(scenario),
+        by_utilisation=options.of(BY_UTILISATION) == 1.0,
+        cpu_rate=options.of(CPU_UNIT_RATE),
+        gpu_rate=options.of(GPU_UNIT_RATE),
+    )
+
+
+def summarise_instances(scenario: Scenario, result: SimulationResult) -> InstanceMetrics:
+    """Measure a schedule of instances on machines.
+
+    Args:
+        scenario: what was simulated, with allocation ``instances``.
+        result: what `simulate` returned for it.
+
+    Raises:
+        ScenarioError: it was simulated with another allocation.
+    """
+    return instance_metrics(scenario, result, told_pace(scenario))
+
+
+def check_instances(scenario: Scenario) -> None:
+    """Refuse what cannot be placed, before anything slow begins.
+
+    Raises:
+        ScenarioError: see `sim.model.needs`.
+    """
+    needs_of(scenario)
+    told_pace(scenario)
+
+
+def _ranks(scenario: Scenario, needs: Needs, options: Options) -> NDArray[np.int64]:
+    workload = scenario.workload
+    facts = Facts(
+        submit_s=workload.submit_s,
+        requested_s=workload.requested_s,
+        procs=workload.procs,
+        partition=np.where(needs.takes_part, 0, -1).astype(np.int64),
+        queue=workload.queue,
+        cluster=scenario.cluster,
+        qos_priority=scenario.qos_priority,
+        options=options.values,
+    )
+    return ranks(order_named(scenario.order), facts)
+
+
+def finished(scenario: Scenario, fleet: Fleet, table: Timetable, engine: str) -> SimulationResult:
+    """Return the result of a simulation.
+
+    A job starts when the first of its instances is placed, and ends when the last ends.
+
+    Args:
+        scenario: what was simulated.
+        fleet: after the last event.
+        table: knows who took part.
+        engine: its name.
+
+    Raises:
+        ScenarioError: jobs wait for each other, or for machines that there are not.
+    """
+    tasks = tasks_of(scenario)
+    takes_part = np.asarray(table.takes_part, dtype=np.int64) == 1
+    first = np.concatenate([[0], np.cumsum(tasks.instances)]).astype(np.int64)
+    start_s = np.asarray(fleet.start_s, dtype=np.float64)
+    end_s = np.asarray(fleet.end_s, dtype=np.float64)
+    of_jobs = first[np.searchsorted(tasks.job, np.arange(tasks.n_jobs), side="left")]
+    left = np.array(field(fleet.tasks, "n_left"), dtype=np.int64)
+    waits = np.flatnonzero((left > 0) & takes_part[tasks.job])
+    if len(waits):
+        raise ScenarioError(_why_stuck(scenario, fleet, waits, start_s, first))
+    state = np.full(tasks.n_jobs, JobState.COMPLETED, dtype=np.int8)
+    state[~takes_part] = JobState.REJECTED
+    return SimulationResult(
+        start_s=np.minimum.reduceat(start_s, of_jobs),
+        end_s=np.maximum.reduceat(end_s, of_jobs),
+        partition=np.where(takes_part, 0, -1).astype(np.int64),
+        state=state,
+        scenario_digest=scenario.digest,
+        engine=engine,
+        instances=Instances(
+            first=first,
+            machine=np.asarray(fleet.machine, dtype=np.int64),
+            start_s=start_s,
+            begin_s=np.asarray(fleet.begin_s, dtype=np.float64),
+            end_s=end_s,
+        ),
+    )
+
+
+def _why_stuck(
+    scenario: Scenario,
+    fleet: Fleet,
+    waits: NDArray[np.intp],
+    start_s: NDArray[np.float64],
+    first: NDArray[np.int64],
+) -> str:
+    tasks, ids = tasks_of(scenario), scenario.workload.job_id
+    begun = ~np.isnan(np.asarray(fleet.begin_s, dtype=np.float64))
+    placed = ~np.isnan(start_s)
+    holds = np.add.reduceat(placed & ~begun, first[:-1]) > 0
+    holders = np.unique(tasks.job[waits[holds[waits]]])
+    if len(holders):
+        some = ", ".join(str(ids[job]) for job in holders[:5].tolist())
+        more = ", ..." if len(holders) > 5 else ""
+        return (
+            f"the gangs of jobs {some}{more} hold machines and wait for the rest of themselves, "
+            "for ever; place gangs at once with the option all_or_nothing=1, or take more machines."
+        )
+    n_waiting, begins = (field(fleet.needs, name) for name in ("n_waiting", "first"))
+    heads = [int(fleet.queue[at]) for n, at in zip(n_waiting, begins, strict=True) if n > 0]
+    rank = field(fleet.tasks, "rank")
+    job = int(tasks.job[min(heads, key=lambda task: int(rank[task]))])
+    return (
+        f"the gang of job {ids[job]} has no room even when all machines are idle (placement "
+        f"'{scenario.placement}'); take more machines, or leave it out."
+    )

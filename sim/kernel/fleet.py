@@ -1,0 +1,383 @@
+"""The state `fleet`: machines, and the tasks whose instances are placed on them.
+
+What tasks of the same *need* ask for is the same, so what is found out for one holds for all
+(`sim.model.needs`). Tasks wait by their needs, those of a need in a heap by their ranks: while the
+first has no room, no other has; the queue is all of them by their ranks. An instance is *placed* on
+a machine, *begins* to compute there, at once or when all its gang is placed, and *ends*.
+
+All resources are whole numbers in flat columns of four: thousandths of cores, bytes of memory,
+bytes of disk, thousandths of GPUs. GPUs are single devices too: machine i has those from
+`first_device` on, each with so many thousandths that nobody holds.
+
+Where speeds can change, an instance that computes knows what it has left and how fast it goes, and
+those of a machine are listed; otherwise its end is known when it begins. Nothing here knows an
+engine or a policy.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.kernel.records import rows
+
+AMOUNTS = 4
+"""Resources of a machine."""
+
+GPU = 3
+"""Which of them is thousandths of GPUs."""
+
+WHOLE = 1000
+"""Thousandths of a whole GPU."""
+
+NONE = -1
+
+(
+    DECISION, N_FREED, N_DIRTY, N_CHANGED, N_LIVE, N_FRESH, BLOCKED, N_ENDED, FOLLOWS, SHARES,
+    AT_ONCE, N_KINDS,
+) = range(12)  # fmt: skip
+"""Where `Fleet.cursor` holds the number of the decision; how many machines have been freed since
+the last one, have to be looked at for speeds; how many instances have got a new end; how many needs
+have tasks that wait, how many of these have not been looked at; the task behind which nobody is
+looked at, or -1; how many instances have ended; 1 if speeds can change, if those who compute on a
+machine share its processors evenly, and if a gang is placed at once or not at all; how many kinds
+of machines there are."""
+
+
+class Task:
+    """Instances that are scheduled alike.
+
+    Attributes:
+        job: of which it is.
+        need: what each instance asks for.
+        queued_as: the need that it has in the queue: its own, or that of its whole gang.
+        placed: its next instance to be placed; those before it are on machines, or have been.
+        behind: the instance behind its last.
+        n_left: its instances that have not ended.
+        n_parents: its parent tasks that have not ended.
+        is_gang: 1 if it is of the gang of its job.
+        rank: its place in the order.
+        after: the next in the queue; `before` the one before it.
+    """
+
+    __slots__ = (
+        "after", "before", "behind", "is_gang", "job", "n_left", "n_parents", "need", "placed",
+        "queued_as", "rank",
+    )  # fmt: skip
+    job: int
+    need: int
+    queued_as: int
+    placed: int
+    behind: int
+    n_left: int
+    n_parents: int
+    is_gang: int
+    rank: int
+
+
+class Gang:
+    """A job: its tasks, and its gang if it has one.
+
+    Attributes:
+        first_task: its first task.
+        behind_task: the task behind its last.
+        n_unplaced: instances of its gang that are on no machine.
+        n_unready: tasks of its gang whose parents have not ended, or that were not submitted.
+        leader: the task that stands in the queue for the whole gang, if that is placed at once; -1.
+    """
+
+    __slots__ = ("behind_task", "first_task", "leader", "n_unplaced", "n_unready")
+    first_task: int
+    behind_task: int
+    n_unplaced: int
+    n_unready: int
+    leader: int
+
+
+class Need:
+    """What some tasks ask for.
+
+    Attributes:
+        first: where its tasks that wait begin in `Fleet.queue`.
+        n_waiting: how many they are.
+        place: where it is in `Fleet.live`, while some wait.
+        is_stuck: 1 if no machine had room in the last decision, and it was looked at in all since.
+        seen_at: number of the last decision in which `start` was set.
+        start: no machine before this one has room, in that decision; -1 if none has.
+        is_gang: 1 if it stands for all that a gang asks for.
+    """
+
+    __slots__ = ("first", "is_gang", "is_stuck", "n_waiting", "place", "seen_at", "start")
+    first: int
+    n_waiting: int
+    place: int
+    is_stuck: int
+    seen_at: int
+    start: int
+    is_gang: int
+
+
+class Host:
+    """A machine.
+
+    Attributes:
+        kind: which needs it suits.
+        first_device: its first GPU.
+        behind_device: the GPU behind its last.
+        n_whole: its GPUs of which nobody holds anything.
+        freed_at: number of the decision before which something was given back here last.
+        n_computing: instances that compute on it; 0 where nobody follows that.
+        first: the first of these; -1 is none.
+        is_dirty: 1 if the speed of these may have to change.
+        cpu_speed: share of full speed at which its processors run; `gpu_speed` likewise.
+    """
+
+    __slots__ = (
+        "behind_device", "cpu_speed", "first", "first_device", "freed_at", "gpu_speed", "is_dirty",
+        "kind", "n_computing", "n_whole",
+    )  # fmt: skip
+    kind: int
+    first_device: int
+    behind_device: int
+    n_whole: int
+    freed_at: int
+    n_computing: int
+    first: int
+    is_dirty: int
+    cpu_speed: float
+    gpu_speed: float
+
+
+class Speed:
+    """Work and speed of an instance of a task; see `sim.model.needs.Pace`."""
+
+    __slots__ = (
+        "cpu_feels", "cpu_rate", "cpu_work", "feed", "gpu_feels", "gpu_rate", "gpu_work",
+    )  # fmt: skip
+    cpu_work: float
+    gpu_work: float
+    cpu_rate: float
+    gpu_rate: float
+    cpu_feels: float
+    gpu_feels: float
+    feed: float
+
+
+class Progress:
+    """What an instance has left.
+
+    Attributes:
+        cpu_left: units at `since_s`; `gpu_left` likewise.
+        cpu_rate: units per second since then, 0 before it begins; `gpu_rate` likewise.
+        since_s: when its speed last changed.
+        after: the next that computes on the same machine; -1 is none; `before` the one before.
+    """
+
+    __slots__ = ("after", "before", "cpu_left", "cpu_rate", "gpu_left", "gpu_rate", "since_s")
+    cpu_left: float
+    gpu_left: float
+    cpu_rate: float
+    gpu_rate: float
+    since_s: float
+    after: int
+    before: int
+
+
+class Fleet(NamedTuple):
+    """Machines and tasks.
+
+    Attributes:
+        tasks: [n_tasks] rows of `Task`.
+        gangs: [n_jobs] rows of `Gang`.
+        needs: [n_needs] rows of `Need`; behind those of tasks one for each gang, if these are
+            placed at once.
+        hosts: [n_machines] rows of `Host`.
+        speeds: [n_tasks] rows of `Speed`.
+        progress: [n_instances] rows of `Progress`; none if speeds cannot change.
+        free: int64 [n_machines * AMOUNTS], what nobody holds.
+        devices: int64 [n_gpus], thousandths of each GPU that nobody holds.
+        demand: int64 [n_needs * AMOUNTS].
+        suits: int64 [n_needs * n_kinds], 1 where machines of a kind will do.
+        first_child: int64 [n_tasks + 1], where the children of each task begin in `child`.
+        child: int64 [...], tasks that come after another one.
+        task_of: int64 [n_instances].
+        machine: int64 [n_instances], -1 until it is placed.
+        device: int64 [n_instances], the GPU of which it has a part, or the first of those that it
+            has whole; -1 is none.
+        holder: int64 [n_gpus], the instance that has it whole; -1 is none.
+        start_s: float64 [n_instances], when it was placed; NaN until then.
+        begin_s: float64 [n_instances], when it began to compute; NaN until then.
+        end_s: float64 [n_instances], when it will end or has ended; NaN until it begins.
+        queue: int64 [n_tasks], tasks that wait, a heap for each need.
+        live: int64 [n_needs], needs that have tasks that wait.
+        fresh: int64 [n_needs], those of them that have not been looked at.
+        heads: int64 [n_needs], tasks, a heap; for decisions to use.
+        freed: int64 [n_machines], machines on which something was given back since the last
+            decision.
+        dirty: int64 [n_machines], machines to be looked at for speeds.
+        changed: int64 [n_instances], instances that have a new end.
+        cursor: int64 [12], see `DECISION`.
+    """
+
+    tasks: Sequence[Task]
+    gangs: Sequence[Gang]
+    needs: Sequence[Need]
+    hosts: Sequence[Host]
+    speeds: Sequence[Speed]
+    progress: Sequence[Progress]
+    free: list[int]
+    devices: list[int]
+    demand: list[int]
+    suits: list[int]
+    first_child: list[int]
+    child: list[int]
+    task_of: list[int]
+    machine: list[int]
+    device: list[int]
+    holder: list[int]
+    start_s: list[float]
+    begin_s: list[float]
+    end_s: list[float]
+    queue: list[int]
+    live: list[int]
+    fresh: list[int]
+    heads: list[int]
+    freed: list[int]
+    dirty: list[int]
+    changed: list[int]
+    cursor: list[int]
+
+
+class Plant(NamedTuple):
+    """The machines of a fleet, as arrays. Columns have shape [n_machines].
+
+    Attributes:
+        capacity: int64 [n_machines, AMOUNTS]; GPUs are whole ones.
+        kind: int64.
+        cpu_speed: float64, share of full speed; `gpu_speed` likewise.
+    """
+
+    capacity: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    cpu_speed: NDArray[np.float64]
+    gpu_speed: NDArray[np.float64]
+
+
+class Orders(NamedTuple):
+    """The tasks of a fleet, as arrays. Columns have shape [n_tasks].
+
+    Attributes:
+        job: int64, never falling, from 0 on.
+        instances: int64.
+        need: int64.
+        gang: int64, 1 if it is of the gang of its job.
+        rank: int64, all different.
+        first_parent: int64 [n_tasks + 1]; `parent` as in `sim.model.tasks.Tasks`.
+        parent: int64 [...].
+        demand: int64 [n_needs, AMOUNTS].
+        suits: int64 [n_needs, n_kinds].
+        speeds: float64 [n_tasks, 7], the fields of `Speed` in their order.
+    """
+
+    job: NDArray[np.int64]
+    instances: NDArray[np.int64]
+    need: NDArray[np.int64]
+    gang: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    first_parent: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    demand: NDArray[np.int64]
+    suits: NDArray[np.int64]
+    speeds: NDArray[np.float64]
+
+
+def empty_fleet(
+    plant: Plant, orders: Orders, *, follows: bool = False, shares: bool = False,
+    at_once: bool = False,
+) -> Fleet:  # fmt: skip
+    """Return a fleet, made of arrays, in which nothing has happened yet.
+
+    Args:
+        plant: its machines.
+        orders: its tasks.
+        follows: speeds can change.
+        shares: those who compute on a machine share its processors evenly; speeds can change then.
+        at_once: the instances of a gang are placed all in one decision or not at all.
+    """
+    n_tasks, n_instances = len(orders.job), int(orders.instances.sum())
+    behind = np.cumsum(orders.instances)
+    tasks = rows(Task, n_tasks)
+    tasks["job"], tasks["need"], tasks["is_gang"] = orders.job, orders.need, orders.gang
+    tasks["queued_as"] = orders.need
+    tasks["placed"], tasks["behind"] = behind - orders.instances, behind
+    tasks["n_left"], tasks["rank"] = orders.instances, orders.rank
+    tasks["n_parents"] = np.diff(orders.first_parent)
+    n_jobs = int(orders.job[-1]) + 1
+    gangs = rows(Gang, n_jobs)
+    numbers = np.arange(n_jobs)
+    gangs["first_task"] = np.searchsorted(orders.job, numbers, side="left")
+    gangs["behind_task"] = np.searchsorted(orders.job, numbers, side="right")
+    is_gang = orders.gang == 1
+    np.add.at(gangs["n_unplaced"], orders.job[is_gang], orders.instances[is_gang])
+    np.add.at(gangs["n_unready"], orders.job[is_gang], 1)
+    gangs["leader"] = NONE
+    n_needs = len(orders.demand)
+    if at_once:
+        leaders = np.flatnonzero(is_gang)
+        jobs, firsts = np.unique(orders.job[leaders], return_index=True)
+        gangs["leader"][jobs] = leaders[firsts]
+        needs = rows(Need, n_needs + len(jobs))
+        needs["is_gang"][n_needs:] = 1
+        tasks["queued_as"][leaders[firsts]] = n_needs + np.arange(len(jobs))
+    else:
+        needs = rows(Need, n_needs)
+    n_queued = np.bincount(tasks["queued_as"], minlength=len(needs))
+    needs["first"] = np.cumsum(n_queued) - n_queued
+    n_gpus = plant.capacity[:, GPU] // WHOLE
+    hosts = rows(Host, len(plant.kind))
+    hosts["kind"], hosts["n_whole"], hosts["first"] = plant.kind, n_gpus, NONE
+    hosts["behind_device"] = np.cumsum(n_gpus)
+    hosts["first_device"] = hosts["behind_device"] - n_gpus
+    hosts["cpu_speed"], hosts["gpu_speed"] = plant.cpu_speed, plant.gpu_speed
+    speeds = rows(Speed, n_tasks)
+    for name, column in zip(Speed.__annotations__, orders.speeds.T, strict=True):
+        speeds[name] = column
+    child_of = np.repeat(np.arange(n_tasks), np.diff(orders.first_parent))
+    by_parent = np.argsort(orders.parent, kind="stable")
+    n_children = np.bincount(orders.parent, minlength=n_tasks)
+    cursor = np.zeros(12, dtype=np.int64)
+    cursor[FOLLOWS], cursor[SHARES], cursor[AT_ONCE] = follows or shares, shares, at_once
+    cursor[BLOCKED] = NONE
+    cursor[N_KINDS] = orders.suits.shape[1]
+    nowhere, never = np.full(n_instances, NONE), np.full(n_instances, np.nan)
+    columns: list[Any] = [
+        tasks,
+        gangs,
+        needs,
+        hosts,
+        speeds,
+        rows(Progress, n_instances if follows or shares else 0),
+        plant.capacity.flatten(),
+        np.full(int(n_gpus.sum()), WHOLE),
+        orders.demand.flatten(),
+        orders.suits.flatten(),
+        np.concatenate([[0], np.cumsum(n_children)]),
+        child_of[by_parent],
+        np.repeat(np.arange(n_tasks), orders.instances),
+        nowhere,
+        nowhere.copy(),
+        np.full(int(n_gpus.sum()), NONE),
+        never,
+        never.copy(),
+        never.copy(),
+        np.zeros(n_tasks, dtype=np.int64),
+        np.zeros(len(needs), dtype=np.int64),
+        np.zeros(len(needs), dtype=np.int64),
+        np.zeros(len(needs), dtype=np.int64),
+        np.zeros(len(hosts), dtype=np.int64),
+        np.zeros(len(hosts), dtype=np.int64),
+        np.zeros(n_instances, dtype=np.int64),
+        cursor,
+    ]
+    return Fleet(*columns)

@@ -1,0 +1,353 @@
+"""Transitions of a fleet: the queue of tasks, and instances that get machines and give them back.
+
+A decision goes through the queue in order and places what has room. Which of the machines that
+have room an instance gets is up to `choose`, the placement rule: (fleet, need, start) to a machine
+or -1, where no machine before `start` has room.
+
+A decision looks at little, and misses nothing: free resources only shrink in it, so that a need for
+which there is no room has none until something is given back; then only machines where that
+happened are looked at first.
+"""
+
+from typing import Any
+
+from sim.kernel.fleet import (
+    AMOUNTS,
+    AT_ONCE,
+    BLOCKED,
+    DECISION,
+    GPU,
+    N_CHANGED,
+    N_ENDED,
+    N_FREED,
+    N_FRESH,
+    N_KINDS,
+    N_LIVE,
+    NONE,
+    WHOLE,
+    Fleet,
+)
+from sim.kernel.lines import insert, remove_first
+from sim.kernel.progress import begin, leave
+from sim.kernel.text import apart, kernel
+
+NEVER_S = float("nan")
+
+
+@kernel
+def has_room(fleet: Fleet, need: int, machine: int) -> bool:
+    """Tell whether a machine can take an instance of a need now."""
+    at, wants = machine * AMOUNTS, need * AMOUNTS
+    for r in range(GPU):
+        if fleet.free[at + r] < fleet.demand[wants + r]:
+            return False
+    host = fleet.hosts[machine]
+    if fleet.suits[need * fleet.cursor[N_KINDS] + host.kind] == 0:
+        return False
+    part = fleet.demand[wants + GPU]
+    if part == 0 or part >= WHOLE or host.n_whole > 0:
+        return host.n_whole * WHOLE >= part
+    if fleet.free[at + GPU] >= part:
+        for device in range(host.first_device, host.behind_device):
+            if fleet.devices[device] >= part:
+                return True
+    return False
+
+
+@apart
+@kernel
+def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
+    """Give an instance what it needs of a machine that has room; of GPUs the first that do."""
+    at, wants = machine * AMOUNTS, need * AMOUNTS
+    for r in range(AMOUNTS):
+        fleet.free[at + r] -= fleet.demand[wants + r]
+    fleet.machine[instance] = machine
+    part = fleet.demand[wants + GPU]
+    if part == 0:
+        return
+    host = fleet.hosts[machine]
+    for device in range(host.first_device, host.behind_device):
+        if part >= WHOLE and fleet.devices[device] == WHOLE:
+            fleet.holder[device] = instance
+            fleet.devices[device] = 0
+            host.n_whole -= 1
+            part -= WHOLE
+        elif 0 < part < WHOLE and fleet.devices[device] >= part:
+            if fleet.devices[device] == WHOLE:
+                host.n_whole -= 1
+            fleet.devices[device] -= part
+            part = 0
+        else:
+            continue
+        if fleet.device[instance] == NONE:
+            fleet.device[instance] = device
+        if part == 0:
+            break
+
+
+@apart
+@kernel
+def give_back(fleet: Fleet, need: int, instance: int) -> None:
+    """Take back what an instance has of its machine; it is still told as being there."""
+    machine = fleet.machine[instance]
+    at, wants = machine * AMOUNTS, need * AMOUNTS
+    for r in range(AMOUNTS):
+        fleet.free[at + r] += fleet.demand[wants + r]
+    part = fleet.demand[wants + GPU]
+    if part == 0:
+        return
+    host = fleet.hosts[machine]
+    if part < WHOLE:
+        device = fleet.device[instance]
+        fleet.devices[device] += part
+        if fleet.devices[device] == WHOLE:
+            host.n_whole += 1
+        return
+    for device in range(fleet.device[instance], host.behind_device):
+        if fleet.holder[device] == instance:
+            fleet.holder[device] = NONE
+            fleet.devices[device] = WHOLE
+            host.n_whole += 1
+
+
+@apart
+@kernel
+def submit(fleet: Fleet, job: int) -> None:
+    """Let those tasks of a job wait that come after no other."""
+    gang = fleet.gangs[job]
+    for task in range(gang.first_task, gang.behind_task):
+        if fleet.tasks[task].n_parents == 0:
+            _let_wait(fleet, task)
+
+
+@apart
+@kernel
+def end(fleet: Fleet, instance: int) -> None:
+    """Take an instance that has done its work off its machine; its children may be ready then."""
+    task = fleet.task_of[instance]
+    one = fleet.tasks[task]
+    give_back(fleet, one.need, instance)
+    leave(fleet, instance)
+    host, next_decision = fleet.hosts[fleet.machine[instance]], fleet.cursor[DECISION] + 1
+    if host.freed_at != next_decision:
+        host.freed_at = next_decision
+        fleet.freed[fleet.cursor[N_FREED]] = fleet.machine[instance]
+        fleet.cursor[N_FREED] += 1
+    fleet.cursor[N_ENDED] += 1
+    one.n_left -= 1
+    if one.n_left > 0:
+        return
+    for i in range(fleet.first_child[task], fleet.first_child[task + 1]):
+        child = fleet.child[i]
+        fleet.tasks[child].n_parents -= 1
+        if fleet.tasks[child].n_parents == 0:
+            _let_wait(fleet, child)
+
+
+@apart
+@kernel
+def _let_wait(fleet: Fleet, task: int) -> None:
+    """Put a task that is ready into the queue, or its whole gang, if that is placed at once."""
+    if fleet.cursor[AT_ONCE] == 1 and fleet.tasks[task].is_gang == 1:
+        gang = fleet.gangs[fleet.tasks[task].job]
+        gang.n_unready -= 1
+        if gang.n_unready > 0:
+            return
+        task = gang.leader
+    index = fleet.tasks[task].queued_as
+    need = fleet.needs[index]
+    if need.n_waiting == 0:
+        need.place = fleet.cursor[N_LIVE]
+        fleet.live[fleet.cursor[N_LIVE]] = index
+        fleet.fresh[fleet.cursor[N_FRESH]] = index
+        fleet.cursor[N_LIVE] += 1
+        fleet.cursor[N_FRESH] += 1
+    insert(fleet, fleet.queue, need.first, need.n_waiting, task)
+    need.n_waiting += 1
+    blocked = fleet.cursor[BLOCKED]
+    if blocked != NONE and fleet.tasks[task].rank < fleet.tasks[blocked].rank:
+        fleet.needs[fleet.tasks[blocked].queued_as].is_stuck = 0
+        fleet.cursor[BLOCKED] = NONE
+
+
+@kernel
+def _stop_waiting(fleet: Fleet, task: int) -> None:
+    """Take the first of a need out of the queue."""
+    need = fleet.needs[fleet.tasks[task].queued_as]
+    need.n_waiting -= 1
+    remove_first(fleet, fleet.queue, need.first, need.n_waiting)
+    if need.n_waiting == 0:
+        fleet.cursor[N_LIVE] -= 1
+        last = fleet.live[fleet.cursor[N_LIVE]]
+        fleet.live[need.place] = last
+        fleet.needs[last].place = need.place
+
+
+@apart
+@kernel
+def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
+    """Place the first in the queue, and the next when all its instances are placed.
+
+    Args:
+        fleet: all that ends and is submitted at this time has been applied.
+        choose: the placement rule.
+        now_s: the time.
+
+    Returns:
+        How many instances have got an end.
+    """
+    fleet.cursor[DECISION] += 1
+    fleet.cursor[N_CHANGED] = 0
+    while fleet.cursor[N_LIVE] > 0:
+        task = fleet.cursor[BLOCKED]
+        if task == NONE:
+            task = _first_in_queue(fleet)
+        if not _place_any(fleet, choose, task, now_s):
+            fleet.cursor[BLOCKED] = task
+            break
+        fleet.cursor[BLOCKED] = NONE
+        _stop_waiting(fleet, task)
+    fleet.cursor[N_FREED] = 0
+    fleet.cursor[N_FRESH] = 0
+    return fleet.cursor[N_CHANGED]
+
+
+@apart
+@kernel
+def serve_whoever_fits(fleet: Fleet, choose: Any, now_s: float) -> int:
+    """Go through the whole queue and place what has room; see `serve_in_turn`."""
+    fleet.cursor[DECISION] += 1
+    fleet.cursor[N_CHANGED] = 0
+    n = 0
+    for i in range(fleet.cursor[N_FRESH]):
+        need = fleet.needs[fleet.fresh[i]]
+        insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
+        n += 1
+    if fleet.cursor[N_FREED] > 0:
+        for i in range(fleet.cursor[N_LIVE]):
+            need = fleet.needs[fleet.live[i]]
+            if need.is_stuck == 1 and _first_start(fleet, fleet.live[i]) != NONE:
+                insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
+                n += 1
+    while n > 0:
+        task = fleet.heads[0]
+        n -= 1
+        remove_first(fleet, fleet.heads, 0, n)
+        if _place_any(fleet, choose, task, now_s):
+            _stop_waiting(fleet, task)
+            need = fleet.needs[fleet.tasks[task].queued_as]
+            if need.n_waiting > 0:
+                insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
+                n += 1
+    fleet.cursor[N_FREED] = 0
+    fleet.cursor[N_FRESH] = 0
+    return fleet.cursor[N_CHANGED]
+
+
+@kernel
+def _first_in_queue(fleet: Fleet) -> int:
+    first = NONE
+    for i in range(fleet.cursor[N_LIVE]):
+        task = fleet.queue[fleet.needs[fleet.live[i]].first]
+        if first == NONE or fleet.tasks[task].rank < fleet.tasks[first].rank:
+            first = task
+    return first
+
+
+@kernel
+def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
+    """Place what a task in the queue stands for. Tell whether that was all of it."""
+    need = fleet.needs[fleet.tasks[task].queued_as]
+    if need.is_gang == 1:
+        is_placed = _place_gang(fleet, choose, task, now_s)
+    else:
+        is_placed = _place(fleet, choose, task, now_s)
+    need.is_stuck = 0 if is_placed else 1
+    return is_placed
+
+
+@kernel
+def _first_start(fleet: Fleet, index: int) -> int:
+    """Return a machine before which none has room for a need; -1 if there is none at all."""
+    need, decision = fleet.needs[index], fleet.cursor[DECISION]
+    if need.seen_at == decision:
+        return need.start
+    need.seen_at, need.start = decision, 0
+    if need.is_stuck == 1:
+        need.start = NONE
+        for i in range(fleet.cursor[N_FREED]):
+            machine = fleet.freed[i]
+            if (need.start == NONE or machine < need.start) and (
+                need.is_gang == 1 or has_room(fleet, index, machine)
+            ):
+                need.start = machine
+    return need.start
+
+
+@kernel
+def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
+    """Place instances of a task while there is room. Tell whether all are placed."""
+    one = fleet.tasks[task]
+    machine, need = _first_start(fleet, one.need), fleet.needs[one.need]
+    while machine != NONE and one.placed < one.behind:
+        machine = choose(fleet, one.need, machine)
+        need.start = machine
+        if machine != NONE:
+            instance = one.placed
+            take(fleet, one.need, machine, instance)
+            fleet.start_s[instance] = now_s
+            one.placed += 1
+            if one.is_gang == 0:
+                begin(fleet, instance, now_s)
+            else:
+                gang = fleet.gangs[one.job]
+                gang.n_unplaced -= 1
+                if gang.n_unplaced == 0:
+                    _begin_gang(fleet, one.job, now_s)
+    return one.placed == one.behind
+
+
+@kernel
+def _place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
+    """Place all instances of a gang, or none. Tell which."""
+    if _first_start(fleet, fleet.tasks[leader].queued_as) == NONE:
+        return False
+    job = fleet.tasks[leader].job
+    gang = fleet.gangs[job]
+    has_all, task = True, leader
+    while has_all and task < gang.behind_task:
+        one = fleet.tasks[task]
+        machine = 0
+        while has_all and one.is_gang == 1 and one.placed < one.behind:
+            machine = choose(fleet, one.need, machine)
+            if machine == NONE:
+                has_all = False
+            else:
+                take(fleet, one.need, machine, one.placed)
+                fleet.start_s[one.placed] = now_s
+                one.placed += 1
+        task += 1
+    if has_all:
+        gang.n_unplaced = 0
+        _begin_gang(fleet, job, now_s)
+        return True
+    for other in range(leader, task):
+        one = fleet.tasks[other]
+        first = one.behind - one.n_left
+        while one.is_gang == 1 and one.placed > first:
+            one.placed -= 1
+            give_back(fleet, one.need, one.placed)
+            fleet.machine[one.placed] = NONE
+            fleet.device[one.placed] = NONE
+            fleet.start_s[one.placed] = NEVER_S
+    return False
+
+
+@kernel
+def _begin_gang(fleet: Fleet, job: int, now_s: float) -> None:
+    gang = fleet.gangs[job]
+    for task in range(gang.first_task, gang.behind_task):
+        one = fleet.tasks[task]
+        if one.is_gang == 1:
+            for instance in range(one.behind - one.n_left, one.behind):
+                begin(fleet, instance, now_s)

@@ -1,0 +1,72 @@
+"""Instances on machines: every engine against the naive reference, task by task."""
+
+import numpy as np
+import pytest
+
+from sim import Scenario, simulate
+from sim.api import ScenarioError, SimulationResult
+from sim.engine.fleets.process import run as run_process
+from tests.differential import naive_instances
+from tests.draw.instances import scenario_of_instances
+
+ENGINES = ("interpreted", "process", "compiled")
+
+
+def as_in_the_reference(
+    scenario: Scenario, seed: int, engines: tuple[str, ...] = ENGINES
+) -> SimulationResult | None:
+    """See engines place each instance as the reference did; None if that got stuck."""
+    try:
+        pods = naive_instances.schedule(scenario)
+    except naive_instances.StuckError:
+        for engine in engines:
+            with pytest.raises(ScenarioError, match=r"for ever|has no room"):
+                simulate(scenario, engine=engine)
+        return None
+    results = [simulate(scenario, engine=engine) for engine in engines]
+    expected = {
+        "machine": np.array([-1 if p.machine is None else p.machine.number for p in pods]),
+        "start_s": np.array([p.start for p in pods]),
+        "begin_s": np.array([p.begin for p in pods]),
+        "end_s": np.array([np.nan if p.machine is None else p.finish for p in pods]),
+    }
+    for result in results:
+        assert result.instances is not None
+        for name, column in expected.items():
+            found = getattr(result.instances, name)
+            differ = np.flatnonzero(~((found == column) | (np.isnan(found) & np.isnan(column))))
+            assert len(differ) == 0, (
+                f"seed {seed}, {result.engine}, {name}: {len(differ)} differ, first instance "
+                f"{differ[0]}: naive {column[differ[0]]!r}, found {found[differ[0]]!r}"
+            )
+        assert result == results[0], f"seed {seed}: {result.engine} differs"
+    return results[0]
+
+
+@pytest.mark.parametrize("first_seed", range(0, 400, 50))
+def test_drawn_scenarios_run_as_in_the_naive_scheduler(first_seed: int) -> None:
+    n_waited = n_stuck = n_late = 0
+    for seed in range(first_seed, first_seed + 50):
+        result = as_in_the_reference(scenario_of_instances(seed), seed)
+        if result is None:
+            n_stuck += 1
+            continue
+        assert result.instances is not None
+        n_late += int((result.instances.begin_s > result.instances.start_s).sum())
+        n_waited += int((result.start_s > scenario_of_instances(seed).workload.submit_s).sum())
+    assert n_waited > 20, "nobody waits: the comparison is empty"
+    assert n_late > 0, "no gang waits for itself: the comparison is empty"
+    assert n_stuck < 25
+
+
+def test_the_simpy_engine_gives_the_same_whichever_text_it_calls() -> None:
+    n_ran = 0
+    for seed in range(40):
+        scenario = scenario_of_instances(seed)
+        try:
+            found = run_process(scenario, kernel="interpreted")
+        except ScenarioError:
+            continue
+        assert found == run_process(scenario, kernel="compiled"), f"seed {seed}"
+        n_ran += 1
+    assert n_ran > 20
