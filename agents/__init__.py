@@ -2,6 +2,7 @@
 
 from agents.analyst import Analyst
 from agents.episode import Agent, Clustering, Episode
+from agents.findings import Finding, findings
 from agents.follower import Follower
 from agents.insight import Insight
 from agents.learning import Learning
@@ -22,12 +23,14 @@ from agents.registry import AGENTS, AgentEntry, agent_entry
 from agents.report import study_as_json, study_rows, write_report
 from agents.results import read_parquet
 from agents.rounds import Manner
-from agents.running import Finished, play_study
+from agents.running import Finished, play_study, read_played
+from agents.shelf import Kept, Shelf
 from agents.simulated import SimulatedClock, SimulatedExecutor
 from agents.streams import Streams
 from agents.study import Cell, Chosen, Stop, Study, Table
-from agents.study_file import read_study
+from agents.study_file import Asked, read_study
 from agents.truth import Truth
+from agents.under_way import UnderWay
 
 __all__ = [
     "AGENTS",
@@ -35,13 +38,16 @@ __all__ = [
     "Agent",
     "AgentEntry",
     "Analyst",
+    "Asked",
     "Cell",
     "Chosen",
     "Clustering",
     "Episode",
+    "Finding",
     "Finished",
     "Follower",
     "Insight",
+    "Kept",
     "Learning",
     "Manner",
     "OneAtATime",
@@ -50,18 +56,22 @@ __all__ = [
     "Reproduced",
     "SimulatedClock",
     "SimulatedExecutor",
+    "Shelf",
     "Space",
     "Stop",
     "Streams",
     "Study",
     "Table",
     "Truth",
+    "UnderWay",
     "Verdict",
     "agent_entry",
     "evaluation_as_json",
+    "findings",
     "play_episode",
     "play_study",
     "read_parquet",
+    "read_played",
     "read_study",
     "reproduce",
     "study_as_json",
