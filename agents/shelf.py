@@ -1,8 +1,8 @@
 """A shelf of studies: a folder each, played by processes of their own, the same for all who look.
 
 A study on the shelf is what ``copperline agents run STUDY --to FOLDER`` makes of a folder, whoever
-called it: the files and the lock in it (`agents.under_way`) are all there is to know, so a page that
-is closed, another browser and a script see the same, and what was killed can go on.
+called it: the files and the lock in it (`agents.under_way`) are all there is to know, so a page
+that is closed, another browser and a script see the same, and what was killed can go on.
 """
 
 import os
@@ -75,6 +75,11 @@ class Shelf:
         self.folder = folder.absolute()
         self._children: list[subprocess.Popen[bytes]] = []
         self._lock = Lock()
+
+    @classmethod
+    def beside(cls, store: Path) -> "Shelf":
+        """Return the shelf of a store: the folder ``studies`` beside it."""
+        return cls(store.absolute().parent / "studies")
 
     def kept(self) -> tuple[Kept, ...]:
         """Return the studies, latest first."""

@@ -1,8 +1,8 @@
 """Who plays a study in a folder: one process at a time, and how far it is for whoever looks.
 
-The right is a lock on one byte of ``.playing``, which the kernel takes back with the process however
-it ends; so a folder that nobody holds is one that nobody plays in, whatever its files say. The file
-names the process, and ``progress.json`` beside it tells how far it is.
+The right is a lock on one byte of ``.playing``, which the kernel takes back with the process,
+however it ends; so a folder that nobody holds is one that nobody plays in, whatever its files say.
+The file names the process, and ``progress.json`` beside it tells how far it is.
 """
 
 import errno

@@ -59,8 +59,7 @@ def run(
 
 def _refuse_early(path: Path) -> None:
     """Find what is wrong with a study before its folder is made."""
-    from agents import read_study
-    from agents.running import truths
+    from agents import read_study, truths
 
     named: list[Asked] = []
 
@@ -114,12 +113,13 @@ def measured(to: Path, kept: Path | None, tell: Tell, asked: Asked) -> Path:
     Raises:
         AssistantError, SimError: the log cannot be read, or a file cannot be written.
     """
+    from agents import copy_files
     from assistant.applications.paper_tables import paper_table
 
-    into = to / "tables"
+    into, files = to / "tables", (f"{asked.name}.json", f"{asked.name}.csv")
     shelf = None if kept is None else kept / _key(asked)
-    if shelf is not None and not (into / f"{asked.name}.csv").is_file():
-        _copied(asked.name, shelf, into)
+    if shelf is not None and not (into / files[-1]).is_file():
+        copy_files(files, shelf, into)
     stage, total = f"measuring {asked.name}", None if asked.log else SIZES[asked.name]
     tell(stage, 0, total)
     found = paper_table(
@@ -127,7 +127,7 @@ def measured(to: Path, kept: Path | None, tell: Tell, asked: Asked) -> Path:
         progress=lambda done: tell(stage, done, total),
     )  # fmt: skip
     if shelf is not None:
-        _copied(asked.name, into, shelf)
+        copy_files(files, into, shelf)
     return found.path
 
 
@@ -139,19 +139,6 @@ def _key(asked: Asked) -> str:
             seen = asked.log.stat()
             told += [str(asked.log.absolute()), seen.st_size, seen.st_mtime_ns]
     return f"{asked.name}-{sha256(repr(told).encode()).hexdigest()[:12]}"
-
-
-def _copied(name: str, source: Path, into: Path) -> None:
-    """Copy a measured table with what it is about; the table last, as it makes it one."""
-    from agents.files import make_folder, write_whole
-
-    for file in (f"{name}.json", f"{name}.csv"):
-        try:
-            content = (source / file).read_bytes()
-        except OSError:
-            return
-        make_folder(into)
-        write_whole(into / file, content)
 
 
 def _told(finished: Finished, to: Path, written: Sequence[Path], *, as_json: bool) -> int:
