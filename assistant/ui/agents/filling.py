@@ -107,11 +107,11 @@ def draw(beside: Beside) -> Draft:
         found = _spaces(found, beside)
         st.subheader("When an episode ends")
         found = _ends(found, beside)
+        st.subheader("How much is played")
+        found = _amount(found, beside)
     with right:
         st.subheader("Who searches")
         found = _analysts(found, beside)
-        st.subheader("How much is played")
-        found = _amount(found, beside)
     if found.kept:
         st.caption(plain(f"Kept from the study file: {', '.join(_names(found.kept))}."))
     st.session_state[_DRAFT] = found

@@ -10,6 +10,7 @@ from assistant.ui.words import plain
 
 MOST_CHARTS = 24
 _SENTENCES = 8
+_ROWS = 40
 
 
 def done(kept: Kept) -> None:
@@ -26,8 +27,9 @@ def done(kept: Kept) -> None:
     _charts(seen)
     st.subheader("Every cell")
     st.dataframe(
-        pd.DataFrame(seen.table), hide_index=True, width="stretch", alt="every cell of the study"
-    )
+        pd.DataFrame(seen.table), hide_index=True, width="stretch",
+        height="content" if len(seen.table) <= _ROWS else "auto", alt="every cell of the study",
+    )  # fmt: skip
     st.subheader("What was played")
     for name, text in seen.facts.items():
         st.markdown(f"**{plain(name)}**: {plain(text)}")
@@ -61,10 +63,13 @@ def _sentences(found: tuple[Finding, ...]) -> None:
 
 def _charts(seen: Shown) -> None:
     st.subheader("Figures")
-    columns = st.columns(2 if len(seen.charts) > 1 else 1, gap="large")
-    for number, (told, spec) in enumerate(seen.charts[:MOST_CHARTS]):
-        with columns[number % len(columns)]:
-            st.vega_lite_chart(low(spec), theme=None, width="stretch", alt=told)
+    drawn = seen.charts[:MOST_CHARTS]
+    for at in range(0, len(drawn), 2):  # row by row, so that their order is kept in a narrow window
+        for column, (told, spec) in zip(
+            st.columns(2, gap="large"), drawn[at : at + 2], strict=False
+        ):
+            with column:
+                st.vega_lite_chart(low(spec), theme=None, width="stretch", alt=told)
     if len(seen.charts) > MOST_CHARTS:
         st.caption(f"{len(seen.charts) - MOST_CHARTS} more are in the report.")
     for note in seen.notes:

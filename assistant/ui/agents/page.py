@@ -198,14 +198,14 @@ def _listed(shelf: Shelf, drawn: Mapping[str, State]) -> None:
     kept = shelf.kept()
     if {one.name: one.state for one in kept} != drawn:
         st.rerun()
+    is_live = "playing" in drawn.values()
     rows = [
         {
             "study": one.title,
             "state": _STATES[one.state],
-            "how far": _how_far(one),
-            "time left": _left(one),
+            "how far": _how_far(one).removesuffix(" episodes"),
+            **({"time left": _left(one)} if is_live else {}),
             "begun": moment(one.begun_s),
-            "folder": one.name,
         }
         for one in kept
     ]
@@ -233,6 +233,7 @@ def _left(one: Kept) -> str:
 def _open(shelf: Shelf, one: Kept) -> Intent | None:
     """Draw a study with what can be done about it."""
     st.header(plain(one.title))
+    st.caption(f"Kept in `{one.folder}`.")
     if one.state == "playing":
         return _watched(shelf, one)
     if one.state == "done":
