@@ -178,6 +178,7 @@ def test_a_table_that_cannot_be_played_is_refused_at_its_field(store: Path) -> N
     assert "a ratio to the optimum means nothing" in page.error[0].value
     assert not (store.parent / "studies").exists()
     sound(page.radio(key=f"{FIELD}ends").set_value("optimum").run())
+    assert not page.error, "a refusal is of what was filled in before"
     press(page, "agents-play")
     assert not page.error
     assert page.button(key="agents-stop"), "stopping at the optimum needs no ratio"

@@ -20,7 +20,7 @@ from assistant.ui.agents.draft import (
     Ends,
     draft_of,
 )
-from assistant.ui.intents import FieldError, sentence
+from assistant.ui.intents import FieldError, forget, sentence
 from assistant.ui.new import fields
 from assistant.ui.new.fields import Beside
 from assistant.ui.words import plain
@@ -114,7 +114,9 @@ def draw(beside: Beside) -> Draft:
         found = _analysts(found, beside)
     if found.kept:
         st.caption(plain(f"Kept from the study file: {', '.join(_names(found.kept))}."))
-    st.session_state[_DRAFT] = found
+    if found != st.session_state[_DRAFT]:
+        st.session_state[_DRAFT] = found
+        forget()  # a refusal is of what was filled in before
     return found
 
 

@@ -28,7 +28,7 @@ _STATES: Mapping[State, str] = {
     "broken": "✗ broken",
 }  # fmt: skip
 _VIEW, _OPEN, _GO, _SURE = "agents-view", "agents-open", "agents-go", "agents-sure"
-_ACT = "agents-act"
+_ACT, _LAST = "agents-act", "agents-last"
 _EVERY_S = 1.0
 
 
@@ -65,7 +65,7 @@ def _shelf(store: str) -> Shelf:
 def _went(kept: Sequence[Kept]) -> None:
     """Choose what is shown: what a button asked for, what the address names, or what there is."""
     state = st.session_state
-    named = st.query_params.get("study")
+    named = st.query_params.get("study") or state.get(_LAST)
     if _GO in state:
         view, name = state.pop(_GO)
         state[_VIEW] = view
@@ -184,7 +184,7 @@ def _played(shelf: Shelf, kept: Sequence[Kept]) -> Intent | None:
     name: str = st.selectbox(
         "Study", list(names), key=_OPEN, format_func=lambda name: _label(names[name])
     )
-    st.query_params["study"] = name
+    st.query_params["study"] = st.session_state[_LAST] = name
     answer_at(_ACT)
     return _open(shelf, names[name])
 
