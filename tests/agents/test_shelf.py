@@ -115,14 +115,20 @@ def test_a_refused_study_leaves_no_folder_and_a_stopped_one_says_how_far(tmp_pat
     assert {one.name for one in (tmp_path / "old").iterdir()} == {"study.json", PROGRESS}
 
 
-def test_a_lock_whose_file_was_taken_away_is_none(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    first = UnderWay(folder)
-    (folder / LOCK).unlink()
-    with UnderWay(folder):  # a new file, and a lock of its own
-        assert holder(folder) is not None
-    first.hand_over()
+def test_a_lock_on_a_file_that_was_just_taken_away_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / LOCK
+    gone, real = [os.open(path, os.O_RDWR | os.O_CREAT)], os.open
+    path.unlink()  # by who ended between our opening it and our locking it
+
+    def opened(name: object, *flags: int) -> int:
+        return gone.pop() if gone and name == path else real(name, *flags)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr("agents.under_way.os.open", opened)
+    with UnderWay(tmp_path):
+        assert not gone
+        assert holder(tmp_path) is not None
 
 
 @pytest.mark.parametrize(

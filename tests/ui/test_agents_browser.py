@@ -24,7 +24,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
     )
     (tmp_path / "bowl.csv").write_text(f"x,y,objective\n{rows}")
     study = (
-        'name = "Bowl"\nseed = 3\nreplications = 400\nworkers = 1\ntables = ["bowl.csv"]\n'
+        'name = "Bowl"\nseed = 3\nreplications = 300\nworkers = 1\ntables = ["bowl.csv"]\n'
         'strategies = ["random"]\ninsights = ["good", "bad"]\nconfidences = [0, 100]\n'
         "learning = [false]\n"
     )
@@ -37,9 +37,9 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         person.says("No study was played yet")
         page.get_by_text("Begin with a study file").click()
         page.locator("input[type=file]").set_input_files(tmp_path / "study.toml")
-        person.says("4 cells, 400 episodes each: 1,600 episodes.")
+        person.says("4 cells, 300 episodes each: 1,200 episodes.")
         person.press("Play")
-        person.says(re.compile("of 1,600 episodes"))
+        person.says(re.compile("of 1,200 episodes"))
         page.wait_for_url("**study=bowl**")
         playing = holder(folder)
         assert playing is not None
@@ -51,14 +51,14 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         other.goto("/agents?study=bowl")
         other.says("It is played by a process of its own")
         other.press("Stop")
-        other.says(re.compile("Stopped: .* of 1,600 episodes"))
+        other.says(re.compile("Stopped: .* of 1,200 episodes"))
         person.goto("/agents?study=bowl")
         person.press("Go on")
-        person.says("It is played by a process of its own")
-        await_that(lambda: holder(folder) is None, "the study was played", 120)
+        played = folder / "results.parquet"
+        await_that(lambda: played.exists() and holder(folder) is None, "it was played", 180)
         for one in (person, other):
             one.goto("/agents?study=bowl")
-            one.says("4 cells, 400 episodes each: 1,600 episodes by simulated analysts.")
+            one.says("4 cells, 300 episodes each: 1,200 episodes by simulated analysts.")
             one.says(re.compile("With bad insight, confidence 100 % instead of 0 % saves"))
             one.says("Every cell")
             one.drawn()
@@ -76,7 +76,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
     to = tmp_path / "by-hand"
     assert run(["agents", "run", str(tmp_path / "study.toml"), "--to", str(to), "--json"]) == 0
     assert (tmp_path / "taken.parquet").read_bytes() == (to / "results.parquet").read_bytes()
-    assert len(read_parquet(tmp_path / "taken.parquet")) == 1_600
+    assert len(read_parquet(tmp_path / "taken.parquet")) == 1_200
     assert "<svg" in (tmp_path / "taken.html").read_text()
 
 
