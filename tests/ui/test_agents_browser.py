@@ -59,7 +59,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         for one in (person, other):
             one.goto("/agents?study=bowl")
             one.says("4 cells, 300 episodes each: 1,200 episodes by simulated analysts.")
-            one.says(re.compile("With bad insight, confidence 100 % instead of 0 % saves"))
+            one.says(re.compile("With good insight, confidence 100 % instead of 0 % costs"))
             one.says("Every cell")
             one.drawn()
             assert one.page.get_by_test_id("stVegaLiteChart").count() == 2
