@@ -126,9 +126,12 @@ def facts(finished: Finished) -> dict[str, str]:
     """Return what a reader should know of the study."""
     study = finished.study
     learner, insight, manner, stop = study.learner, study.insight, study.manner, study.stop
-    ends = "at the optimum, given up after " + ", ".join(
-        f"{max(1, int(stop.censored_at * size)):,} runs of {name} ({size:,} configurations)"
-        for name, size in finished.sizes.items()
+    ends = "at the optimum, given up after " + (
+        ", ".join(
+            f"{max(1, int(stop.censored_at * size)):,} runs of {name} ({size:,} configurations)"
+            for name, size in finished.sizes.items()
+        )
+        or f"{stop.censored_at:.0%} of the space"  # of tables that are not there any more
     )
     if stop.runs:
         ends = f"after {', '.join(map(str, stop.runs))} runs"

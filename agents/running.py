@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 from agents.episodes.cells import can_compile, play_compiled
 from agents.files import make_folder, write_whole
@@ -244,6 +245,46 @@ def _end(pool: futures.ProcessPoolExecutor) -> None:
         worker.terminate()
 
 
+def read_played(study: Study, folder: Path) -> Episodes:
+    """Return the episodes of a study that was played to its end in a folder.
+
+    Its tables are not looked at.
+
+    Raises:
+        AssistantError: there are no results, or they are of another study.
+    """
+    path = folder / "results.parquet"
+    rows, cells = read_parquet(path), study.cells()
+    n = study.replications
+    if len(rows) != n * len(cells):
+        raise AssistantError(f"'{path}' has {len(rows):,} episodes, not those of the study")
+    episodes = []
+    for number, cell in enumerate(cells):
+        own = rows[number * n : (number + 1) * n]
+        if any(_cell_of(row, cell) != _told_of(cell) for row in own):
+            raise AssistantError(f"'{path}' holds the results of another study")
+        episodes.append((cell, int(own[0]["runs_allowed"]), [_as_played(row) for row in own]))
+    return episodes
+
+
+def _cell_of(row: Mapping[str, Any], cell: Cell) -> tuple[object, ...]:
+    names = ("table", "strategy", "options", "kind", "insight", "confidence", "learning")
+    runs = None if cell.runs is None else row["runs_allowed"]
+    return (*(row[name] for name in names), runs, row["exploitation"])
+
+
+def _told_of(cell: Cell) -> tuple[object, ...]:
+    options = ", ".join(f"{name}={value}" for name, value in cell.strategy.options)
+    return (
+        cell.table, cell.strategy.name, options, cell.kind, cell.insight, cell.confidence,
+        cell.learning, cell.runs, cell.exploitation,
+    )  # fmt: skip
+
+
+def _as_played(row: Mapping[str, Any]) -> Played:
+    return Played(**{field.name: row[field.name] for field in fields(Played)})
+
+
 # -- the folder --------------------------------------------------------------------------------
 
 
@@ -262,8 +303,9 @@ def _claim(study: Study, folder: Path, text: str) -> None:
             f"the folder '{folder}' holds another study, or one that was begun with other tables "
             "or another version; choose another folder"
         )
-    write_whole(mark, told)
-    write_whole(folder / "study.toml", text)
+    if before is None:
+        write_whole(mark, told)
+        write_whole(folder / "study.toml", text)
 
 
 def identity(study: Study) -> dict[str, object]:
@@ -291,8 +333,7 @@ def _read_all(results: Path, wanted: Sequence[Chunk]) -> Iterator[tuple[int, lis
 
     Raises AssistantError if the file does not hold as many episodes.
     """
-    names = [field.name for field in fields(Played)]
-    rows = [Played(**{name: row[name] for name in names}) for row in read_parquet(results)]
+    rows = [_as_played(row) for row in read_parquet(results)]
     if len(rows) != sum(chunk.stop - chunk.start for chunk in wanted):
         raise AssistantError(f"'{results}' has {len(rows):,} episodes, not those of the study")
     start = 0

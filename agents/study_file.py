@@ -1,6 +1,8 @@
 """A study as a TOML file: read strictly, refused with one sentence."""
 
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +17,28 @@ from assistant.files import read_text
 
 _INSIGHT, _LEARNER, _MANNER, _STOP = Insight(), Learning(), Manner(), Stop()
 ACCEPTANCE = {"never": 0.0, "always": 1.0}
+
+Application = Literal["flood", "scheduling", "maze"]
+"""What a study can name instead of a table: it is measured whole before the first episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An application whose table a study asks for.
+
+    Args:
+        name: of the application.
+        log: job log of scheduling; None is the built-in workload.
+        first: use only the first jobs of the log.
+    """
+
+    name: Application
+    log: Path | None = None
+    first: int | None = None
+
+
+Measure = Callable[[Asked], Path]
+"""Returns the measured table of an application, made where there is none yet."""
 
 
 class _Strict(BaseModel):
@@ -57,12 +81,18 @@ class _Stop(_Strict):
     goal: float | None = None
 
 
+class _Scheduling(_Strict):
+    log: str | None = None
+    first: int | None = Field(default=None, ge=1)
+
+
 class _StudyFile(_Strict):
     name: str = ""
     seed: int = 0
     replications: int = 500
     workers: int | None = Field(default=None, ge=1)
-    tables: list[str]
+    applications: list[Application] = []
+    tables: list[str] = []
     strategies: list[str | _Strategy] = [STRATEGY]
     kinds: list[str] = [KIND]
     insights: list[Kind] = list(INSIGHTS)
@@ -72,17 +102,23 @@ class _StudyFile(_Strict):
     insight: _Insight = _Insight()
     learner: _Learner = _Learner()
     analyst: _Analyst = _Analyst()
+    scheduling: _Scheduling = _Scheduling()
 
 
 _TABLES: dict[str, type[BaseModel]] = {
     "stop": _Stop, "insight": _Insight, "learner": _Learner, "analyst": _Analyst,
+    "scheduling": _Scheduling,
 }  # fmt: skip
 
 
-def read_study(path: Path) -> tuple[Study, str, int | None]:
+def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, int | None]:
     """Return the study of a file, the text of it, and how many workers it wants.
 
-    Paths of tables are relative to the file; a table's name is that of its file, without suffix.
+    Paths are relative to the file; a table's name is that of its file, without suffix.
+
+    Args:
+        path: of the file.
+        measure: makes the tables of the applications that the study names.
 
     Raises:
         AssistantError: the first fault, in one sentence.
@@ -90,13 +126,35 @@ def read_study(path: Path) -> tuple[Study, str, int | None]:
     where = f"the study '{path}'"
     try:
         text = read_text(path, "the study")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{where} is not TOML: {error}") from error
+    study, workers = parse_study(text, where, path.parent, measure, path.stem)
+    return study, text, workers
+
+
+def parse_study(
+    text: str, where: str, folder: Path, measure: Measure | None = None, name: str = "study"
+) -> tuple[Study, int | None]:
+    """Return the study of a text, and how many workers it wants.
+
+    Args:
+        text: TOML.
+        where: names it in sentences.
+        folder: that its paths are relative to.
+        measure: makes the tables of the applications that it names.
+        name: of the study, if it says none.
+
+    Raises:
+        AssistantError: the first fault, in one sentence.
+    """
+    try:
         tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or built to hurt
+    except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
         raise SettingsError(f"{where} is not TOML: {error}") from error
     read = _checked(tables, where)
     study = Study(
-        name=read.name or path.stem,
-        tables=tuple(Table(Path(one).stem, str(path.parent / one)) for one in read.tables),
+        name=read.name or name,
+        tables=_tables(read, where, folder, measure),
         seed=read.seed,
         replications=read.replications,
         strategies=tuple(map(_chosen, read.strategies)),
@@ -109,7 +167,37 @@ def read_study(path: Path) -> tuple[Study, str, int | None]:
         learner=Learning(**dict(read.learner)),
         manner=_manner(read.analyst),
     )
-    return study, text, read.workers
+    return study, read.workers
+
+
+def _tables(
+    read: _StudyFile, where: str, folder: Path, measure: Measure | None
+) -> tuple[Table, ...]:
+    if not read.applications and not read.tables:
+        raise SettingsError(
+            f"{where}: 'tables' and 'applications' are both empty; name a measured table, or one "
+            "of flood, scheduling and maze"
+        )
+    about = read.scheduling
+    if about != _Scheduling() and "scheduling" not in read.applications:
+        raise SettingsError(
+            f"{where}: [scheduling] is about 'scheduling' among the applications; name it there"
+        )
+    if about.first is not None and about.log is None:
+        raise SettingsError(f"{where}: 'scheduling.first' is about a log; name it with 'log'")
+    if read.applications and measure is None:
+        raise SettingsError(
+            f"{where} names applications, which are measured by copperline agents run; in Python "
+            "give read_study what makes their tables (measure)"
+        )
+    made = []
+    for name in read.applications:
+        asked = Asked(name)
+        if name == "scheduling":
+            log = None if about.log is None else folder / about.log
+            asked = Asked(name, log, about.first)
+        made.append(Table(name, str(measure(asked)) if measure is not None else ""))
+    return (*made, *(Table(Path(one).stem, str(folder / one)) for one in read.tables))
 
 
 def _checked(tables: dict[str, Any], where: str) -> _StudyFile:

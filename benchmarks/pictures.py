@@ -97,6 +97,20 @@ def general(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
     yield take(screen, folder, f"new-narrow-{look}", NARROW)
     screen.goto("/workload")
     yield take(screen, folder, f"workload-{look}")
+    yield from _study(screen, folder, look)
+
+
+def _study(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
+    """Take *Agents* as it is filled in, and with a study that was played."""
+    screen.goto("/agents")
+    screen.page.get_by_role("radio", name="Set up a study").click()
+    yield take(screen, folder, f"agents-{look}")
+    yield take(screen, folder, f"agents-narrow-{look}", NARROW)
+    screen.page.set_viewport_size({"width": WIDE, "height": HIGH})
+    screen.press("Play")
+    screen.says("Every cell")
+    yield take(screen, folder, f"agents-played-{look}")
+    yield take(screen, folder, f"agents-played-narrow-{look}", NARROW)
 
 
 def of_state(

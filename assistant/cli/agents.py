@@ -1,13 +1,27 @@
 """``copperline agents``: studies of simulated analysts."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from assistant.cli.console import ERR, OUT, Json, print_json, say, table_of
+from assistant.starting import version
 
+if TYPE_CHECKING:
+    from agents import Asked, Finished, UnderWay
+
+Tell = Callable[[str, int, int | None], None]
+"""Told what is done, how far that is, and of how much; None while nobody knows."""
+SIZES = {"flood": 1_296, "scheduling": 8_800, "maze": 54}
+"""Combinations of the paper's spaces (section 4.1); a log of one's own may have others."""
 MOST_SHOWN = 60
 
 
@@ -18,33 +32,118 @@ def run(
         int | None,
         typer.Option(help="Processes; as the study says, else one per core.", min=1),
     ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(help="Keep tables that were measured here, for other studies as well."),
+    ] = None,
+    held: Annotated[
+        int | None, typer.Option(help="Lock of the folder that is held already.", hidden=True)
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Play a study; one that was interrupted goes on in the same folder.
 
     The folder gets ``results.parquet`` (a row per episode), ``summary.csv`` (a row per cell) and
     ``report.html``. The same study gives the same results, whatever the number of processes.
+    Applications that it names (flood, scheduling, maze) are measured first, into ``tables``.
     """
-    from agents import play_study, read_study, study_as_json, study_rows, write_report
+    from agents import UnderWay, write_report
 
-    wanted, text, said = read_study(study)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=ERR, transient=True) as shown:
+    if held is None:
+        _refuse_early(study)
+    with UnderWay(to, held) as turn:
+        finished = _played(study, to, workers, tables, turn)
+        written = write_report(finished, to)
+    return _told(finished, to, written, as_json=as_json)
+
+
+def _refuse_early(path: Path) -> None:
+    """Find what is wrong with a study before its folder is made."""
+    from agents import read_study, truths
+
+    named: list[Asked] = []
+
+    def note(asked: Asked) -> Path:
+        named.append(asked)
+        return Path(asked.name)
+
+    wanted = read_study(path, note)[0]
+    if not named:
+        truths(wanted)
+
+
+def _played(
+    path: Path, to: Path, workers: int | None, kept: Path | None, turn: UnderWay
+) -> Finished:
+    """Measure and play, and tell how far it is: here, and to whoever looks at the folder."""
+    from agents import play_study, read_study
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
         task = shown.add_task("", total=None)
         reached = [0, 0]
 
-        def tell(done: int, total: int) -> None:
+        def tell(stage: str, done: int, total: int | None) -> None:
+            shown.update(task, description=stage, completed=done, total=total)
+            turn.tell(stage, done, total)
+
+        def tell_episodes(done: int, total: int) -> None:
             reached[:] = done, total
-            shown.update(task, completed=done, total=total)
+            tell("playing", done, total)
 
         try:
-            finished = play_study(wanted, to, text, workers or said, tell)
+            wanted, text, said = read_study(path, partial(measured, to, kept, tell))
+            return play_study(wanted, to, text, workers or said, tell_episodes)
         except KeyboardInterrupt:
             shown.stop()
             done, total = reached
             say(f"Stopped: {done:,} of {total:,} episodes are kept in {to}; run it again to go on.")
             raise
-    written = write_report(finished, to)
+
+
+def measured(to: Path, kept: Path | None, tell: Tell, asked: Asked) -> Path:
+    """Return the table of an application in the folder of a study, measured where it must be.
+
+    Args:
+        to: folder of the study; the table is its own, whatever becomes of the other one.
+        kept: folder of tables that were measured before for other studies; None is none.
+        tell: told what is measured, how many combinations there are, and of how many.
+        asked: the application.
+
+    Raises:
+        AssistantError, SimError: the log cannot be read, or a file cannot be written.
+    """
+    from agents import copy_files
+    from assistant.applications.paper_tables import paper_table
+
+    into, files = to / "tables", (f"{asked.name}.json", f"{asked.name}.csv")
+    shelf = None if kept is None else kept / _key(asked)
+    if shelf is not None and not (into / files[-1]).is_file():
+        copy_files(files, shelf, into)
+    stage, total = f"measuring {asked.name}", None if asked.log else SIZES[asked.name]
+    tell(stage, 0, total)
+    found = paper_table(
+        asked.name, into, log=asked.log, first=asked.first,
+        progress=lambda done: tell(stage, done, total),
+    )  # fmt: skip
+    if shelf is not None:
+        copy_files(files, into, shelf)
+    return found.path
+
+
+def _key(asked: Asked) -> str:
+    """Return a name for what was measured: the same log and the same program."""
+    told = [version(), asked.first]
+    if asked.log is not None:
+        with suppress(OSError, ValueError):  # whoever reads it says what is wrong
+            seen = asked.log.stat()
+            told += [str(asked.log.absolute()), seen.st_size, seen.st_mtime_ns]
+    return f"{asked.name}-{sha256(repr(told).encode()).hexdigest()[:12]}"
+
+
+def _told(finished: Finished, to: Path, written: Sequence[Path], *, as_json: bool) -> int:
+    from agents import study_as_json, study_rows
+
     if as_json:
         print_json(study_as_json(finished, to))
         return 0

@@ -58,7 +58,7 @@ def app(
     """Open the browser UI over the stored experiments; Ctrl-C ends it.
 
     Runs are executed by a service beside it, which is used if it runs already. If either of them
-    dies, it is started again and goes on.
+    dies, it is started again and goes on. Studies of analysts are stopped with it, and can go on.
     """
     command = pages_command(store_path(store), port)
     companion = Companion(store_path(store))
@@ -75,4 +75,12 @@ def app(
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     finally:
+        _end_studies(store_path(store))
         companion.end()
+
+
+def _end_studies(store: Path) -> None:
+    """Stop the studies that were started from the pages; what was played is kept."""
+    from agents import Shelf
+
+    Shelf.beside(store).end()

@@ -11,6 +11,7 @@ from assistant import Experiment
 from assistant.errors import ServiceError
 from assistant.starting import job_log
 from assistant.ui import experiments, reporting
+from assistant.ui.agents import page as agents
 from assistant.ui.bar import bar, start
 from assistant.ui.desk import Office, SharedDesk, office_of
 from assistant.ui.effects import page as effects
@@ -104,6 +105,9 @@ def run_app(store: Path) -> None:
     def log(office: Office) -> Intent | None:
         return workload.page(_log_of(office))
 
+    def studies(office: Office) -> Intent | None:
+        return agents.page(office.store)
+
     def page(name: str, title: str, icon: str, draw: Callable[[Office], Intent | None]) -> Page:
         pages[name] = Page(
             guarded(draw), title=title, icon=icon, url_path=name, default=name == "experiments"
@@ -115,7 +119,10 @@ def run_app(store: Path) -> None:
         page("new", "New", ":material/add_circle:", making),
     ]
     own = [page(name, s.title, s.icon, of_experiment(s.draw)) for name, s in PAGES.items()]
-    tools = [page("workload", "Workload", ":material/stacked_bar_chart:", log)]
+    tools = [
+        page("workload", "Workload", ":material/stacked_bar_chart:", log),
+        page("agents", "Agents", ":material/groups:", studies),
+    ]
     st.navigation({"": general, "Experiment": own, "Tools": tools}).run()
 
 

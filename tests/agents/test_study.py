@@ -8,6 +8,7 @@ import pytest
 
 from agents import (
     Analyst,
+    Asked,
     Cell,
     Chosen,
     Insight,
@@ -183,6 +184,11 @@ def test_the_interval_covers_the_mean_as_often_as_it_says(of: str) -> None:
         ('tables = ["a.csv"]\n[analyst]\nacceptance = "often"', "analyst.acceptance"),
         ('tables = ["a.csv"]\n[learner]\nrat = 1', "no setting 'learner.rat'; did you mean 'rate'"),
         ('tables = ["a.csv"]\n[insight]\nmembers = 2.0', "members of an insight is a share"),
+        ('applications = ["mace"]', "'applications.0' .*not 'mace'"),
+        ('applications = ["maze"]', "measured by copperline agents run; in Python"),
+        ('tables = ["a.csv"]\n[scheduling]\nlog = "x"', "'scheduling' among the applications"),
+        ('applications = ["scheduling"]\n[scheduling]\nfirst = 9', "'scheduling.first' is about"),
+        ('applications = ["scheduling"]\n[scheduling]\nlgo = "x"', "did you mean 'log'"),
     ],
 )
 def test_a_file_is_refused_with_a_sentence(text: str, sentence: str, tmp_path: Path) -> None:
@@ -190,6 +196,27 @@ def test_a_file_is_refused_with_a_sentence(text: str, sentence: str, tmp_path: P
     path.write_text(text)
     with pytest.raises(AssistantError, match=sentence):
         read_study(path)
+
+
+def test_applications_are_measured_and_stand_before_the_tables(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'applications = ["scheduling", "maze"]\ntables = ["a.csv"]\n'
+        '[scheduling]\nlog = "x.swf"\nfirst = 9\n'
+    )
+    asked: list[Asked] = []
+
+    def measure(one: Asked) -> Path:
+        asked.append(one)
+        return tmp_path / "made" / f"{one.name}.csv"
+
+    study, _, _ = read_study(path, measure)
+    assert asked == [Asked("scheduling", tmp_path / "x.swf", 9), Asked("maze")]
+    assert [table.name for table in study.tables] == ["scheduling", "maze", "a"]
+    assert study.tables[0].path == str(tmp_path / "made" / "scheduling.csv")
+    path.write_text('applications = ["maze"]\ntables = ["maze.csv"]\n')
+    with pytest.raises(AssistantError, match="names maze twice"):
+        read_study(path, measure)
 
 
 def test_a_file_says_all_that_python_can(tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""A study from its fields to its report in a real Chromium over ``copperline app``."""
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from agents import Shelf, read_parquet
+from agents.under_way import holder
+from assistant.cli.main import run
+from benchmarks.browsing import await_that, kept_up
+from tests.ui.test_story import looking
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
+    chromium: str, tmp_path: Path, repository: Path
+) -> None:
+    store = tmp_path / "story.db"
+    rows = "".join(
+        f"{x},{y},{(4 - x) ** 2 + (4 - y) ** 2 + 1}\n" for x in range(9) for y in range(9)
+    )
+    (tmp_path / "bowl.csv").write_text(f"x,y,objective\n{rows}")
+    study = (
+        'name = "Bowl"\nseed = 3\nreplications = 300\nworkers = 1\ntables = ["bowl.csv"]\n'
+        'strategies = ["random"]\ninsights = ["good", "bad"]\nconfidences = [0, 100]\n'
+        "learning = [false]\n"
+    )
+    (tmp_path / "study.toml").write_text(study)
+    folder = tmp_path / "studies" / "bowl"
+    with kept_up(store, repository) as up, looking(up) as screen:
+        person = screen()
+        page = person.page
+        person.goto("/agents")
+        person.says("No study was played yet")
+        page.get_by_text("Begin with a study file").click()
+        page.locator("input[type=file]").set_input_files(tmp_path / "study.toml")
+        person.says("4 cells, 300 episodes each: 1,200 episodes.")
+        person.press("Play")
+        person.says(re.compile("of 1,200 episodes"))
+        page.wait_for_url("**study=bowl**")
+        playing = holder(folder)
+        assert playing is not None
+        with person.watched.cut_off():
+            up.kill("pages")
+            person.settled()
+        assert holder(folder) == playing, "it does not mind"
+        other = screen()
+        other.goto("/agents?study=bowl")
+        other.says("It is played by a process of its own")
+        other.press("Stop")
+        other.says(re.compile("Stopped: .* of 1,200 episodes"))
+        person.goto("/agents?study=bowl")
+        person.press("Go on")
+        played = folder / "results.parquet"
+        await_that(lambda: played.exists() and holder(folder) is None, "it was played", 180)
+        for one in (person, other):
+            one.goto("/agents?study=bowl")
+            one.says("4 cells, 300 episodes each: 1,200 episodes by simulated analysts.")
+            one.says(re.compile("With good insight, confidence 100 % instead of 0 % costs"))
+            one.says("Every cell")
+            one.drawn()
+            assert one.page.get_by_test_id("stVegaLiteChart").count() == 2
+        with page.expect_download() as download:
+            person.press("Episodes (Parquet)")
+        download.value.save_as(tmp_path / "taken.parquet")
+        with page.expect_download() as download:
+            person.press("Download the report (HTML)")
+        download.value.save_as(tmp_path / "taken.html")
+        person.page.set_viewport_size({"width": 420, "height": 900})
+        person.drawn()
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("main => main.scrollWidth <= main.clientWidth + 1")
+    to = tmp_path / "by-hand"
+    assert run(["agents", "run", str(tmp_path / "study.toml"), "--to", str(to), "--json"]) == 0
+    assert (tmp_path / "taken.parquet").read_bytes() == (to / "results.parquet").read_bytes()
+    assert len(read_parquet(tmp_path / "taken.parquet")) == 1_200
+    assert "<svg" in (tmp_path / "taken.html").read_text()
+
+
+def test_the_end_of_the_app_stops_what_it_started(
+    chromium: str, tmp_path: Path, repository: Path
+) -> None:
+    store = tmp_path / "story.db"
+    with kept_up(store, repository) as up, looking(up) as screen:
+        person = screen()
+        person.goto("/agents")
+        person.fill("Episodes per cell", "90000")
+        person.says("1,620,000 episodes")
+        person.press("Play")
+        person.says("It is played by a process of its own")
+        (kept,) = Shelf.beside(store).kept()
+        assert kept.state == "playing"
+        up.process.send_signal(signal.SIGTERM)
+        up.process.wait(60)
+        await_that(lambda: holder(kept.folder) is None, "the study was stopped")
+        person.watched.errors.clear()  # that the server is gone
+    (kept,) = Shelf.beside(store).kept()
+    assert kept.state == "stopped", "and can go on"
