@@ -73,7 +73,11 @@ class Drift:
 
 
 def _turns(lengths: Floats) -> Floats:
-    """Return 1 in the slots of the new world: slot k is new if its bits, reversed, are below k."""
+    """Return 1 in the slots of the new world: slot k is new if its bits, reversed, are below k.
+
+    Of the slots that read alike both ways the odd ones are new, so that half of all are.
+    """
     slot = np.minimum((lengths * _SLOTS).astype(int), _SLOTS - 1)
     turned = np.array([int(f"{k:05b}"[::-1], 2) for k in range(_SLOTS)])
-    return np.asarray((turned[slot] < slot).astype(float))
+    is_new = (turned < np.arange(_SLOTS)) | ((turned == np.arange(_SLOTS)) & (turned % 2 == 1))
+    return np.asarray(is_new[slot].astype(float))

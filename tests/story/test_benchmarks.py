@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "service": (),
     "ui": (),
     "pictures": (),
+    "aiops": (),
 }
 
 
