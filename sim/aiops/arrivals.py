@@ -26,7 +26,7 @@ CELLS = 168
 
 PROFILES = ("random", "realistic", "calendar", "replay")
 
-BLOCK = 8192
+BLOCK = 4096
 _DRAWN = 512
 
 

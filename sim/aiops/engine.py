@@ -3,7 +3,7 @@
 A pipeline is one process. Writing a result and reading the next input are one timeout, since
 nobody else is affected in between; a free resource is taken without an event. What is known when
 pipelines are drawn (times, bytes, metrics) comes in blocks, and rows of the trace are plain tuples
-until fifty thousand of them become columns: this is where the speed is.
+until twenty thousand of them become columns: this is where the speed is.
 """
 
 import math

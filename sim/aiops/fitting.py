@@ -27,6 +27,9 @@ MOST_PER_CELL = 4_000
 MOST_FOR_MIXTURE = 40_000
 """Observations that a fit looks at, evenly picked in order of size if there are more."""
 
+MOST_OFF = 1.5
+"""Factor between the mean of a law and that of its data, from which on the law is left aside."""
+
 _HISTOGRAM_BINS = 50
 _LOG_SHAPE, _LOG_C = (-5.0, 6.0), (-3.0, 3.0)
 
@@ -97,9 +100,15 @@ def sum_of_squares(law: Law, gaps: Floats) -> float:
 
 
 def best_law(gaps: Floats) -> Law:
-    """Return the best by `sum_of_squares` of the three laws, each fitted by likelihood."""
+    """Return the best by `sum_of_squares` of the three laws, each fitted by likelihood.
+
+    One whose mean is far from that of the data is left aside: a Pareto law may fit the many short
+    gaps best, and have so heavy a tail that nothing would ever arrive again.
+    """
+    mean = float(np.mean(gaps))
     laws = [fit_law(family.name, gaps) for family in FAMILIES]
-    return min(laws, key=lambda law: sum_of_squares(law, gaps))
+    near = [law for law in laws if 1 / MOST_OFF < law.mean / mean < MOST_OFF]
+    return min(near or laws[:1], key=lambda law: sum_of_squares(law, gaps))
 
 
 def fit_arrivals(

@@ -18,7 +18,7 @@ from sim.errors import SetupError
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
 
-FLUSH_ROWS = 50_000
+FLUSH_ROWS = 20_000
 
 TASK_COLUMNS = (
     ("pipeline", np.int64), ("task", np.int8), ("resource", np.int8),

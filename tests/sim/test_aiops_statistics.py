@@ -51,6 +51,13 @@ def test_a_known_law_is_recovered_and_chosen(law: Law) -> None:
     np.testing.assert_allclose(found.quantile(p), law.quantile(p), rtol=0.08)
 
 
+def test_a_law_under_which_nothing_would_arrive_again_is_left_aside() -> None:
+    rng = np.random.default_rng(15)
+    short = np.concatenate([Law("pareto", (0.7,), 1.0).sample(rng, 200).clip(max=60), [60.0] * 20])
+    assert fit_law("pareto", short).mean > 1.5 * short.mean()
+    assert best_law(short).mean < 1.5 * short.mean()
+
+
 def test_no_exponentiated_weibull_is_likelier_than_the_fitted_one() -> None:
     drawn = LAWS[1].sample(np.random.default_rng(3), 400)
     found = fit_law("exponweib", drawn)
