@@ -12,6 +12,7 @@ from assistant.applications.many import Measures, Values
 from assistant.applications.many import measured as measured_many
 from assistant.events import Fact
 from assistant.objective import Measure, Objective, Value
+from sim.aiops.collecting import PlatformResult
 from sim.aiops.disciplines import DISCIPLINES
 from sim.aiops.fleet import DAY_S, FleetPlan
 from sim.aiops.graph import Gate
@@ -167,10 +168,16 @@ class AiPlatform:
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same future
         """Simulate once."""
+        return self.measured(self.scenario(values), self.simulate(values))
+
+    def simulate(self, values: Mapping[str, Level]) -> PlatformResult:
+        """Return all that happens with a configuration."""
         from sim.aiops.engine import run_platform
 
-        scenario = self.scenario(values)
-        found = run_platform(scenario)
+        return run_platform(self.scenario(values))
+
+    def measured(self, scenario: PlatformScenario, found: PlatformResult) -> Mapping[str, Measure]:
+        """Return the measures of a simulation."""
         if found.fleet is None:
             raise AssertionError("a platform to steer has deployed models")
         days = found.ended_s / DAY_S

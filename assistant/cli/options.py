@@ -28,10 +28,8 @@ SweepFile = Annotated[
     Path | None,
     typer.Argument(help="A sweep file (TOML), or flood, maze or ai_platform.", show_default=False),
 ]
-TESTBEDS = ("flood", "maze")
-"""Applications that can be played."""
-BY_NAME = (*TESTBEDS, "ai_platform")
-"""Applications that can be named in place of a sweep file; a file of that name comes first."""
+BY_NAME = ("flood", "maze", "ai_platform")
+"""Applications that can be played, or named in place of a sweep file if no file has the name."""
 JobLog = Annotated[
     Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
 ]
