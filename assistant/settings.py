@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assistant.applications import Command, Lookup
 from assistant.applications.schema import (
+    AiPlatformSettings,
     CommandSettings,
     DurationS,
     FloodSettings,
@@ -67,6 +68,7 @@ ApplicationSettings: TypeAlias = (
     | FunctionSettings
     | FloodSettings
     | MazeSettings
+    | AiPlatformSettings
 )
 
 
@@ -310,7 +312,7 @@ def _application(settings: SweepSettings, source: Source | None) -> Application:
             f"those of kind '{chosen.kind}' are given"
             + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
         )
-    if isinstance(chosen, FloodSettings | MazeSettings):
+    if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings):
         return chosen.build()
     if source is None:
         source = read_source(settings)
@@ -377,6 +379,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "function": FunctionSettings,
         "flood": FloodSettings,
         "maze": MazeSettings,
+        "ai_platform": AiPlatformSettings,
         "measures": MeasuresSettings,
         "parameters": ParameterSettings,
         "range": RangeSettings,

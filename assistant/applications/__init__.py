@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from assistant.applications.ai_platform import AiPlatform
 from assistant.applications.command import Command
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
@@ -79,6 +80,10 @@ def _maze_example() -> Maze:
     return Maze(seed=1, n_games=2)
 
 
+def _ai_platform_example() -> AiPlatform:
+    return AiPlatform(seed=1, days=0.5, models=4)
+
+
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry(
         "scheduling",
@@ -90,6 +95,11 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry("function", "a Python function", _function_example),
     ApplicationEntry("flood", "a flood model, calibrated against sensors", _flood_example),
     ApplicationEntry("maze", "a runner in mazes: the time to the way out", _maze_example),
+    ApplicationEntry(
+        "ai_platform",
+        "a platform for AI pipelines: its clusters, its scheduler, when models are trained again",
+        _ai_platform_example,
+    ),
 )
 
 
@@ -116,6 +126,7 @@ __all__ = [
     "DEFAULT_PRESET",
     "FUTURES",
     "FUTURES_DIGEST",
+    "AiPlatform",
     "ApplicationEntry",
     "Command",
     "Flood",

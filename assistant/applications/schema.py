@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from assistant.applications.ai_platform import AiPlatform
 from assistant.applications.command import Command, Reading
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
@@ -202,6 +203,29 @@ class MazeSettings(Strict):
     def build(self) -> Maze:
         """Return the application."""
         return Maze(self.seed, self.games, self.enemies, self.limit)
+
+
+class AiPlatformSettings(Strict):
+    """``[application]`` with ``kind = "ai_platform"``."""
+
+    kind: Literal["ai_platform"]
+    seed: int = Field(default=0, ge=0)
+    days: float = Field(default=10.0, gt=0, le=400)
+    models: int = Field(default=60, ge=1, le=10_000)
+    interarrival_factor: float = Field(default=6.0, gt=0)
+    late_cost_per_h: float = Field(default=4.0, ge=0)
+    wait_cost_per_h: float = Field(default=0.5, ge=0)
+
+    def build(self) -> AiPlatform:
+        """Return the application."""
+        return AiPlatform(
+            self.seed,
+            self.days,
+            self.models,
+            self.interarrival_factor,
+            self.late_cost_per_h,
+            self.wait_cost_per_h,
+        )
 
 
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:

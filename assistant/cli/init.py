@@ -12,13 +12,13 @@ from assistant.cli.console import OUT, Json, print_json
 from assistant.errors import SettingsError
 
 _PROGRAMS = {"command": ("command.sh", ".sh"), "function": ("function.py.txt", ".py")}
-KINDS = (*_PROGRAMS, "scheduling")
+KINDS = (*_PROGRAMS, "scheduling", "ai_platform")
 
 
 def init(
     file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("sweep.toml"),
     kind: Annotated[
-        str, typer.Option(help="What is swept: command, function or scheduling.")
+        str, typer.Option(help="What is swept: command, function, scheduling or ai_platform.")
     ] = "command",
     as_json: Json = False,
 ) -> int:

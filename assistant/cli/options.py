@@ -26,10 +26,10 @@ from strategies.parameter import parse_number
 
 SweepFile = Annotated[
     Path | None,
-    typer.Argument(help="A sweep file (TOML), or flood or maze.", show_default=False),
+    typer.Argument(help="A sweep file (TOML), or flood, maze or ai_platform.", show_default=False),
 ]
-TESTBEDS = ("flood", "maze")
-"""Applications that can be named in place of a sweep file; a file of that name comes first."""
+BY_NAME = ("flood", "maze", "ai_platform")
+"""Applications that can be played, or named in place of a sweep file if no file has the name."""
 JobLog = Annotated[
     Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
 ]
@@ -90,7 +90,7 @@ def sweep_tables(file: Path | None) -> dict[str, Any]:
     """
     if file is None:
         return {}
-    if str(file) in TESTBEDS and not is_file(file):
+    if str(file) in BY_NAME and not is_file(file):
         return {"application": {"kind": str(file)}}
     return read_settings(file)
 

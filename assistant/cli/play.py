@@ -1,4 +1,4 @@
-"""``copperline play``: one run of a testbed, with a picture of it."""
+"""``copperline play``: one run of a testbed or a platform, with a picture of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,20 @@ from typing import Annotated
 
 import typer
 
-from assistant.applications import Flood, Maze
+from assistant.applications import AiPlatform, Flood, Maze
 from assistant.charts import Spec
+from assistant.charts_platform import platform_picture
 from assistant.charts_testbeds import flood_picture, maze_picture
 from assistant.cli.console import OUT, Json, print_json, table_of
-from assistant.cli.options import TESTBEDS, pairs
-from assistant.cli.text_drawing import FLOOD_KEY, MAZE_KEY, flood_text, maze_text, series_text
+from assistant.cli.options import BY_NAME, pairs
+from assistant.cli.text_drawing import (
+    FLOOD_KEY,
+    MAZE_KEY,
+    day_text,
+    flood_text,
+    maze_text,
+    series_text,
+)
 from assistant.errors import SettingsError, hint
 from assistant.objective import Measure
 from assistant.report.picture import check_picture, write_picture
@@ -42,7 +50,9 @@ class Played:
 
 
 def play(
-    application: Annotated[str, typer.Argument(help="flood or maze.", show_default=False)],
+    application: Annotated[
+        str, typer.Argument(help="flood, maze or ai_platform.", show_default=False)
+    ],
     chosen: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A level of one parameter."),
@@ -55,17 +65,20 @@ def play(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Run one configuration of flood or maze and show what happened.
+    """Run one configuration of flood, maze or ai_platform and show what happened.
 
     Without --set flood runs with values of a handbook, and maze with a careful runner that
     remembers where it was.
     """
-    if application not in TESTBEDS:
-        raise SettingsError(f"'{application}' cannot be played{hint(application, TESTBEDS)}")
+    if application not in BY_NAME:
+        raise SettingsError(f"'{application}' cannot be played{hint(application, BY_NAME)}")
     if picture is not None:
         check_picture(picture)
     texts = chosen or []
-    played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
+    if application == "ai_platform":
+        played = _platform(seed, texts)
+    else:
+        played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
     written = None if picture is None else write_picture(played.picture, picture, played.title)
     if as_json:
         print_json(
@@ -100,6 +113,18 @@ def _flood(seed: int, texts: list[str]) -> Played:
     fit = quantity(application.objective.assess(measures).value, application.objective.unit)
     whole = f"It differs from what the sensors measured by {fit} (root of the mean square)."
     return Played(drawn.title, values, measures, whole, flood_picture(drawn), (*lines, ""))
+
+
+def _platform(seed: int, texts: list[str]) -> Played:
+    from assistant.applications.platform_view import platform_drawing
+
+    application = AiPlatform(seed)
+    values = _chosen(application.space, application.baseline, texts)
+    drawn, measures = platform_drawing(application, values)
+    cost = quantity(application.objective.assess(measures).value, application.objective.unit)
+    whole = f"Capacity, late models and waiting cost {cost}."
+    lines = tuple(line for panel in drawn.panels for line in day_text(panel))
+    return Played(drawn.title, values, measures, whole, platform_picture(drawn), lines)
 
 
 def _maze(seed: int, texts: list[str], game: int) -> Played:

@@ -22,7 +22,7 @@ from assistant.cli.experiments import stored_session
 from assistant.cli.hooks import HookTimeout, OnFailure, OnFinish, OnWarning, hook_tables
 from assistant.cli.live import SweepView
 from assistant.cli.options import (
-    TESTBEDS,
+    BY_NAME,
     Backfill,
     Exclude,
     FirstJobs,
@@ -354,7 +354,7 @@ def _compiling() -> bool:
 
 def _name(built: Sweep) -> str:
     chosen = built.settings.application
-    if chosen.kind in TESTBEDS:
+    if chosen.kind in BY_NAME:
         return chosen.kind
     source = getattr(chosen, "log", None) or getattr(chosen, "table", None)
     return Path(source).name.split(".")[0] if source else "built-in workload"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from assistant.charts_platform import Panel
 from assistant.charts_testbeds import FloodDrawing, MazeDrawing, Segment, Series
 
 WATER = ((120.0, "█"), (60.0, "▓"), (25.0, "▒"), (10.0, "░"))
@@ -19,6 +20,9 @@ MAZE_KEY = (
     "M an enemy's beginning   ░ rubble"
 )
 FLOOD_KEY = "water from 10 ░  25 ▒  60 ▓  120 █ mm   ground .:+^ low to high   A B C sensors"
+
+
+HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def maze_text(drawn: MazeDrawing) -> Iterator[str]:
@@ -121,3 +125,14 @@ def series_text(one: Series, sample_s: float, height: int = 6) -> Iterator[str]:
         yield f"{label} │{''.join(line)}".rstrip()
     hours = len(one.observed) * sample_s / 3600
     yield f"{' ' * 7}└{'─' * len(one.observed)} {hours:g} h"
+
+
+def day_text(panel: Panel) -> Iterator[str]:
+    """Yield a line per series: its mean at each hour of the day, ten heights, the peak named."""
+    yield f"{panel.title}, by hour of the day"
+    for name, series in panel.series.items():
+        by_hour = [series[hour::24] for hour in range(24)]
+        means = [sum(values) / len(values) if values else 0.0 for values in by_hour]
+        most = max(means)
+        heights = "".join(HEIGHTS[min(int(8 * mean / (most or 1.0)), 7)] for mean in means)
+        yield f"  {heights} {name}, {most:.3g} at {means.index(most):02d}:00"

@@ -13,7 +13,7 @@ from typing import Any
 from assistant.errors import SettingsError
 from assistant.settings import check_settings
 
-SAFE = ("scheduling", "lookup", "flood", "maze")
+SAFE = ("scheduling", "lookup", "flood", "maze", "ai_platform")
 """Applications that start nothing; every other kind is taken for one that does."""
 
 

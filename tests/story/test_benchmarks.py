@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "workloads": (),
     "ui": (),
     "pictures": (),
+    "aiops": (),
 }
 
 

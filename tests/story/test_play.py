@@ -78,7 +78,7 @@ def test_a_small_maze_is_tabulated(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["floods"], "'floods' cannot be played; did you mean 'flood'? Known: flood, maze."),
+        (["floods"], "'floods' cannot be played; did you mean 'flood'? Known: ai_platform, flood,"),
         (["maze", "--set", "speed=1"], "no parameter 'speed'"),
         (["maze", "--set", "velocity=3"], "parameter 'velocity' has no level 3"),
         (["maze", "--set", "velocity"], "--set 'velocity' is not of the form movement=memory"),

@@ -1,0 +1,225 @@
+"""An AI operations platform to steer, simulated after PipeSim (`sim.aiops`).
+
+How large its clusters are, who of those that wait is next, when a deployed model is trained again,
+and how good it must be to be deployed: all of it costs money, late models or waiting people.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from assistant.applications.many import Measures, Values
+from assistant.applications.many import measured as measured_many
+from assistant.events import Fact
+from assistant.objective import Measure, Objective, Value
+from sim.aiops.collecting import PlatformResult
+from sim.aiops.disciplines import DISCIPLINES
+from sim.aiops.fleet import DAY_S, FleetPlan
+from sim.aiops.graph import Gate
+from sim.aiops.platform import Platform
+from sim.aiops.scenario import PlatformScenario
+from sim.aiops.statistics import Statistics
+from sim.aiops.triggers import Rule
+from strategies import Level, Parameter, ParameterSpace
+
+LEVELS: Mapping[str, tuple[Level, ...]] = {
+    "training_capacity": (2, 3, 4, 6, 8, 12),
+    "compute_capacity": (1, 2, 3, 4),
+    "scheduler": tuple(DISCIPLINES),
+    "drift_threshold": (0.02, 0.03, 0.05, 0.08, 0.12),
+    "max_age_d": (5, 10, 20, 40),
+    "min_performance": (0.0, 0.6, 0.7, 0.8),
+}
+
+ABOUT = {
+    "training_capacity": ("jobs", "trainings, compressions and hardenings at once"),
+    "compute_capacity": ("jobs", "preparations, evaluations, deployments and checks at once"),
+    "scheduler": ("", "who of those that wait for training is next"),
+    "drift_threshold": ("", "a model that lost more, as its detector says, is trained again"),
+    "max_age_d": ("d", "a model that is older is trained again"),
+    "min_performance": ("", "a model below is not deployed"),
+}
+
+TODAY: Mapping[str, Level] = {
+    "training_capacity": 8,
+    "compute_capacity": 3,
+    "scheduler": "fifo",
+    "drift_threshold": 0.12,
+    "max_age_d": 20,
+    "min_performance": 0.0,
+}
+"""A platform with room, first come first served, whose models are looked after seldom (ours)."""
+
+MEASURES = (
+    "cost_per_day", "capacity_cost_per_day", "late_share", "sla_misses", "staleness", "potential",
+    "wait_s", "training_wait_s", "utilisation", "trainings", "stopped",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AiPlatform:
+    """Run a platform at the lowest cost: of its capacity, of late models, of waiting.
+
+    Args:
+        seed: of everything that happens; all configurations meet the same future.
+        days: simulated.
+        models: deployed, watched and renewed.
+        interarrival_factor: on the published gaps between other pipelines, 44 s on average.
+        late_cost_per_h: of a model that lost more performance than was agreed.
+        wait_cost_per_h: of a pipeline that waits.
+        statistics: laws fitted from logs; None takes those published.
+
+    Raises:
+        SimError: a number that cannot be.
+    """
+
+    seed: int = 0
+    days: float = 10.0
+    models: int = 60
+    interarrival_factor: float = 6.0
+    late_cost_per_h: float = 4.0
+    wait_cost_per_h: float = 0.5
+    statistics: Statistics | None = field(default=None, compare=False)
+
+    name = "ai_platform"
+    measures = MEASURES
+    deterministic = True
+
+    def __post_init__(self) -> None:
+        self.base  # noqa: B018 - refuses what cannot be now
+
+    @property
+    def base(self) -> PlatformScenario:
+        """What is the same in every configuration."""
+        base = PlatformScenario(
+            interarrival_factor=self.interarrival_factor,
+            duration_s=self.days * DAY_S,
+            fleet=FleetPlan(n_models=self.models, drifts_per_month=4.0, work=8.0),
+            seed=self.seed,
+        )
+        return base if self.statistics is None else replace(base, statistics=self.statistics)
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """6 x 4 x 4 x 5 x 4 x 4 = 7,680 combinations."""
+        return ParameterSpace(
+            tuple(
+                Parameter(
+                    name, levels, "nominal" if name == "scheduler" else "ordinal", *ABOUT[name]
+                )
+                for name, levels in LEVELS.items()
+            )
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """Cost little."""
+        return Objective(Value("cost_per_day"), "minimise", unit="per day")
+
+    @property
+    def baseline(self) -> Mapping[str, Level]:
+        """How it is run before anything is steered."""
+        return dict(TODAY)
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """What is simulated, and what counts."""
+        base = self.base
+        plan, platform = base.fleet, base.platform
+        rates = ", ".join(f"{one.cost_per_h:g} for {one.name}" for one in platform.resources)
+        return (
+            Fact(
+                "Platform",
+                f"pipelines come every {44 * self.interarrival_factor:g} s on average, most around "
+                f"16:00, for {self.days:g} days drawn with seed {self.seed}",
+            ),
+            Fact(
+                "Models",
+                f"{self.models} deployed ones, each drifting {plan.drifts_per_month:g} times a "
+                f"month, checked every {plan.detectors.every_s / 3600:g} h by detectors that err",
+            ),
+            Fact(
+                "Cost",
+                f"per hour {rates} for each unit of capacity, {self.late_cost_per_h:g} for a model "
+                f"that lost more than {plan.allowed_loss:g} and {self.wait_cost_per_h:g} for a "
+                "pipeline that waits",
+            ),
+        )
+
+    def scenario(self, values: Mapping[str, Level]) -> PlatformScenario:
+        """Return what a configuration simulates."""
+        base = self.base
+        platform: Platform = base.platform.having(
+            "training",
+            capacity=int(values["training_capacity"]),
+            discipline=str(values["scheduler"]),
+        ).having("compute", capacity=int(values["compute_capacity"]))
+        triggers = (
+            Rule("drift", float(values["drift_threshold"])),
+            Rule("age", float(values["max_age_d"]) * DAY_S),
+        )
+        least = (("performance", float(values["min_performance"])),)
+        return replace(
+            base,
+            platform=platform,
+            fleet=replace(base.fleet, triggers=triggers),
+            recipe=replace(base.recipe, gate=Gate(least=least)),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same future
+        """Simulate once."""
+        return self.measured(self.scenario(values), self.simulate(values))
+
+    def simulate(self, values: Mapping[str, Level]) -> PlatformResult:
+        """Return all that happens with a configuration."""
+        from sim.aiops.engine import run_platform
+
+        return run_platform(self.scenario(values))
+
+    def measured(self, scenario: PlatformScenario, found: PlatformResult) -> Mapping[str, Measure]:
+        """Return the measures of a simulation."""
+        if found.fleet is None:
+            raise AssertionError("a platform to steer has deployed models")
+        days = found.ended_s / DAY_S
+        waited_h = (
+            sum(s.sum() for name, s in found.hours.items() if name.startswith("waited")) / 3600
+        )
+        late = found.fleet.late_share
+        late_h = float(late.sum()) * scenario.duration_s / 3600
+        penalty = self.late_cost_per_h * late_h + self.wait_cost_per_h * float(waited_h)
+        return {
+            "cost_per_day": (found.cost + penalty) / days,
+            "capacity_cost_per_day": found.cost / days,
+            "late_share": float(late.mean()),
+            "sla_misses": int((late > scenario.fleet.allowed_share).sum()),
+            "staleness": float(found.fleet.staleness.mean()),
+            "potential": float(found.fleet.potential.mean()),
+            "wait_s": found.wait_s or 0.0,
+            "training_wait_s": found.tasks["train"].mean_wait_s or 0.0,
+            "utilisation": found.utilisation["training"],
+            "trainings": sum(found.trainings.values()),
+            "stopped": found.outcomes["stopped by a gate"],
+        }
+
+    def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
+        """Simulate each of some configurations."""
+        return [self.evaluate(values, 0) for values in configurations]
+
+    def evaluate_many(
+        self,
+        configurations: Iterable[Values],
+        *,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[Values, Measures]]:
+        """Simulate many configurations and yield each with its measures, in order.
+
+        Args:
+            configurations: taken one by one, not far ahead.
+            threads: processes side by side; None is this one alone.
+            progress: called with the number of configurations done.
+        """
+        return measured_many(
+            self.evaluate_several, configurations, at_once=1, processes=threads or 1,
+            progress=progress,
+        )  # fmt: skip

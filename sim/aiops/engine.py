@@ -1,0 +1,421 @@
+"""The platform in motion, on SimPy: the only file here that knows an event loop.
+
+A pipeline is one process. Writing a result and reading the next input are one timeout, since
+nobody else is affected in between; a free resource is taken without an event. What is known when
+pipelines are drawn (times, bytes, metrics) comes in blocks, and rows of the trace are plain tuples
+until twenty thousand of them become columns: this is where the speed is.
+"""
+
+import math
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simpy
+
+from sim.aiops.arrivals import arrival_blocks
+from sim.aiops.collecting import Collector, PipelineRow, PlatformResult
+from sim.aiops.disciplines import Request, discipline_named
+from sim.aiops.fleet import draw_fleet
+from sim.aiops.graph import METRICS, TASKS, Gate, Join, PipelineGraph, Task, line_of
+from sim.aiops.scenario import PlatformScenario, Submission
+from sim.aiops.state import Deployed, Renewal
+from sim.aiops.synthesis import (
+    COMPRESS,
+    DEPLOY,
+    HARDEN,
+    MONITOR,
+    TRAIN,
+    Plans,
+    Synthesiser,
+    delays_s,
+)
+from sim.aiops.trace import FLUSH_ROWS
+from sim.aiops.triggers import data_gain, fired
+from sim.workloads.streams import Streams
+
+Steps = Generator[simpy.Event, Any, None]
+
+NEW_MODEL = 0.05
+"""Potential of a pipeline that builds a model of its own, beside deployed models (ours)."""
+
+_KINDS = {kind: place for place, kind in enumerate(TASKS)}
+
+
+def run_platform(
+    scenario: PlatformScenario,
+    folder: Path | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> PlatformResult:
+    """Simulate a platform.
+
+    Args:
+        scenario: what is simulated; the result is a function of it alone.
+        folder: where the whole trace is written as Parquet, `pipelines`, `tasks` and `models`; None
+            keeps it in memory.
+        progress: called with the simulated seconds from time to time.
+
+    Raises:
+        SetupError: laws that the profile needs and that are missing, or a folder that cannot be
+            written.
+    """
+    return _Motion(scenario, folder, progress).run()
+
+
+class _Pool:
+    """A resource with those that wait for it."""
+
+    __slots__ = ("free", "place", "queue")
+
+    def __init__(self, place: int, capacity: int, discipline: str) -> None:
+        self.place, self.free, self.queue = place, capacity, discipline_named(discipline)
+
+    def release(self, now_s: float, user: int, seconds: float) -> None:
+        queue = self.queue
+        queue.served(user, seconds)
+        if len(queue):
+            queue.pop(now_s).ticket.succeed()
+        else:
+            self.free += 1
+
+
+class _Pipeline:
+    """A pipeline as it runs: a row of its plans and what has become of its model."""
+
+    __slots__ = (
+        "compressed", "framework", "hardened", "metrics", "model", "number", "outcome",
+        "planned", "potential", "priority", "read_bytes", "read_s", "renewal", "seconds", "user",
+        "version", "waited_s", "weight", "write_bytes", "write_s",
+    )  # fmt: skip
+
+    def __init__(self, number: int, told: tuple[Any, ...]) -> None:
+        self.number = self.model = number
+        self.version = 1
+        (
+            self.user, self.framework, self.priority, self.seconds, self.read_s, self.write_s,
+            self.read_bytes, self.write_bytes, self.planned, self.compressed, self.hardened,
+        ) = told  # fmt: skip
+        self.metrics: list[float] | None = None
+        self.waited_s = 0.0
+        self.outcome = 1
+        self.potential: Callable[[float], float] = _new_model
+        self.weight = 1.0
+        self.renewal: Renewal | None = None
+
+
+def _new_model(now_s: float) -> float:  # noqa: ARG001 - the same at any time
+    return NEW_MODEL
+
+
+class _Motion:
+    """One simulation."""
+
+    def __init__(
+        self,
+        scenario: PlatformScenario,
+        folder: Path | None,
+        progress: Callable[[float], None] | None,
+    ) -> None:
+        self.scenario, self.progress = scenario, progress
+        self.env = simpy.Environment()
+        self.streams = Streams(scenario.seed)
+        platform = scenario.platform
+        self.pools = {
+            one.name: _Pool(place, one.capacity, one.discipline)
+            for place, one in enumerate(platform.resources)
+        }
+        made = self.streams.inside("pipelines")
+        self.synthesiser = Synthesiser(scenario.statistics, scenario.recipe, made)
+        self.places = [
+            [self.pools[platform.place_of(kind, name)] for kind in TASKS]
+            for name in self.synthesiser.frameworks
+        ]
+        self.collector = Collector(scenario, self.synthesiser, folder)
+        self.rows = self.collector.trace.tasks
+        self.number = 0
+        self.deployed: list[Deployed] = []
+
+    def run(self) -> PlatformResult:
+        scenario, env = self.scenario, self.env
+        try:
+            self._deploy_fleet()
+            if scenario.profile != "none":
+                env.process(self._arrivals())
+            for submission in scenario.submissions:
+                env.process(self._submission(submission))
+            env.run(None if scenario.drain else scenario.duration_s)
+        finally:
+            self.collector.close()
+        return self.collector.result(self.deployed, env.now)
+
+    # Who comes
+
+    def _arrivals(self) -> Steps:
+        scenario, env = self.scenario, self.env
+        blocks = arrival_blocks(
+            scenario.statistics.arrivals,
+            self.streams.inside("arrivals"),
+            profile=scenario.profile,
+            factor=scenario.interarrival_factor,
+            start_s=scenario.start_s,
+            until_s=scenario.duration_s,
+        )
+        graphs = self.synthesiser.graphs
+        for times in blocks:
+            plans = self.synthesiser.plan(self.number, times)
+            self.number += len(plans)
+            self.collector.planned(plans)
+            number = plans.first
+            at = zip(times.tolist(), plans.graph.tolist(), _rows(scenario, plans), strict=True)
+            for time, graph, told in at:
+                yield env.timeout(time - env.now)
+                env.process(self._pipeline(_Pipeline(number, told), graphs[graph]))
+                number += 1
+            if self.progress is not None:
+                self.progress(env.now)
+
+    def _submission(self, submission: Submission) -> Steps:
+        yield self.env.timeout(submission.at_s)
+        plans = self.synthesiser.plan(self.number, np.array([self.env.now]))
+        self.number += 1
+        plans.user[0] = submission.user
+        self.collector.planned(plans, "submission")
+        told = next(_rows(self.scenario, plans))
+        yield from self._pipeline(_Pipeline(plans.first, told), submission.graph)
+
+    # What a pipeline does
+
+    def _pipeline(self, pipeline: _Pipeline, graph: PipelineGraph) -> Steps:
+        if graph.line is None:
+            yield from self._branches(pipeline, graph)
+        else:
+            owed = 0.0
+            for node in graph.line:
+                if isinstance(node, Task):
+                    owed = yield from self._task(pipeline, node, owed)
+                elif not self._passes(pipeline, node):
+                    break
+            if owed:
+                yield self.env.timeout(owed)
+        self._finished(pipeline)
+
+    def _branches(self, pipeline: _Pipeline, graph: PipelineGraph) -> Steps:
+        if graph.parallel:
+            yield from self._branch(pipeline, graph, graph.start, {})
+            return
+        walk = graph.walk()
+        step: tuple[str, Task | Gate | Join] | None = next(walk)
+        while step is not None:
+            emitted = yield from self._node(pipeline, step[1])
+            try:
+                step = walk.send(emitted)
+            except StopIteration:
+                step = None
+
+    def _branch(
+        self, pipeline: _Pipeline, graph: PipelineGraph, name: str, taken: dict[str, int]
+    ) -> Steps:
+        emitted = yield from self._node(pipeline, graph.nodes[name])
+        following = []
+        for target in graph.targets(name, emitted):
+            taken[target] = taken.get(target, 0) + 1
+            is_join = isinstance(graph.nodes[target], Join)
+            if not is_join or taken[target] == graph.ways_in(target):
+                following.append(target)
+        branches = [
+            self.env.process(self._branch(pipeline, graph, target, taken)) for target in following
+        ]
+        if branches:
+            yield self.env.all_of(branches)
+
+    def _node(
+        self, pipeline: _Pipeline, node: Task | Gate | Join
+    ) -> Generator[simpy.Event, Any, str]:
+        if isinstance(node, Gate):
+            return "pass" if self._passes(pipeline, node) else "fail"
+        if isinstance(node, Task):
+            owed = yield from self._task(pipeline, node, 0.0)
+            if owed:
+                yield self.env.timeout(owed)
+        return "done"
+
+    def _task(
+        self, pipeline: _Pipeline, task: Task, owed: float
+    ) -> Generator[simpy.Event, Any, float]:
+        """Run read, request, execute, release; return the seconds that writing will take.
+
+        `owed` seconds of the writing of the task before pass first.
+        """
+        env, kind = self.env, _KINDS[task.kind]
+        yield env.timeout(owed + pipeline.read_s[kind])
+        pool, work = self.places[pipeline.framework][kind], pipeline.seconds[kind] * task.share
+        asked = started = env.now
+        if pool.free:
+            pool.free -= 1
+        else:
+            ticket = env.event()
+            pool.queue.push(
+                Request(
+                    asked, pipeline.user, pipeline.priority, work, pipeline.potential,
+                    pipeline.weight, ticket,
+                )
+            )  # fmt: skip
+            yield ticket
+            started = env.now
+            pipeline.waited_s += started - asked
+        yield env.timeout(work)
+        ended = env.now
+        pool.release(ended, pipeline.user, work)
+        rows = self.rows
+        rows.append(
+            (
+                pipeline.number, kind, pool.place, asked, started, ended,
+                pipeline.read_bytes[kind], pipeline.write_bytes[kind],
+            )
+        )  # fmt: skip
+        if len(rows) >= FLUSH_ROWS:
+            self.collector.flush()
+        if kind == TRAIN:
+            pipeline.metrics = pipeline.planned
+        elif kind == COMPRESS:
+            _change(pipeline, pipeline.compressed)
+        elif kind == HARDEN:
+            _change(pipeline, pipeline.hardened)
+        elif kind == DEPLOY:
+            pipeline.outcome = 0
+        written: float = pipeline.write_s[kind]
+        return written
+
+    def _passes(self, pipeline: _Pipeline, gate: Gate) -> bool:
+        metrics = dict(zip(METRICS, pipeline.metrics or (0.0, 0.0, 0.0, 0.0), strict=True))
+        passes = gate.passes(metrics)
+        renewal = pipeline.renewal
+        if passes and renewal is not None and self.scenario.fleet.keeps:
+            passes = metrics["performance"] >= renewal.deployed.performance(self.env.now)
+        if not passes:
+            pipeline.outcome = 2
+        return passes
+
+    def _finished(self, pipeline: _Pipeline) -> None:
+        metrics = pipeline.metrics or (math.nan,) * 4
+        self.collector.trace.models.append(
+            (
+                pipeline.number, pipeline.model, pipeline.version, self.env.now,
+                pipeline.waited_s, pipeline.outcome, *metrics,
+            )
+        )  # fmt: skip
+
+    # The run time view
+
+    def _deploy_fleet(self) -> None:
+        scenario, plan = self.scenario, self.scenario.fleet
+        if not plan.n_models:
+            return
+        fleet = draw_fleet(plan, scenario.duration_s, self.streams.inside("fleet"))
+        maker = Synthesiser(
+            scenario.statistics, scenario.recipe, self.streams.inside("fleet pipelines")
+        )
+        plans = maker.plan(0, np.zeros(len(fleet)))
+        plans.seconds[:, TRAIN] *= plan.work
+        self.number = len(fleet)
+        self.collector.planned(plans, "deployed before")
+        gate = scenario.recipe.gate or Gate()
+        graph = line_of(
+            Task("preprocess"), Task("train"), Task("evaluate"), gate, Task("deploy"),
+            Task("monitor"),
+        )  # fmt: skip
+        rows = _rows(scenario, plans)
+        for model, (watched, told) in enumerate(zip(fleet, rows, strict=True)):
+            one = Deployed(model, watched, plan, float(plans.metrics[model, 0]), plans.sizes[model])
+            self.deployed.append(one)
+            self.env.process(self._watch(one, told, graph, plans))
+
+    def _watch(
+        self,
+        deployed: Deployed,
+        told: tuple[Any, ...],
+        graph: PipelineGraph,
+        plans: Plans,
+    ) -> Steps:
+        env, plan = self.env, self.scenario.fleet
+        detectors = plan.detectors
+        rng = self.streams.inside("fleet").of(f"life of {deployed.model}")
+        yield env.timeout(deployed.watched.check_s)
+        while True:
+            yield from self._check(deployed, told)
+            deployed.report(env.now, float(rng.standard_normal()))
+            rule = fired(plan.triggers, deployed.known(env.now))
+            if rule is not None and not deployed.renewing:
+                deployed.renewing = True
+                noise = rng.standard_normal(2)
+                env.process(self._renew(deployed, told, graph, rule, noise, plans))
+            yield env.timeout(detectors.every_s)
+
+    def _check(self, deployed: Deployed, told: tuple[Any, ...]) -> Steps:
+        """Let the detector compute; train and deploy it again first if it is too old."""
+        detectors = self.scenario.fleet.detectors
+        number = deployed.model
+        work = detectors.seconds
+        is_old = self.env.now - deployed.detector_s > detectors.renewed_s
+        if is_old:
+            work += told[3][MONITOR]
+        check = _Pipeline(number, told)
+        check.seconds = list(told[3])
+        check.seconds[MONITOR] = work
+        check.potential, check.weight = deployed.potential, watched_weight(deployed)
+        yield from self._task(check, Task("monitor"), 0.0)
+        if is_old:
+            deployed.detector_s = self.env.now
+
+    def _renew(
+        self,
+        deployed: Deployed,
+        told: tuple[Any, ...],
+        graph: PipelineGraph,
+        rule: str,
+        noise: Any,
+        plans: Plans,
+    ) -> Steps:
+        env, scenario = self.env, self.scenario
+        delay = scenario.fleet.human_delay_s * math.exp(0.5 * float(noise[0]))
+        if scenario.fleet.quiet:
+            delay += self.collector.until_quiet(env.now + delay)
+        if delay:
+            yield env.timeout(delay)
+        pipeline = _Pipeline(self.number, told)
+        self.number += 1
+        known = deployed.known(env.now)
+        pipeline.model, pipeline.version = deployed.model, deployed.version + 1
+        built = (
+            deployed.built + data_gain(deployed.built, known.new_share) + 0.005 * float(noise[1])
+        )
+        pipeline.planned = [min(max(built, 0.0), 1.0), *pipeline.planned[1:]]
+        pipeline.potential, pipeline.weight = deployed.potential, watched_weight(deployed)
+        pipeline.renewal = Renewal(deployed, env.now)
+        row = PipelineRow(plans, deployed.model, pipeline.number, env.now, pipeline.version, rule)
+        self.collector.renewed(row)
+        yield from self._pipeline(pipeline, graph)
+        if pipeline.outcome == 0:
+            deployed.replace(pipeline.renewal, env.now, pipeline.planned[0])
+        deployed.renewing = False
+
+
+def watched_weight(deployed: Deployed) -> float:
+    """Return how much a model matters; more while it breaks what was agreed about it."""
+    return deployed.watched.weight * (2.0 if deployed.is_late else 1.0)
+
+
+def _change(pipeline: _Pipeline, factors: list[float]) -> None:
+    before = pipeline.metrics or [0.0] * 4
+    pipeline.metrics = [a * b for a, b in zip(before, factors, strict=True)]
+
+
+def _rows(scenario: PlatformScenario, plans: Plans) -> Iterator[tuple[Any, ...]]:
+    """Yield what `_Pipeline` takes, a pipeline at a time, as Python's own numbers."""
+    read_s, write_s = delays_s(scenario.platform, plans)
+    columns = (
+        plans.user, plans.framework, plans.priority, plans.seconds, read_s, write_s,
+        plans.read_bytes, plans.write_bytes, plans.metrics, plans.compressed, plans.hardened,
+    )  # fmt: skip
+    return zip(*(column.tolist() for column in columns), strict=True)

@@ -1,0 +1,350 @@
+"""Pipelines and assets that might have been: drawn in blocks, each quantity from its own stream.
+
+Section IV-B of the PipeSim paper. Three prototypes (its figure 1): simple, extended with steps of
+its own, hierarchical with transfer learning. What a pipeline holds depends on what it holds
+already: nothing is validated before it is trained, only networks are compressed or hardened, only
+what was deployed is monitored.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.aiops.compression import compressed
+from sim.aiops.graph import TASKS, Gate, PipelineGraph, Task, line_of
+from sim.aiops.platform import Platform
+from sim.aiops.statistics import GRID, Statistics, checked_shares
+from sim.errors import SetupError
+from sim.workloads.streams import Streams
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PROTOTYPES = ("simple", "extended", "hierarchical")
+PREDICTIONS = {"binary": 0.5, "multiclass": 0.3, "regression": 0.2}
+YEAR_S = 365 * 86_400.0
+
+PREPROCESS, TRAIN, EVALUATE, COMPRESS, HARDEN, DEPLOY, MONITOR = range(len(TASKS))
+
+FINE_TUNING = 0.25
+"""Of the time of a training, in a pipeline that adapts a base model (ours)."""
+
+VALIDATION_SHARE = 0.2
+"""Of the data, that an evaluation reads; so much again goes to a detector (ours)."""
+
+_PRUNED = (0.2, 0.4, 0.6, 0.8)
+_SIZE_BYTES = {
+    "linear": (2e4, 1.0),
+    "forest": (2e6, 1.2),
+    "boosting": (1e6, 1.0),
+    "network": (4e7, 1.0),
+}
+_INFERENCE_MS = {
+    "linear": (0.5, 0.4),
+    "forest": (4.0, 0.5),
+    "boosting": (2.0, 0.5),
+    "network": (60.0, 0.6),
+}
+"""Median and spread of the logarithm, by estimator type; ours. Others are taken for networks."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How pipelines are made up; all of it ours, since the paper prints none of it.
+
+    Attributes:
+        prototypes: shares of `PROTOTYPES`.
+        preprocess: probability that data are prepared first; others are curated already.
+        evaluate: of a model that is trained.
+        compress: of a network, by prototype.
+        harden: of a network that is evaluated, in extended pipelines.
+        deploy: of a model that is evaluated.
+        monitor: of a model that is deployed.
+        n_users: who have pipelines.
+        pareto: exponent of pipelines per user; 1.16 gives 80 percent to 20 percent of the users.
+        trend: factor per year on the share of a framework: 1.5 grows by half.
+        gate: what a model must reach behind its evaluation; None lets all pass.
+
+    Raises:
+        SetupError: a probability that is none, shares that do not sum to 1, no user.
+    """
+
+    prototypes: Mapping[str, float] = field(
+        default_factory=lambda: {"simple": 0.6, "extended": 0.3, "hierarchical": 0.1}
+    )
+    preprocess: float = 0.75
+    evaluate: float = 0.9
+    compress: Mapping[str, float] = field(
+        default_factory=lambda: {"simple": 0.0, "extended": 0.5, "hierarchical": 0.1}
+    )
+    harden: float = 0.4
+    deploy: float = 0.8
+    monitor: float = 0.5
+    n_users: int = 200
+    pareto: float = 1.16
+    trend: Mapping[str, float] = field(default_factory=dict)
+    gate: Gate | None = None
+
+    def __post_init__(self) -> None:
+        checked_shares("prototypes", self.prototypes)
+        chances = {
+            "preprocess": self.preprocess, "evaluate": self.evaluate, "harden": self.harden,
+            "deploy": self.deploy, "monitor": self.monitor,
+            **{f"compress of '{name}'": chance for name, chance in self.compress.items()},
+        }  # fmt: skip
+        for name, chance in chances.items():
+            if not 0 <= chance <= 1:
+                raise SetupError(f"the probability of {name} is {chance!r}; allowed is 0 to 1.")
+        for name in (*self.prototypes, *self.compress):
+            if name not in PROTOTYPES:
+                raise SetupError(f"'{name}' is no prototype; known: {', '.join(PROTOTYPES)}.")
+        if self.n_users < 1 or not self.pareto > 0:
+            raise SetupError("pipelines have at least one user, and a Pareto exponent above 0.")
+        for name, factor in self.trend.items():
+            if not (math.isfinite(factor) and factor > 0):
+                raise SetupError(f"the trend of '{name}' is {factor!r}; allowed is above 0.")
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """A block of n pipelines as they will run.
+
+    Attributes:
+        first: number of the first of them.
+        arrived_s: float64 [n].
+        user, framework, estimator, prediction, prototype: int64 [n], places among the names.
+        priority: float64 [n].
+        graph: int64 [n], places in `Synthesiser.graphs`.
+        sizes: float64 [n, 3], rows, columns, bytes of the data.
+        layers: int64 [n], of networks; 0 of others.
+        pruned: float64 [n], what compression would take away.
+        metrics: float64 [n, 4], performance, CLEVER score, size, inference time when trained.
+        compressed: float64 [n, 4], factors of compression on these.
+        hardened: float64 [n, 4], factors of hardening on these.
+        seconds: float64 [n, 7], computing by type of task.
+        read_bytes, write_bytes: float64 [n, 7], likewise.
+    """
+
+    first: int
+    arrived_s: Floats
+    user: Ints
+    framework: Ints
+    estimator: Ints
+    prediction: Ints
+    prototype: Ints
+    priority: Floats
+    graph: Ints
+    sizes: Floats
+    layers: Ints
+    pruned: Floats
+    metrics: Floats
+    compressed: Floats
+    hardened: Floats
+    seconds: Floats
+    read_bytes: Floats
+    write_bytes: Floats
+
+    def __len__(self) -> int:
+        return len(self.arrived_s)
+
+
+class Synthesiser:
+    """Draws blocks of pipelines.
+
+    Args:
+        statistics: laws.
+        recipe: how pipelines are made up.
+        streams: of this stage.
+    """
+
+    def __init__(self, statistics: Statistics, recipe: Recipe, streams: Streams) -> None:
+        self.statistics, self.recipe = statistics, recipe
+        self.frameworks = tuple(statistics.mix)
+        self.estimators = tuple(statistics.performance)
+        self.graphs: list[PipelineGraph] = []
+        self._graph_ids: dict[tuple[int, ...], int] = {}
+        self._streams = streams
+        self._rngs: dict[str, np.random.Generator] = {}
+        weights = 1 / np.arange(1, recipe.n_users + 1) ** (1 / recipe.pareto)
+        self._users_until = np.cumsum(weights) / weights.sum()
+
+    def _rng(self, name: str) -> np.random.Generator:
+        if name not in self._rngs:
+            self._rngs[name] = self._streams.of(name)
+        return self._rngs[name]
+
+    def _uniform(self, name: str, n: int) -> Floats:
+        return self._rng(name).random(n)
+
+    def plan(self, first: int, arrived_s: Floats) -> Plans:
+        """Return pipelines for some times of arrival."""
+        n, recipe = len(arrived_s), self.recipe
+        framework = self._framework(arrived_s)
+        estimator = self._estimator(framework)
+        is_network = np.array([name == "network" for name in self.estimators])[estimator]
+        shares = [recipe.prototypes.get(name, 0.0) for name in PROTOTYPES]
+        prototype = _choose(self._uniform("prototype", n), shares)
+        chances = np.array([recipe.compress.get(name, 0.0) for name in PROTOTYPES])
+        has = np.ones((n, len(TASKS)), dtype=bool)
+        has[:, PREPROCESS] = self._uniform("preprocess", n) < recipe.preprocess
+        has[:, EVALUATE] = self._uniform("evaluate", n) < recipe.evaluate
+        has[:, COMPRESS] = is_network & (self._uniform("compress", n) < chances[prototype])
+        has[:, HARDEN] = (
+            is_network & has[:, EVALUATE] & (prototype == PROTOTYPES.index("extended"))
+            & (self._uniform("harden", n) < recipe.harden)
+        )  # fmt: skip
+        has[:, DEPLOY] = has[:, EVALUATE] & (self._uniform("deploy", n) < recipe.deploy)
+        has[:, MONITOR] = has[:, DEPLOY] & (self._uniform("monitor", n) < recipe.monitor)
+        sizes = self.statistics.assets.sample(self._rng("assets"), n)
+        sizes[:, :2] = np.floor(sizes[:, :2])
+        metrics = self.metrics(estimator, is_network)
+        pruned = np.array(_PRUNED)[self._rng("pruned").integers(len(_PRUNED), size=n)]
+        accuracy, size, inference = compressed(pruned)
+        one = np.ones(n)
+        layers = np.where(is_network, 2 + self._rng("layers").poisson(10.0, n), 0)
+        read, write = _bytes(sizes[:, 2], metrics[:, 2])
+        return Plans(
+            first, arrived_s, np.searchsorted(self._users_until, self._uniform("user", n)),
+            framework, estimator,
+            _choose(self._uniform("prediction", n), list(PREDICTIONS.values())), prototype,
+            np.floor(3 * self._uniform("priority", n)), self._graph_places(prototype, has), sizes,
+            layers, pruned, metrics, np.column_stack([accuracy, one, size, inference]),
+            np.column_stack([0.99 * one, 1.5 * one, one, one]),
+            self.seconds(framework, sizes), read, write,
+        )  # fmt: skip
+
+    def _framework(self, arrived_s: Floats) -> Ints:
+        shares = np.array(list(self.statistics.mix.values()))
+        u = self._uniform("framework", len(arrived_s))
+        if not self.recipe.trend:
+            return _choose(u, shares.tolist())
+        growth = np.log([self.recipe.trend.get(name, 1.0) for name in self.frameworks])
+        weights = shares * np.exp(growth * (arrived_s / YEAR_S)[:, None])
+        until = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
+        return _place(u, until)
+
+    def _estimator(self, framework: Ints) -> Ints:
+        shares = np.array(
+            [
+                [self.statistics.estimators[name].get(one, 0.0) for one in self.estimators]
+                for name in self.frameworks
+            ]
+        )
+        until = np.cumsum(shares, axis=1)[framework]
+        u = self._uniform("estimator", len(framework)) * until[:, -1]
+        return _place(u, until)
+
+    def metrics(self, estimator: Ints, is_network: NDArray[np.bool_]) -> Floats:
+        """Return what models are like when they were trained, float64 [n, 4]."""
+        n = len(estimator)
+        u, performance = self._uniform("performance", n), np.empty(n)
+        for place, name in enumerate(self.estimators):
+            which = estimator == place
+            performance[which] = np.interp(u[which], GRID, self.statistics.performance[name])
+        clever = np.where(
+            is_network, 0.4 * np.exp(0.5 * self._rng("clever").standard_normal(n)), 1.0
+        )
+        columns = []
+        for stream, table in (("size", _SIZE_BYTES), ("inference", _INFERENCE_MS)):
+            told = np.array([table.get(name, table["network"]) for name in self.estimators])
+            spread = self._rng(stream).standard_normal(n) * told[estimator, 1]
+            columns.append(told[estimator, 0] * np.exp(spread))
+        return np.column_stack([performance, clever, *columns])
+
+    def seconds(self, framework: Ints, sizes: Floats) -> Floats:
+        """Return seconds of computing by type of task, float64 [n, 7]."""
+        n, told = len(framework), self.statistics
+        found = np.empty((n, len(TASKS)))
+        found[:, PREPROCESS] = told.preprocess.sample(
+            self._rng("preprocess seconds"), sizes[:, 0] * sizes[:, 1]
+        )
+        for place, name in enumerate(self.frameworks):
+            which = np.flatnonzero(framework == place)
+            drawn = told.train[name].sample(self._rng(f"train {name}"), len(which))
+            found[which, TRAIN] = drawn[:, 0]
+        for kind in (EVALUATE, DEPLOY, MONITOR):
+            law = told.seconds[TASKS[kind]]
+            found[:, kind] = law.sample(self._rng(f"{TASKS[kind]} seconds"), n)[:, 0]
+        for kind in (COMPRESS, HARDEN):
+            noise = self._rng(f"{TASKS[kind]} noise").standard_normal(n)
+            factor = np.maximum(1 + told.like_training[TASKS[kind]] * noise, 0.05)
+            found[:, kind] = found[:, TRAIN] * factor
+        return found
+
+    def _graph_places(self, prototype: Ints, has: NDArray[np.bool_]) -> Ints:
+        codes = prototype * 2 ** len(TASKS) + has @ (2 ** np.arange(len(TASKS)))
+        unique, inverse = np.unique(codes, return_inverse=True)
+        places = []
+        for code in unique.tolist():
+            key = (code,)
+            if key not in self._graph_ids:
+                kinds = tuple(k for k in range(len(TASKS)) if code >> k & 1)
+                self._graph_ids[key] = len(self.graphs)
+                name = PROTOTYPES[code >> len(TASKS)]
+                self.graphs.append(prototype_graph(name, kinds, self.recipe.gate))
+            places.append(self._graph_ids[key])
+        return np.array(places, dtype=np.int64)[inverse]
+
+
+@cache
+def prototype_graph(prototype: str, kinds: tuple[int, ...], gate: Gate | None) -> PipelineGraph:
+    """Return the pipeline of a prototype that holds some types of tasks.
+
+    Args:
+        prototype: one of `PROTOTYPES`. A hierarchical one trains a base model first and adapts it.
+        kinds: places in `TASKS`; training is always held.
+        gate: behind every evaluation; None if there is none.
+    """
+    nodes: list[Task | Gate] = []
+    held = set(kinds) | {TRAIN}
+    check: list[Task | Gate] = [Task("evaluate")] if EVALUATE in held else []
+    if check and gate is not None:
+        check.append(gate)
+    if PREPROCESS in held:
+        nodes.append(Task("preprocess"))
+    nodes.append(Task("train"))
+    if prototype == "hierarchical":
+        nodes.append(Task("train", FINE_TUNING))
+    if HARDEN in held:
+        nodes.append(Task("harden"))
+    if COMPRESS in held:
+        nodes.append(Task("compress"))
+    nodes += check
+    nodes += [Task(TASKS[kind]) for kind in (DEPLOY, MONITOR) if kind in held]
+    return line_of(*nodes)
+
+
+def _choose(u: Floats, shares: list[float]) -> Ints:
+    until = np.cumsum(shares) / np.sum(shares)
+    return np.minimum(np.searchsorted(until, u, side="right"), len(shares) - 1)
+
+
+def _place(u: Floats, until: Floats) -> Ints:
+    """Return of every row of `until`, [n, k], the first place that u is below."""
+    return np.asarray(np.minimum((u[:, None] >= until).sum(axis=1), until.shape[1] - 1))
+
+
+def _bytes(data: Floats, model: Floats) -> tuple[Floats, Floats]:
+    """Return what every type of task reads and writes; preprocessed data are as large as before."""
+    none, part = np.zeros(len(data)), VALIDATION_SHARE * data
+    read = [data, data, model + part, model, model + data, model, part]
+    write = [data, model, none, model, model, none, none]
+    return np.column_stack(read), np.column_stack(write)
+
+
+def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
+    """Return seconds of reading and writing by type of task, float64 [n, 7] each.
+
+    An operation takes latency plus bytes by bandwidth; who has nothing to move does nothing.
+    """
+    store = platform.store
+    read = np.where(plans.read_bytes > 0, store.latency_s, 0.0)
+    write = np.where(plans.write_bytes > 0, store.latency_s, 0.0)
+    return (
+        read + plans.read_bytes / store.read_bytes_per_s,
+        write + plans.write_bytes / store.write_bytes_per_s,
+    )
