@@ -59,8 +59,8 @@ from sim.model.result import (
     StepSeries,
 )
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
-from sim.model.telemetry import Telemetry
 from sim.model.tasks import Tasks, Term, Work
+from sim.model.telemetry import Telemetry
 from sim.model.throttle import ThrottleWindow
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
@@ -69,8 +69,6 @@ from sim.policies.order import ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
 from sim.policies.placement import PLACEMENTS, placement_named
 from sim.policies.told import options_of
-from sim.traces.joulie import read_joulie
-from sim.traces.joulie_write import write_joulie
 from sim.traces.formats import (
     FORMATS,
     Format,
@@ -81,6 +79,8 @@ from sim.traces.formats import (
     write_workload,
     written_as,
 )
+from sim.traces.joulie import read_joulie
+from sim.traces.joulie_write import write_joulie
 from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
@@ -102,11 +102,10 @@ from sim.workloads.joulie.retarget import PoolNode, baseline, retarget
 from sim.workloads.model import Model, load_model, save_model
 from sim.workloads.scaling import scale_load, shake
 from sim.workloads.streams import Streams
-
-__all__ = [
 from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
+__all__ = [
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
@@ -164,8 +163,8 @@ from sim.workloads.validation import compare as compare_workloads
     "SimulationResult",
     "StepSeries",
     "Streams",
-    "Telemetry",
     "Tasks",
+    "Telemetry",
     "Term",
     "ThrottleWindow",
     "TooWide",

@@ -62,8 +62,8 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.executors import EXECUTORS
     from sim.policies.backfill import BACKFILLS
     from sim.policies.order import ORDERS
-    from sim.traces.formats import FORMATS
     from sim.policies.placement import PLACEMENTS
+    from sim.traces.formats import FORMATS
     from sim.traces.rules import rule_choices
     from sim.workloads.generators import GENERATORS
     from strategies import STRATEGIES
@@ -71,10 +71,9 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     docs = (repository / "README.md").read_text() + "".join(
         path.read_text() for path in (repository / "docs").glob("*.md")
     )
-    registered = (*presets(), *APPLICATIONS, *EXECUTORS, *BACKFILLS, *ORDERS, *STRATEGIES, *AGENTS)
-    registered = (*registered, *GENERATORS, *FORMATS)
     policies = (*BACKFILLS, *ORDERS, *PLACEMENTS)
     registered = (*presets(), *APPLICATIONS, *EXECUTORS, *policies, *STRATEGIES, *AGENTS)
+    registered = (*registered, *GENERATORS, *FORMATS)
     for name in [entry.name for entry in registered] + list(rule_choices()):
         assert f"`{name}`" in docs, name
 
