@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.workload import Workload
+from sim.workloads.cloud.three_stage import NAIVE, SIMPLE_BATCH, THREE_STAGE
 from sim.workloads.downey import DOWNEY
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.graphs import GRAPHS
@@ -22,6 +23,9 @@ GENERATORS: tuple[Generator, ...] = (
     GRAPHS,
     JOULIE,
     RESAMPLING,
+    THREE_STAGE,
+    SIMPLE_BATCH,
+    NAIVE,
 )
 
 

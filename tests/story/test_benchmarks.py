@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "policies": ("--logs", "swf"),
     "futures": ("--logs", "swf"),
     "slurm_fidelity": ("--run", "slurm_runs"),
+    "cloud": ("--azure", "azure_v1"),
     "search": ("--tables", "tables"),
     "suggest": (),
     "agents": (),

@@ -1,0 +1,183 @@
+"""From the jobs of a workload to batches of flavours, and from a flavour back to a job.
+
+A batch is what one user submits within one period (Bergsma et al., section 2). A flavour is what
+jobs ask for: processors, time and memory. The most frequent requests have a flavour of their own;
+all others share one for each power of two of processors. A flavour is turned into a job again by
+drawing one of the jobs that it was made of (pseudo-flavours, section 2.2.3), so that no request is
+generated that nobody ever made.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import WorkloadError
+from sim.model.batches import CloudTrace, Flavour
+from sim.model.bins import DAY_S, Bins
+from sim.model.hours import WallClock
+from sim.model.workload import UNKNOWN, Workload
+from sim.workloads.streams import Streams
+
+MOST_EXAMPLES = 200
+"""Jobs that a flavour keeps, evenly spread over those that it was made of."""
+
+LIVES = Bins(tuple(np.round(np.geomspace(10.0, 20 * DAY_S, 46), 3).tolist()), 30 * DAY_S)
+"""Bins for logs of batch systems, whose jobs often end within minutes: 46 ends, even in their
+logarithms, from 10 s to 20 days."""
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Jobs that flavours were made of, by flavour; each column has shape [n_examples].
+
+    Attributes:
+        first: int64 [n_flavours + 1], where those of each flavour begin and the last end.
+        procs: int64.
+        requested_s: float64.
+        mem_bytes_per_proc: int64, -1 where unknown.
+    """
+
+    first: Ints
+    procs: Ints
+    requested_s: Floats
+    mem_bytes_per_proc: Ints
+
+    def draw(self, flavour: Ints, rng: np.random.Generator) -> Ints:
+        """Draw an example for each job: int64 [n]."""
+        many = np.diff(self.first)[flavour]
+        return self.first[flavour] + (rng.random(len(flavour)) * many).astype(np.int64)
+
+
+def batches_of(
+    workload: Workload, *, period_s: float = 300.0, most_flavours: int = 32, bins: Bins = LIVES
+) -> tuple[CloudTrace, Examples]:
+    """Return the batches of a workload.
+
+    Args:
+        workload: whose users are known.
+        period_s: length of a period in seconds, above 0.
+        most_flavours: requests with a flavour of their own, 1 or more.
+        bins: of lifetimes.
+
+    Raises:
+        WorkloadError: no user is known.
+    """
+    if (workload.user == UNKNOWN).all():
+        raise WorkloadError(
+            f"{workload.name}: no job tells its user, and batches are made by users; fit another "
+            "generator, such as resampling."
+        )
+    period = np.floor(clock_of(workload) / period_s).astype(np.int64)
+    # Jobs of unknown users belong to nobody else: each is a batch of its own.
+    user = np.where(workload.user == UNKNOWN, -1 - np.arange(workload.n_jobs), workload.user)
+    arrival = np.arange(workload.n_jobs)
+    by_user = np.lexsort((arrival, user, period))
+    new = np.ones(len(by_user), dtype=bool)
+    new[1:] = (np.diff(period[by_user]) != 0) | (np.diff(user[by_user]) != 0)
+    first_arrival = arrival[by_user][new][np.cumsum(new) - 1]
+    order = by_user[np.lexsort((arrival[by_user], first_arrival, period[by_user]))]
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = (np.diff(period[order]) != 0) | (np.diff(user[order]) != 0)
+    flavour, names = _flavours(workload, most_flavours)
+    trace = CloudTrace(
+        period=period[order],
+        batch=np.cumsum(begins) - 1,
+        flavour=flavour[order],
+        lifetime=bins.of(workload.runtime_s)[order],
+        censored=np.zeros(workload.n_jobs, dtype=np.int64),
+        flavours=names,
+        first_period=int(period.min()),
+        n_periods=int(period.max() - period.min()) + 1,
+        period_s=period_s,
+        bins=bins,
+    )
+    return trace, _examples(workload, flavour, len(names))
+
+
+def clock_of(workload: Workload) -> Floats:
+    """Return when jobs were submitted by the log's own clock, in seconds since its zero.
+
+    Where dates are unknown the first submission is at zero, as the paper does with Azure's.
+    """
+    clock = WallClock.of(workload, None)
+    return workload.submit_s if clock.zone is None else clock.local_s(workload.submit_s)
+
+
+def _flavours(workload: Workload, most: int) -> tuple[Ints, tuple[Flavour, ...]]:
+    requests = np.column_stack(
+        [workload.procs, np.round(workload.requested_s), workload.mem_bytes_per_proc]
+    ).astype(np.int64)
+    unique, which, counts = np.unique(requests, axis=0, return_inverse=True, return_counts=True)
+    which = which.reshape(-1)
+    often = np.sort(np.argsort(-counts, kind="stable")[:most])
+    power = np.ceil(np.log2(np.maximum(workload.procs, 1))).astype(np.int64)
+    place = np.full(len(unique), -1, dtype=np.int64)
+    place[often] = np.arange(len(often))
+    rest = np.unique(power[place[which] < 0])
+    flavour = np.where(place[which] >= 0, place[which], len(often) + np.searchsorted(rest, power))
+    names = [
+        Flavour(
+            f"{procs}x{requested_s}s",
+            int(procs) * 1000,
+            int(memory) * int(procs) if memory >= 0 else -1,
+        )
+        for procs, requested_s, memory in unique[often].tolist()
+    ]
+    names += [Flavour(f"others up to {2**p}", 2 ** int(p) * 1000) for p in rest.tolist()]
+    return flavour, tuple(names)
+
+
+def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> Examples:
+    order = np.argsort(flavour, kind="stable")
+    counts = np.bincount(flavour, minlength=n_flavours)
+    ends = np.cumsum(counts)
+    kept = [
+        order[end - n + np.unique(np.linspace(0, n - 1, min(n, MOST_EXAMPLES)).astype(np.int64))]
+        for n, end in zip(counts.tolist(), ends.tolist(), strict=True)
+    ]
+    rows = np.concatenate(kept)
+    return Examples(
+        first=np.concatenate([[0], np.cumsum([len(some) for some in kept])]).astype(np.int64),
+        procs=workload.procs[rows],
+        requested_s=workload.requested_s[rows],
+        mem_bytes_per_proc=workload.mem_bytes_per_proc[rows],
+    )
+
+
+def workload_of(trace: CloudTrace, examples: Examples, streams: Streams, *, name: str) -> Workload:
+    """Return a generated trace as a workload.
+
+    Jobs begin within their period in their order, evenly apart (section 2.4), and live for a time
+    that is drawn within their bin, but no longer than they requested. `queue` is the flavour.
+    Whoever submits a batch is a user of his own (the paper generates none).
+
+    Args:
+        trace: with lifetimes.
+        examples: of its flavours.
+        streams: ``lifetime_s`` and ``example`` are used.
+        name: of the workload.
+    """
+    in_period = np.unique(trace.period, return_index=True, return_inverse=True, return_counts=True)
+    _, first, which, counts = in_period
+    rank = np.arange(trace.n_jobs) - first[which]
+    start_s = (trace.period + rank / counts[which]) * trace.period_s
+    lived_s = trace.bins.seconds(trace.lifetime, streams.of("lifetime_s"))
+    chosen = examples.draw(trace.flavour, streams.of("example"))
+    requested_s = examples.requested_s[chosen]
+    return Workload.from_arrays(
+        submit_s=start_s - start_s[0],
+        runtime_s=np.minimum(lived_s, requested_s),
+        requested_s=requested_s,
+        procs=examples.procs[chosen],
+        mem_bytes_per_proc=examples.mem_bytes_per_proc[chosen],
+        queue=trace.flavour,
+        user=trace.batch - trace.batch[0],
+        name=name,
+        max_procs=int(examples.procs.max()),
+        start_unix_s=float(start_s[0]),
+        time_zone="UTC",
+    )

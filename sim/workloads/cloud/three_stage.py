@@ -1,0 +1,339 @@
+"""The generator of Bergsma et al. in three stages, and the two that it is measured against.
+
+- ``three_stage``: batches arrive; a sequence of flavours, in which what came before matters; a
+  lifetime for each, in which the lifetimes before matter (section 2). Here with tables of contexts.
+- ``simple_batch``: batches arrive; each has a size drawn from those seen, one flavour and one
+  lifetime for all of its jobs (section 6, SIMPLEBATCH).
+- ``naive``: jobs arrive one by one; flavours and lifetimes are drawn independently (NAIVE).
+
+A generated workload begins at the midnight after the last day that the model was fitted to. Whoever
+submits a batch is a user of his own: the paper generates no users. What-ifs: `end_odds` multiplies
+the odds that a batch is over, and `flavour_odds` those of flavours by name (three_stage).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import WorkloadError
+from sim.model.batches import CloudTrace
+from sim.model.workload import Workload
+from sim.policies.kinds import Option
+from sim.workloads.cloud.arrivals import DAY_S, fit_arrivals
+from sim.workloads.cloud.batching import Examples, batches_of, workload_of
+from sim.workloads.cloud.flavours import (
+    FlavourTable,
+    days_of,
+    draw_flavours,
+    fit_flavours,
+    recency,
+    tokens_of,
+)
+from sim.workloads.cloud.lifetimes import draw_lifetimes, fit_lifetimes, mass
+from sim.workloads.cloud.parts import (
+    Ground,
+    flavour_table_of,
+    ground_of,
+    packed,
+    packed_contexts,
+    shares_of,
+    whole_of,
+)
+from sim.workloads.generator import (
+    Generator,
+    Horizon,
+    check_number_of_jobs,
+    checked_number,
+    number_of,
+)
+from sim.workloads.model import Model
+from sim.workloads.streams import Streams
+
+Ints = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+
+MOST_ODDS = 1e6
+THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME = "three_stage", "simple_batch", "naive"
+
+KNOBS: tuple[Option, ...] = (
+    Option("period_s", 300.0, "Length of a period.", 1.0, 86_400.0, unit="s"),
+    Option("flavours", 32, "Requests with a flavour of their own.", 1, 1000, is_whole=True),
+    Option("penalty", 1e-3, "Weight of the lasso on the arrivals.", 1e-9, 1e3),
+    Option("back_days", 7.0, "How far back days that recur lie on average.", 1.0, 1e4, unit="d"),
+    Option(
+        "half_life_days",
+        7.0,
+        "Flavours of so long ago count half; 0 counts all alike.",
+        0.0,
+        1e4,
+        unit="d",
+    ),
+    Option("days_differ", 1, "Each day has a table of flavours.", 0, 1, is_whole=True),
+    Option("overdispersed", 1, "Counts may vary more than Poisson's.", 0, 1, is_whole=True),
+)
+
+
+def _fit(name: str, workload: Workload, knobs: Mapping[str, float]) -> Model:
+    trace, examples = batches_of(
+        workload, period_s=knobs["period_s"], most_flavours=int(knobs["flavours"])
+    )
+    return fit_batches(name, trace, examples, knobs, of=workload.name)
+
+
+def fit_batches(
+    name: str,
+    trace: CloudTrace,
+    examples: Examples,
+    knobs: Mapping[str, float],
+    *,
+    of: str,
+    lived: CloudTrace | None = None,
+) -> Model:
+    """Fit one of the three generators to batches.
+
+    Args:
+        name: of the generator.
+        trace: what arrivals and flavours are learnt from.
+        examples: jobs of its flavours.
+        knobs: values of all `KNOBS` but those about periods and flavours.
+        of: name of what it is fitted to, for people.
+        lived: what lifetimes are learnt from; None is `trace`.
+
+    Raises:
+        WorkloadError: nothing arrives, or lifetimes are unknown.
+    """
+    by_job = name == NAIVE_NAME
+    counts = trace.jobs_by_period() if by_job else trace.batches_by_period()
+    arrivals = fit_arrivals(
+        counts,
+        trace.first_period,
+        trace.period_s,
+        penalty=knobs["penalty"],
+        with_history=not by_job,
+        overdispersed=bool(knobs["overdispersed"]) and not by_job,
+        back=1.0 / knobs["back_days"],
+    )
+    ground = Ground(
+        trace.period_s, trace.bins, trace.flavours, examples, arrivals,
+        fit_lifetimes(lived or trace, 5 if name == THREE_STAGE_NAME else 1),
+        trace.n_jobs / int(counts.sum()),
+    )  # fmt: skip
+    parameters, arrays = packed(ground)
+    if name == THREE_STAGE_NAME:
+        parameters |= {"end_odds": 1.0, "flavour_odds": {}}
+        arrays |= _table_arrays(trace, knobs["half_life_days"], bool(knobs["days_differ"]))
+    else:
+        share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
+        arrays |= {"flavour_share": share}
+    if name == SIMPLE_BATCH_NAME:
+        sizes, times = np.unique(trace.batch_sizes, return_counts=True)
+        arrays |= {"sizes": sizes, "size_share": times / times.sum()}
+    source = (
+        f"Fitted to {of}: {trace.n_jobs:,} jobs in {trace.n_batches:,} batches of "
+        f"{len(trace.flavours)} flavours."
+    )
+    return Model(name, parameters, arrays, source)
+
+
+def _table_arrays(trace: CloudTrace, half_life_days: float, days_differ: bool) -> Arrays:
+    tokens = tokens_of(trace)
+    day = days_of(tokens, trace) if days_differ else None
+    table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
+    told = {"flavours_probability": table.probability, "flavours_by_day": table.by_day}
+    return {**packed_contexts("flavours", table.contexts), **told}
+
+
+def _jobs_in_batches(
+    model: Model, ground: Ground, day: Ints, streams: Streams
+) -> tuple[Ints, Ints, Ints]:
+    """Draw flavour, batch and bin of lifetime of each job by the tables."""
+    table = _tilted(model, ground, _table_of(model, ground))
+    flavour, batch = draw_flavours(table, len(day), streams.of("flavours"), day)
+    lifetime = draw_lifetimes(
+        ground.lifetimes, flavour, batch, len(ground.flavours), streams.of("lifetimes")
+    )
+    return flavour, batch, lifetime
+
+
+def _alike_in_batches(
+    model: Model, ground: Ground, day: Ints, streams: Streams
+) -> tuple[Ints, Ints, Ints]:
+    n = len(day)
+    sizes = whole_of(model, "sizes", (None,), 1, 10**7)
+    share = shares_of(model, "size_share", (len(sizes),))
+    drawn = sizes[_drawn(share, n, streams.of("sizes"))]
+    flavour = _drawn(_flavour_share(model, ground), n, streams.of("flavours"))
+    lifetime = draw_lifetimes(
+        ground.lifetimes, flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
+    )
+    return np.repeat(flavour, drawn), np.repeat(np.arange(n), drawn), np.repeat(lifetime, drawn)
+
+
+def _jobs_alone(
+    model: Model, ground: Ground, day: Ints, streams: Streams
+) -> tuple[Ints, Ints, Ints]:
+    n = len(day)
+    flavour = _drawn(_flavour_share(model, ground), n, streams.of("flavours"))
+    lifetime = draw_lifetimes(
+        ground.lifetimes, flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
+    )
+    return flavour, np.arange(n), lifetime
+
+
+_Stages = Callable[[Model, Ground, Ints, Streams], tuple[Ints, Ints, Ints]]
+"""Model, its parts, the day of the history of each batch, and streams, to the flavour, the batch
+and the bin of the lifetime of each job."""
+
+
+def draw_batches(
+    model: Model, first_period: int, n_periods: int, streams: Streams, scale: float = 1.0
+) -> CloudTrace | None:
+    """Draw the jobs of some periods; None if there are none.
+
+    Args:
+        model: of one of the three generators.
+        first_period: by the clock of the model.
+        n_periods: from there on.
+        streams: ``arrivals``, ``flavours``, ``sizes`` and ``lifetimes`` are used.
+        scale: factor on the rate of arrivals.
+
+    Raises:
+        WorkloadError: parameters that cannot be, or more jobs than anyone can hold.
+    """
+    stages, ground = _STAGES[model.generator], ground_of(model)
+    period = first_period + np.arange(n_periods)
+    counts, day = ground.arrivals.draw(period, ground.period_s, streams.of("arrivals"), scale)
+    check_number_of_jobs(float(counts.sum()) * ground.jobs_per_arrival)
+    if counts.sum() == 0:
+        return None
+    flavour, batch, lifetime = stages(model, ground, np.repeat(day, counts), streams)
+    return CloudTrace(
+        period=np.repeat(period, counts)[batch],
+        batch=batch,
+        flavour=flavour,
+        lifetime=lifetime,
+        censored=np.zeros(len(batch), dtype=np.int64),
+        flavours=ground.flavours,
+        first_period=first_period,
+        n_periods=n_periods,
+        period_s=ground.period_s,
+        bins=ground.bins,
+    )
+
+
+_STAGES: Mapping[str, _Stages] = {
+    THREE_STAGE_NAME: _jobs_in_batches,
+    SIMPLE_BATCH_NAME: _alike_in_batches,
+    NAIVE_NAME: _jobs_alone,
+}
+
+
+def _draw(model: Model, horizon: Horizon, streams: Streams) -> Workload:
+    ground = ground_of(model)
+    law = ground.arrivals
+    n_periods = int(np.ceil(horizon.duration_s / ground.period_s))
+    highest = law.intercept + law.of_hour.mean() + law.of_day.mean() + law.history().mean()
+    check_number_of_jobs(n_periods * horizon.scale * np.exp(highest) * ground.jobs_per_arrival)
+    begin_s = (law.first_day + law.n_days) * DAY_S
+    first_period = int(np.ceil(begin_s / ground.period_s))
+    trace = draw_batches(model, first_period, n_periods, streams, horizon.scale)
+    if trace is None:
+        raise WorkloadError(_nothing(horizon))
+    made = workload_of(trace, ground.examples, streams, name=f"{model.generator} (generated)")
+    told_s = made.start_unix_s or 0.0
+    offset_s = told_s - first_period * ground.period_s
+    n = int(np.searchsorted(made.submit_s + offset_s, horizon.duration_s, side="left"))
+    if n == 0:
+        raise WorkloadError(_nothing(horizon))
+    return made.head(n)
+
+
+def _nothing(horizon: Horizon) -> str:
+    return (
+        f"no job is submitted within {horizon.duration_s:g} s; ask for a longer duration or a "
+        "larger scale."
+    )
+
+
+def _drawn(share: NDArray[np.float64], n: int, rng: np.random.Generator) -> Ints:
+    sums = np.cumsum(share)
+    found = np.searchsorted(sums, rng.random(n) * sums[-1], side="right")
+    drawn: Ints = np.minimum(found, len(share) - 1).astype(np.int64)
+    return drawn
+
+
+def _flavour_share(model: Model, ground: Ground) -> NDArray[np.float64]:
+    return shares_of(model, "flavour_share", (len(ground.flavours),))
+
+
+def _tilted(model: Model, ground: Ground, table: FlavourTable) -> FlavourTable:
+    """Return the table with the odds that the model tells (section 8: what if)."""
+    odds = np.ones(len(ground.flavours) + 1)
+    odds[-1] = number_of(model, "end_odds", 1 / MOST_ODDS, MOST_ODDS)
+    told = model.parameters.get("flavour_odds")
+    names = [one.name for one in ground.flavours]
+    if not isinstance(told, dict):
+        raise WorkloadError(
+            f"parameter 'flavour_odds' of '{model.generator}' is {told!r}; it is a table of "
+            "numbers by flavour, and empty if nothing is tilted."
+        )
+    for name, factor in told.items():
+        if name not in names:
+            raise WorkloadError(
+                f"parameter 'flavour_odds' of '{model.generator}' names '{name}'; its "
+                f"flavours are {', '.join(names[:20])}."
+            )
+        what = f"flavour_odds of '{name}' of '{model.generator}'"
+        odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
+    if (odds == 1).all():
+        return table
+    weighed, by_day = table.probability * odds, table.by_day * odds
+    return replace(
+        table,
+        probability=weighed / weighed.sum(axis=-1, keepdims=True),
+        by_day=by_day / by_day.sum(axis=-1, keepdims=True),
+    )
+
+
+def _table_of(model: Model, ground: Ground) -> FlavourTable:
+    return flavour_table_of(model, len(ground.flavours), ground.arrivals.n_days)
+
+
+def _check(model: Model) -> None:
+    ground = ground_of(model)
+    if model.generator == THREE_STAGE_NAME:
+        _tilted(model, ground, _table_of(model, ground))
+        known = {"end_odds", "flavour_odds"}
+    else:
+        _flavour_share(model, ground)
+        known = set()
+    if model.generator == SIMPLE_BATCH_NAME:
+        n = len(whole_of(model, "sizes", (None,), 1, 10**7))
+        shares_of(model, "size_share", (n,))
+    unknown = set(model.parameters) - set(packed(ground)[0]) - known
+    if unknown:
+        raise WorkloadError(f"'{model.generator}' has no parameter '{min(unknown)}'.")
+    if mass(ground.lifetimes.hazard).min() < 0:
+        raise WorkloadError(f"array 'lifetimes_hazard' of '{model.generator}' holds no hazards.")
+
+
+def _generator(name: str, summary: str) -> Generator:
+    return Generator(name, summary, check=_check, draw=_draw, fit=partial(_fit, name), knobs=KNOBS)
+
+
+THREE_STAGE = _generator(
+    THREE_STAGE_NAME,
+    "Batches of like jobs, with the memory of a cloud (Bergsma et al. 2021), by tables.",
+)
+SIMPLE_BATCH = _generator(
+    SIMPLE_BATCH_NAME,
+    "Batches whose jobs are all the same (SIMPLEBATCH of Bergsma et al. 2021).",
+)
+NAIVE = _generator(
+    NAIVE_NAME,
+    "Jobs that know nothing of each other (NAIVE of Bergsma et al. 2021).",
+)
