@@ -9,7 +9,7 @@ became of the job before it in the batch; of the one before that; the size of th
 third job before. Jobs that live long are mostly seen unended: all that lived for half of the
 window of observation or longer are one, whether they ended or not, so that what follows them can be
 learnt at all. A level of few rows leans on the one above: so many rows at risk of the hazard
-above are added as `LEAN` says (a conjugate prior of that weight).
+above are added as `LEAN` says: the more different ends a context has seen, the less it is trusted.
 """
 
 from dataclasses import dataclass
@@ -22,6 +22,11 @@ from sim.model.batches import CloudTrace
 from sim.workloads.cloud.contexts import Contexts, Ints, seen
 
 LEAN = 8.0
+"""Times the different bins that a context has seen: so many rows at risk it borrows."""
+
+LEAN_ALONE = 0.5
+"""Rows at risk that a flavour borrows in the estimate by flavour, which is Kaplan and Meier's."""
+
 LEAST_SEEN = 2
 SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 25, 50)
 """Classes of batch sizes end at these, as the authors' published map has them; the last is open."""
@@ -138,7 +143,7 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
         first, stop = contexts.first_row(level), contexts.first_row(level + 1)
         above = hazard[contexts.parent[first:stop]]
         kinds = (ended[first:stop] > 0).sum(axis=1, keepdims=True)
-        lean = LEAN * np.maximum(kinds, 1)
+        lean = LEAN * np.maximum(kinds, 1) if levels > 1 else np.full_like(above[:, :1], LEAN_ALONE)
         hazard[first:stop] = (ended[first:stop] + lean * above) / (at_risk[first:stop] + lean)
     return LifetimeTable(contexts, np.clip(hazard, 1e-7, 1 - 1e-7), long_bin)
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from sim.model.batches import CloudTrace, Flavour
+from sim.workloads.cloud import flavours
 from sim.workloads.cloud.arrivals import Arrivals, coverage, fit_arrivals
 from sim.workloads.cloud.contexts import seen
 from sim.workloads.cloud.flavours import draw_flavours, fit_flavours, run_class, tokens_of
-from sim.workloads.cloud.lifetimes import LEAN, draw_lifetimes, fit_lifetimes, mass
+from sim.workloads.cloud.lifetimes import LEAN, LEAN_ALONE, draw_lifetimes, fit_lifetimes, mass
 
 PER_DAY = 288
 
@@ -137,10 +138,13 @@ def test_kaplan_and_meier_by_hand() -> None:
 
 def test_a_context_leans_on_the_one_above() -> None:
     trace = trace_of([[0], [0], [1], [1]], [0, 0, 2, 2])
-    table = fit_lifetimes(trace, 1)
-    pooled = table.hazard[0, 0]
+    alone = fit_lifetimes(trace, 1)
+    pooled = alone.hazard[0, 0]
+    assert alone.hazard[1, 0] == pytest.approx((2 + LEAN_ALONE * pooled) / (2 + LEAN_ALONE))
+    table = fit_lifetimes(trace, 2)
+    assert table.hazard[0, 0] == pooled
     assert table.hazard[1, 0] == pytest.approx((2 + LEAN * pooled) / (2 + LEAN))
-    assert table.hazard[2, 0] == pytest.approx(LEAN * pooled / (2 + LEAN))
+    assert table.hazard[2, 0] == pytest.approx(LEAN * pooled / (2 + LEAN)), "of one kind of end"
 
 
 def test_masses_add_up() -> None:
@@ -163,7 +167,10 @@ def test_drawn_lifetimes_remember() -> None:
     assert (alone[:, 1] == alone[:, 0]).mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_a_day_takes_its_flavours_from_a_day_of_the_history() -> None:
+def test_a_day_takes_its_flavours_from_a_day_of_the_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flavours, "DAY_LEANS", 20.0)
     tokens = tokens_of(trace_of([[0]] * 3000 + [[1, 1]] * 3000))
     day = np.repeat([0, 1], [6000, 9000])
     table = fit_flavours(tokens, day=day)
