@@ -73,7 +73,7 @@ def check_machines(
         if machines is None:
             raise SettingsError(f"{option} is for pods on machines; give --machines FILE too")
         raise SettingsError(
-            f"{option} is not for pods on machines, which --machines places; leave one of them out"
+            f"{option} is not for pods on machines; leave it out, or leave out --machines"
         )
 
 

@@ -169,10 +169,6 @@ def simulate(
     """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
     if engine not in known_names()["engine"]:
         raise UnknownNameError("engine", engine, known_names()["engine"])
-    if explain_job is not None:
-        _only_to_explain(engine, per_job)
-    if per_job is not None:
-        check_writable(per_job)
     rigid_only = {
         "--procs": procs, "--partition": partition, "--window": window, "--cleanup": cleanup,
         "--whole-nodes": whole_nodes, "--shared-nodes": shared_nodes, "--grace": grace,
@@ -180,6 +176,10 @@ def simulate(
         "--overrun": None if overrun == "raise" else overrun,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
+    if explain_job is not None:
+        _only_to_explain(engine, per_job)
+    if per_job is not None:
+        check_writable(per_job)
     workload = load_log(log, first, reading)
     if machines is not None:
         return place(
