@@ -109,7 +109,9 @@ def simulate(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Tell order or backfill something; repeat it."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Tell order, backfill or placement something; repeat it."
+        ),
     ] = None,
     qos: Annotated[
         list[str] | None,
