@@ -81,6 +81,7 @@ from sim.traces.formats import (
 )
 from sim.traces.joulie import read_joulie
 from sim.traces.joulie_write import write_joulie
+from sim.traces.machines import MACHINE_COLUMNS, read_machines
 from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
@@ -109,6 +110,7 @@ __all__ = [
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
+    "MACHINE_COLUMNS",
     "OPENB_COLUMNS",
     "PHILLY_COLUMNS",
     "SIZE_CLASSES",
@@ -216,6 +218,7 @@ __all__ = [
     "profile",
     "published_model",
     "read_joulie",
+    "read_machines",
     "read_openb",
     "read_philly",
     "read_telemetry",

@@ -356,3 +356,20 @@ def _value(text: str) -> Level:
         except ValueError:
             continue
     return text
+
+
+def policy_options(texts: list[str]) -> dict[str, float]:
+    """Return options of policies, which are numbers.
+
+    Raises:
+        SettingsError: not of the form, given twice, or no number.
+    """
+    found = {}
+    for name, value in pairs(texts, "--option", "depth=8"):
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise SettingsError(
+                f"--option '{name}={value}': options of order and backfill are numbers"
+            ) from None
+    return found

@@ -1,31 +1,37 @@
 """``simulate LOG``: replay a job log on a cluster."""
 
-import csv
-import os
 import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.table import Table
 
 from assistant.cli.clusters import PARTITION, WINDOW, partition_of, window_of
 from assistant.cli.console import OUT, Json, print_json, say
 from assistant.cli.explain import print_explanation
-from assistant.cli.options import ReadingRule, by_number, pairs
+from assistant.cli.options import ReadingRule, by_number, policy_options
+from assistant.cli.per_job import check_writable, write_jobs
+from assistant.cli.placing import (
+    Machines,
+    PlacementName,
+    Throttles,
+    check_machines,
+    cluster_of,
+    place,
+    rigid_note,
+    throttle_of,
+)
 from assistant.cli.workloads import First, Log, load_log
 from assistant.errors import SettingsError
-from assistant.report.words import cell, number, quantity
+from assistant.report.words import number, quantity
 from sim.api import (
     Allocation,
     ClusterSpec,
     GroupMetrics,
-    JobState,
     Metrics,
     Scenario,
-    SimulationResult,
     UnknownNameError,
     Workload,
     check_scenario,
@@ -89,13 +95,23 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    machines: Machines = None,
+    placement: PlacementName = None,
+    throttle: Throttles = None,
     order: Annotated[str, typer.Option(help=", ".join(known_names()["order"]) + ".")] = "fcfs",
     backfill: Annotated[
-        str, typer.Option(help=", ".join(known_names()["backfill"]) + ".")
-    ] = "easy",
+        str | None,
+        typer.Option(
+            help=", ".join(known_names()["backfill"]) + "; with --machines none or greedy.  "
+            "[default: easy, with --machines none]",
+            show_default=False,
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Tell order or backfill something; repeat it."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Tell order, backfill or placement something; repeat it."
+        ),
     ] = None,
     qos: Annotated[
         list[str] | None,
@@ -155,11 +171,37 @@ def simulate(
     """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
     if engine not in known_names()["engine"]:
         raise UnknownNameError("engine", engine, known_names()["engine"])
+    rigid_only = {
+        "--procs": procs, "--partition": partition, "--window": window, "--cleanup": cleanup,
+        "--whole-nodes": whole_nodes, "--shared-nodes": shared_nodes, "--grace": grace,
+        "--node-memory": node_memory, "--explain": explain_job,
+        "--overrun": None if overrun == "raise" else overrun,
+    }  # fmt: skip
+    check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
         _only_to_explain(engine, per_job)
     if per_job is not None:
-        _check_writable(per_job)
+        check_writable(per_job)
     workload = load_log(log, first, reading)
+    if machines is not None:
+        return place(
+            Scenario(
+                workload,
+                cluster_of(machines, workload),
+                allocation="instances",
+                order=order,
+                backfill=backfill or "none",
+                too_wide=too_wide,  # type: ignore[arg-type]  # the scenario checks the word
+                options=policy_options(option or []),
+                qos_priority=by_number(qos or [], "--qos", "2=100"),
+                shares=by_number(share or [], "--share", "17=2"),
+                placement=placement or "first_fit",
+                throttles=tuple(throttle_of(text) for text in throttle or []),
+            ),
+            engine,
+            per_job,
+            as_json=as_json,
+        )
     cluster, allocation = _cut(
         _cluster(workload, procs, partition or []), whole_nodes, shared_nodes, node_memory
     )
@@ -168,10 +210,10 @@ def simulate(
         cluster,
         allocation=allocation,
         order=order,
-        backfill=backfill,
+        backfill=backfill or "easy",
         overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
         too_wide=too_wide,  # type: ignore[arg-type]
-        options=_told(option or []),
+        options=policy_options(option or []),
         grace_s=0.0 if grace is None else parse_duration(grace),
         cleanup_s=0.0 if cleanup is None else parse_duration(cleanup),
         qos_priority=by_number(qos or [], "--qos", "2=100"),
@@ -188,30 +230,19 @@ def simulate(
             print_explanation(explained, workload)
         return 0
     result = run_simulation(scenario, engine=engine)
-    if result.note is not None and not as_json:
-        say(f"note: {result.note}")
+    notes = [note for note in (result.note, rigid_note(workload)) if note is not None]
+    if not as_json:
+        for note in notes:
+            say(f"note: {note}")
     metrics = summarise(scenario, result)
     if as_json:
-        how = {"engine": result.engine, "note": result.note}
+        how = {"engine": result.engine, "note": " ".join(notes) or None}
         print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
     else:
         _print_metrics(scenario, metrics, result.engine)
     if per_job is not None:
-        _write_jobs(per_job, scenario, result)
+        write_jobs(per_job, scenario, result)
     return 0
-
-
-def _told(texts: list[str]) -> dict[str, float]:
-    """Return options of policies, which are numbers."""
-    found = {}
-    for name, value in pairs(texts, "--option", "depth=8"):
-        try:
-            found[name] = float(value)
-        except ValueError:
-            raise SettingsError(
-                f"--option '{name}={value}': options of order and backfill are numbers"
-            ) from None
-    return found
 
 
 def _only_to_explain(engine: str, per_job: Path | None) -> None:
@@ -332,49 +363,3 @@ def _in_machines(scenario: Scenario) -> str:
         f", {scenario.allocation.replace('_', ' ')}, {n_machines:,} "
         f"machine{'' if n_machines == 1 else 's'} of {of} processor{'' if sizes == {1} else 's'}"
     )
-
-
-def _check_writable(path: Path) -> None:
-    """Refuse, before anything slow begins, a file that cannot be written."""
-    why = None
-    try:
-        if path.is_dir():
-            why = "it is a folder"
-        elif not path.parent.is_dir():
-            why = f"there is no folder '{path.parent}'"
-        elif not os.access(path if path.exists() else path.parent, os.W_OK):
-            why = "permission denied"
-    except OSError as error:  # such as a name that is too long
-        why = error.strerror
-    if why is not None:
-        raise SettingsError(f"cannot write '{path}': {why}")
-
-
-def _write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    workload = scenario.workload
-    names, restarts = [*scenario.cluster.names, ""], result.restarts
-    placement, machines = result.placement, np.array(scenario.cluster.machine_names, dtype=object)
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            header = ["job_id", "submit_s", "start_s", "end_s", "wait_s", "procs", "partition"]
-            header += ["state"] if placement is None else ["state", "machines"]
-            header += [] if restarts is None else ["n_restarts", "lost_s"]
-            writer.writerow(header)
-            for i in range(workload.n_jobs):
-                start_s = result.start_s[i]
-                ran = not np.isnan(start_s)
-                times = (
-                    [start_s, result.end_s[i], start_s - workload.submit_s[i]] if ran else [""] * 3
-                )
-                writer.writerow(
-                    [
-                        workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
-                        cell(names[result.partition[i]]),
-                        JobState(int(result.state[i])).name.lower(),
-                        *([] if placement is None else [cell(" ".join(machines[placement.of(i)]))]),
-                        *([] if restarts is None else [restarts.n[i], restarts.lost_s[i]]),
-                    ]
-                )  # fmt: skip
-    except OSError as error:
-        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error

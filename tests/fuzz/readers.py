@@ -215,5 +215,6 @@ READERS: dict[str, Reader] = {
     "philly": Reader(others.philly, lambda: others.PHILLY, others.PHILLY_WORDS),
     "openb": Reader(others.openb, lambda: others.OPENB, others.OPENB_WORDS),
     "telemetry": Reader(others.telemetry, lambda: others.TELEMETRY, others.TELEMETRY_WORDS),
+    "machines": Reader(others.machines, lambda: others.MACHINES, others.MACHINES_WORDS),
     "bundle": Reader(others.bundle, lambda: others.BUNDLE, others.BUNDLE_WORDS),
 }

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 from sim.api import (
+    ClusterSpec,
+    Partition,
     Workload,
     describe,
     import_bundle,
     learn_joulie,
+    read_machines,
     read_openb,
     read_philly,
     read_telemetry,
@@ -36,6 +39,14 @@ TELEMETRY = (
     b'{"jobId":"nobody","start":1,"end":2e3,"cpuUtilization":0.25}\n',
 )
 TELEMETRY_WORDS = (b"jobId", b"workload-000002", b"null", b"cpuSpeed", b"{", b"NaN", b"1e999")
+MACHINES = (
+    b"name,count,cores,mem_gib,gpus,gpu_resource,disk_gib,cpu_throttle,label:zone\n"
+    b"a,2,16,64.5,8,nvidia.com/gpu,,0.8,x\nb,,4,,,,100,,\n",
+    b"sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,0,\n",
+    b'[[machine]]\nname = "a"\ncores = 8\ngpus = 2\ncpu_throttle = 0.5\nlabels = {zone = "x"}\n'
+    b'[[machine]]\nname = "b"\ncount = 3\ncpu_milli = 4000\n"label:zone" = "y"\n',
+)
+MACHINES_WORDS = (b"label:", b"cpu_milli", b"9007199254740992", b"nan", b"1025", b"[[machine]]")
 BUNDLE = (
     json.dumps(
         {
@@ -94,3 +105,11 @@ def bundle(data: bytes, folder: Path) -> None:
     path.write_bytes(data)
     model = import_bundle(path)
     assert model.told({"jobs": 3}).parameters["jobs"] == 3
+
+
+def machines(data: bytes, folder: Path) -> None:
+    """Read a list of machines; what is read can be a cluster, or is refused as one."""
+    path = folder / ("machines.toml" if data.lstrip().startswith(b"[") else "machines.csv")
+    path.write_bytes(data)
+    specs = read_machines(path)
+    ClusterSpec.of([Partition.of_machines("main", specs)])
