@@ -7,8 +7,8 @@ asks for less than 1,000 thousandths takes them of one device, which others may 
 asks for more takes whole devices.
 
 The speed of an instance (formulas only, from the public source of Joulie's simulator: the weights
-0.60, 0.25 and 0.15 and the feed of GPUs; its page "Workload Simulator" names none of them. c and g
-are the shares of full speed at which processors and GPUs of its machine run):
+0.60, 0.25 and 0.15 and the feed of GPUs; c and g are the shares of full speed at which processors
+and GPUs of its machine run):
 
     CPU units per second  cores x u x rate x (1 - s w b (1 - c)),
                           b = 0.60 U + 0.25 (1 - M) + 0.15 (1 - I)
