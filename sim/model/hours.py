@@ -77,7 +77,9 @@ class WallClock:
                 "those of UTC."
             )
             return cls("utc", start_s, "UTC", sentence)
-        return cls("local", start_s, named, f"Times are those of {named}, as the log says.")
+        told = all(note.rule != "time_zone" for note in workload.notes)
+        source = "as the log says" if told else "as it was read; the log names no time zone"
+        return cls("local", start_s, named, f"Times are those of {named}, {source}.")
 
     def local_s(self, submit_s: FloatColumn) -> FloatColumn:
         """Return what the wall clock shows, in seconds since its own 1 January 1970.

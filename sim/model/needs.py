@@ -6,19 +6,19 @@ which are not handed out beyond what there is, and GPUs, which are single device
 asks for less than 1,000 thousandths takes them of one device, which others may share, and one that
 asks for more takes whole devices.
 
-The speed of an instance (Joulie's page "Workload Simulator": cpuSpeed and gpuSpeed; c and g are
-the shares of full speed at which processors and GPUs of its machine run):
+The speed of an instance (formulas only, from the public source of Joulie's simulator: the weights
+0.60, 0.25 and 0.15 and the feed of GPUs; c and g are the shares of full speed at which processors
+and GPUs of its machine run):
 
     CPU units per second  cores x u x rate x (1 - s w b (1 - c)),
                           b = 0.60 U + 0.25 (1 - M) + 0.15 (1 - I)
     GPU units per second  GPUs x u' x rate x (1 - s' w' (1 - g)) x (1 - s F (1 - c))
 
 U, M, I, F are CPU utilisation, memory, IO and CPU feed intensity of its profile, s and s' its
-sensitivities, w and w' the weights of its classes (`CLASS_WEIGHTS`; the page tells their order
-only). u and u' are its utilisations, 0.1 at least, with which units were counted, so that it runs
-as long as it was to where nothing is throttled; in Joulie's own simulator they are 1. It ends when
-the units of both are done. Without units it computes for its run time at full speed, with c,
-or with g if it has a GPU.
+sensitivities, w and w' the weights of its classes (`CLASS_WEIGHTS`, which are ours). u and u' are
+its utilisations, 0.1 at least, with which units were counted, so that it runs as long as it was to
+where nothing is throttled; in Joulie's own simulator they are 1. It ends when the units of both are
+done. Without units it computes for its run time at full speed, with c, or with g if it has a GPU.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,9 @@ CLASS_WEIGHTS: dict[str, float] = {
     "bandwidth_bound": 0.5,
     "io_bound": 0.25,
 }
-"""How much of a throttling a class feels, by what follows the dot in its name; others feel all."""
+"""How much of a throttling a class feels, by what follows the dot in its name; others feel all.
+
+The values are ours."""
 
 LEAST_UTILISATION = 0.1
 """As in Joulie's generator, which counts no fewer units."""

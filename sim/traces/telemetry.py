@@ -57,7 +57,8 @@ def read_telemetry(
     task = np.array([places.get(name, -1) for name in table.texts("pod")], dtype=np.int64)
     known = task >= 0
     if unknown_pods == "refuse" and not known.all():
-        expected = f"{workload.name} has no such pod; leave such rows out with unknown_pods='drop'."
+        way_out = "leave such rows out with unknown_pods='drop' (--drop-unknown)."
+        expected = f"{workload.name} has no such pod; {way_out}"
         raise table.error(int(np.flatnonzero(~known)[0]), "pod", expected)
     if not known.any():
         raise TraceError(file, expected=f"none of its rows is of a pod of {workload.name}.")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sim.errors import TraceError
+from sim.model.hours import WallClock
 from sim.model.workload import Workload
 from sim.traces.openb import GPU_MODEL, read_openb
 from sim.traces.philly import machines_for, read_philly
@@ -45,6 +46,7 @@ def test_a_philly_table(tmp_path: Path) -> None:
     assert made.queue.tolist() == [0, 1, 0]
     assert made.start_unix_s == 1507557600.0  # 14:00 UTC: 7 hours behind in October
     assert made.time_zone == "America/Los_Angeles"
+    assert WallClock.of(made).sentence.endswith("as it was read; the log names no time zone.")
     assert made.tasks is not None
     assert made.tasks.instances.tolist() == [2, 1, 1]
     assert made.tasks.mgpu.tolist() == [8000, 1000, 0]

@@ -320,7 +320,7 @@ class _Job:
         if mgpu % MILLI and not self.style.whole_gpus:
             raise WorkloadError(
                 f"job {self.row} asks for {mgpu / MILLI:g} GPUs, and Kubernetes gives whole ones "
-                "only; round them up with whole_gpus=True."
+                "only; round them up with whole_gpus=True (--whole-gpus)."
             )
         return -(-mgpu // MILLI)
 
