@@ -10,7 +10,7 @@ mean: variance = mean + dispersion * mean**2, dispersion by moments (Cameron and
 Analysis of Count Data, section 3.3). 0 is the paper's.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,10 +137,50 @@ def fit_arrivals(
     of_history = np.concatenate([[0.0], weights[HOURS + DAYS :]])
     mean = np.exp(intercept + features @ weights)
     spread = ((counts - mean) ** 2 - mean).sum() / (mean**2).sum() if overdispersed else 0.0
-    return Arrivals(
+    law = Arrivals(
         float(intercept), weights[:HOURS], weights[HOURS : HOURS + DAYS], of_history,
         max(float(spread), 0.0), int(day[0]), back,
     )  # fmt: skip
+    added = _evened(law, counts, first_period, period_s)
+    return replace(law, intercept=law.intercept + added)
+
+
+def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -> float:
+    """Return the mean count per period of days that are drawn from the history as `Arrivals` does.
+
+    Args:
+        counts: int64 [n_periods].
+        first_period: of them.
+        period_s: length of a period.
+        back: see `Arrivals`.
+    """
+    day = calendar(first_period + np.arange(len(counts)), period_s)[0]
+    day = day - day[0]
+    chance = _chance(int(day[-1]) + 1, back)
+    told = (chance * np.bincount(day, counts)).sum() / (chance * np.bincount(day)).sum()
+    return float(told)
+
+
+def _chance(n_days: int, back: float) -> Floats:
+    """Return how likely each day of the history is drawn: float64 [n_days]."""
+    chance = (1.0 - back) ** np.arange(n_days, dtype=np.float64)[::-1]
+    shares: Floats = chance / chance.sum()
+    return shares
+
+
+def _evened(law: Arrivals, counts: Ints, first_period: int, period_s: float) -> float:
+    """Return what to add to the intercept so that drawn days bring as much as those they take.
+
+    A drawn day joins the level of one day to the weekday of another, and where the two went
+    together in the history, their product is another number on average.
+    """
+    wanted = float(counts.mean())
+    if law.n_days > 1:
+        wanted = recent_mean(counts, first_period, period_s, law.back)
+    usual = np.exp(law.of_hour).mean() * np.exp(law.of_day).mean()
+    level = (_chance(law.n_days, law.back) * np.exp(law.history())).sum()
+    drawn = float(np.exp(law.intercept) * usual * level)
+    return float(np.log(wanted / drawn)) if wanted > 0 else 0.0
 
 
 def _iterated(

@@ -23,7 +23,7 @@ from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace
 from sim.model.workload import Workload
 from sim.policies.kinds import Option
-from sim.workloads.cloud.arrivals import DAY_S, fit_arrivals
+from sim.workloads.cloud.arrivals import DAY_S, fit_arrivals, recent_mean
 from sim.workloads.cloud.batching import Examples, batches_of, workload_of
 from sim.workloads.cloud.flavours import (
     FlavourTable,
@@ -136,6 +136,14 @@ def fit_batches(
         f"Fitted to {of}: {trace.n_jobs:,} jobs in {trace.n_batches:,} batches of "
         f"{len(trace.flavours)} flavours."
     )
+    if not by_job:
+        per_day = DAY_S / trace.period_s
+        jobs = trace.jobs_by_period()
+        recent = recent_mean(jobs, trace.first_period, trace.period_s, 1.0 / knobs["back_days"])
+        source += (
+            f" Days are taken from its last weeks, with about {recent * per_day:,.0f} jobs a day; "
+            f"all of it has {float(jobs.mean()) * per_day:,.0f}."
+        )
     return Model(name, parameters, arrays, source)
 
 

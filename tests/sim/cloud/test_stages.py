@@ -5,7 +5,7 @@ import pytest
 
 from sim.model.batches import CloudTrace, Flavour
 from sim.workloads.cloud import flavours
-from sim.workloads.cloud.arrivals import Arrivals, coverage, fit_arrivals
+from sim.workloads.cloud.arrivals import Arrivals, coverage, fit_arrivals, recent_mean
 from sim.workloads.cloud.contexts import seen
 from sim.workloads.cloud.flavours import draw_flavours, fit_flavours, run_class, tokens_of
 from sim.workloads.cloud.lifetimes import LEAN, LEAN_ALONE, draw_lifetimes, fit_lifetimes, mass
@@ -191,3 +191,18 @@ def test_days_before_those_that_are_kept_have_the_table_of_all() -> None:
     assert (table.n_days, len(table.by_day)) == (61, 42)
     flavour, _ = draw_flavours(table, 400, np.random.default_rng(1), np.zeros(400, dtype=np.int64))
     assert (flavour == 0).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_days_that_are_drawn_bring_as_much_as_those_they_take() -> None:
+    """Also where weekdays and the level of the days went together."""
+    rng = np.random.default_rng(5)
+    day = np.arange(12 * 7)
+    per_day = np.where(day % 7 == 3, 4000.0, 300.0) * np.where(day >= 80, 8.0, 1.0)
+    counts = rng.poisson(np.repeat(per_day / PER_DAY, PER_DAY))
+    for back in (1e-4, 1 / 7):
+        found = fit_arrivals(counts, 0, 300.0, penalty=1e-3, back=back)
+        wanted = recent_mean(counts, 0, 300.0, back)
+        period = 84 * PER_DAY + np.arange(1500 * 7 * PER_DAY)
+        drawn = found.draw(period, 300.0, np.random.default_rng(1))[0].mean()
+        assert drawn == pytest.approx(wanted, rel=0.08)
+    assert recent_mean(counts, 0, 300.0, 1e-4) == pytest.approx(counts.mean(), rel=0.02)
