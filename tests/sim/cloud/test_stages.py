@@ -202,7 +202,7 @@ def test_days_that_are_drawn_bring_as_much_as_those_they_take() -> None:
     for back in (1e-4, 1 / 7):
         found = fit_arrivals(counts, 0, 300.0, penalty=1e-3, back=back)
         wanted = recent_mean(counts, 0, 300.0, back)
-        period = 84 * PER_DAY + np.arange(1500 * 7 * PER_DAY)
-        drawn = found.draw(period, 300.0, np.random.default_rng(1))[0].mean()
-        assert drawn == pytest.approx(wanted, rel=0.08)
+        levels = np.exp(found.history(found.drawn_days(400_000, rng))).mean()
+        of_week = np.exp(found.log_mean(84 * PER_DAY + np.arange(7 * PER_DAY), 300.0)).mean()
+        assert of_week * levels == pytest.approx(wanted, rel=0.02)
     assert recent_mean(counts, 0, 300.0, 1e-4) == pytest.approx(counts.mean(), rel=0.02)
