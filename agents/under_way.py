@@ -84,6 +84,7 @@ class UnderWay:
         self._is_new = not folder.exists()
         self._stage, self._began, self._at_s, self._told_s = "", 0, 0.0, 0.0
         self._is_warm = False
+        self._is_handed_down = descriptor is not None
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
             self.descriptor: int | None = descriptor
@@ -140,6 +141,8 @@ class UnderWay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is not None and self._is_handed_down:
+            return  # until the process has ended: whoever looks on waits for its last word
         self.end(finished=error is None)
 
 

@@ -348,6 +348,20 @@ def test_a_table_is_measured_once_for_all_studies(shelf: Shelf, tmp_path: Path) 
     assert shown(studied(shelf, names[0])).finished.sizes == {"maze": 54}
 
 
+def test_a_lock_that_was_handed_down_is_kept_until_the_process_has_said_why(tmp_path: Path) -> None:
+    """Or somebody who looks on at this moment takes a refusal for a stop."""
+    folder = tmp_path / "out"
+    starter = UnderWay(folder)
+    assert starter.descriptor is not None
+    handed_down = os.dup(starter.descriptor)
+    starter.hand_over()
+    with pytest.raises(AssistantError, match="no such log"), UnderWay(folder, handed_down):
+        raise AssistantError("no such log")
+    assert holder(folder) is not None
+    os.close(handed_down)
+    assert holder(folder) is None
+
+
 def test_the_lock_is_one_that_other_programs_can_ask_for(tmp_path: Path) -> None:
     with UnderWay(tmp_path / "out"), (tmp_path / "out" / LOCK).open("r+b") as file:
         wanted = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
