@@ -7,11 +7,11 @@ from the generator's parameters: so a number that is wrong there shows here.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.drawn_checks import NORMAL, Check, Floats, mean, never, share
 from sim.model.pods import GIB, KINDS
 from sim.model.tasks import Tasks, Term, Work
 from sim.model.workload import Workload
@@ -22,10 +22,6 @@ from sim.workloads.joulie.reading import parameters_of
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-NORMAL = NormalDist()
-LEVEL = 0.95
 HOUR_S, DAY_S = 3600.0, 86400.0
 _LONG_S = 20_000 * DAY_S
 
@@ -90,68 +86,6 @@ GPU_SENSE = {"debug_eval": .55, "hpo_experiment": .65, "single_gpu_training": .8
 HELPERS = ("launcher", "ps", "controller")
 BURST_HOURS, DIP_HOURS = (10, 11, 14, 15, 16), (3, 4, 5, 19, 20, 21)
 BURST_DAYS, BURST_MEAN_S = 800, 10.0
-
-
-@dataclass(frozen=True)
-class Check:
-    """One row of the table.
-
-    Attributes:
-        rule: of the checklist, J3 to J17.
-        what: is measured.
-        expected: by the rule.
-        measured: of what was drawn.
-        low: of the 95 % interval around `measured`; `measured` itself if nothing is random.
-        high: likewise.
-        z: how many standard errors `measured` is from `expected`; 0 or infinite without chance.
-        n: how many draws it is of.
-    """
-
-    rule: str
-    what: str
-    expected: float
-    measured: float
-    low: float
-    high: float
-    z: float
-    n: int
-
-    @property
-    def is_in_interval(self) -> bool:
-        """Whether the expectation is in the interval; of 20 true rules one is not, by chance."""
-        return self.low <= self.expected <= self.high
-
-
-def holds(check: Check, n_checks: int) -> bool:
-    """Tell whether a check holds at a level at which all do together with 95 % (Bonferroni)."""
-    return abs(check.z) <= NORMAL.inv_cdf(1.0 - (1.0 - LEVEL) / (2.0 * n_checks))
-
-
-def _around(rule: str, what: str, expected: float, measured: float, error: float, n: int) -> Check:
-    half = NORMAL.inv_cdf((1.0 + LEVEL) / 2.0) * error
-    z = (measured - expected) / error if error > 0 else math.copysign(math.inf, measured - expected)
-    z = 0.0 if measured == expected else z
-    return Check(rule, what, expected, measured, measured - half, measured + half, z, n)
-
-
-def share(rule: str, what: str, expected: float, found: Bools) -> Check:
-    """Return a check of a share; its error is that of the expected one."""
-    n = max(len(found), 1)
-    error = math.sqrt(expected * (1.0 - expected) / n)
-    return _around(rule, what, expected, float(np.mean(found)) if len(found) else -1.0, error, n)
-
-
-def mean(rule: str, what: str, expected: float, values: Floats) -> Check:
-    """Return a check of a mean."""
-    n = max(len(values), 2)
-    error = float(values.std(ddof=1)) / math.sqrt(n)
-    return _around(rule, what, expected, float(values.mean()), error, n)
-
-
-def never(rule: str, what: str, broken: Bools) -> Check:
-    """Return a check of what no row may break, of rows of which there are some."""
-    n_broken = int(np.sum(broken)) if len(broken) else 1
-    return _around(rule, f"{what}: rows that break it", 0.0, float(n_broken), 0.0, len(broken))
 
 
 def rule_table(

@@ -6,8 +6,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drawn_checks import Check, holds
 from benchmarks.harness import Record, table
-from benchmarks.joulie_rules import Check, holds, rule_table
+from benchmarks.joulie_rules import rule_table
 from sim.api import generate, published_model, read_joulie, write_joulie
 
 SEED = 1

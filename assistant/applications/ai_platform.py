@@ -4,12 +4,11 @@ How large its clusters are, who of those that wait is next, when a deployed mode
 and how good it must be to be deployed: all of it costs money, late models or waiting people.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from assistant.applications.many import Measures, Values
-from assistant.applications.many import measured as measured_many
+from assistant.applications.many import Measures, SideBySide, Values
 from assistant.events import Fact
 from assistant.objective import Measure, Objective, Value
 from sim.aiops.collecting import PlatformResult
@@ -57,7 +56,7 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
-class AiPlatform:
+class AiPlatform(SideBySide):
     """Run a platform at the lowest cost: of its capacity, of late models, of waiting.
 
     Args:
@@ -82,6 +81,7 @@ class AiPlatform:
     statistics: Statistics | None = field(default=None, compare=False)
 
     name = "ai_platform"
+    at_once = 1
     measures = MEASURES
     deterministic = True
 
@@ -204,22 +204,3 @@ class AiPlatform:
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
         """Simulate each of some configurations."""
         return [self.evaluate(values, 0) for values in configurations]
-
-    def evaluate_many(
-        self,
-        configurations: Iterable[Values],
-        *,
-        threads: int | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[tuple[Values, Measures]]:
-        """Simulate many configurations and yield each with its measures, in order.
-
-        Args:
-            configurations: taken one by one, not far ahead.
-            threads: processes side by side; None is this one alone.
-            progress: called with the number of configurations done.
-        """
-        return measured_many(
-            self.evaluate_several, configurations, at_once=1, processes=threads or 1,
-            progress=progress,
-        )  # fmt: skip

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -126,7 +126,7 @@ def load_model(path: Path) -> Model:
     Raises:
         TraceError: no such file, not a model, another version, or arrays that are not its own.
     """
-    told = _read_json(path)
+    told = read_told(path, "model", FORMAT, VERSION)
     try:
         names, digest = told["arrays"], told["digest"]
         generator, parameters, source = told["generator"], told["parameters"], told["source"]
@@ -149,19 +149,37 @@ def load_model(path: Path) -> Model:
     return model
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_told(
+    path: Path,
+    what: str,
+    form: str,
+    version: int,
+    pairs: Callable[[list[tuple[str, Json]]], dict[str, Json]] = dict,
+) -> dict[str, Any]:
+    """Read a JSON table that says of which format and version it is.
+
+    Args:
+        path: of the file.
+        what: it is, for people.
+        form: the ``format`` that it must say.
+        version: the ``version`` that it must say.
+        pairs: makes a table of its entries, and may refuse some with a ValueError.
+
+    Raises:
+        TraceError: no such file, too much of one, no JSON, another format or version.
+    """
     try:
         if path.stat().st_size > MOST_JSON_BYTES:
-            raise TraceError(path, expected=f"a model has at most {MOST_JSON_BYTES:,} bytes.")
-        told = json.loads(path.read_text(encoding="utf-8"))
+            raise TraceError(path, expected=f"a {what} has at most {MOST_JSON_BYTES:,} bytes.")
+        told = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError) as error:
         raise TraceError(path, expected=f"it is no JSON ({error}).") from None
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise TraceError(path, expected=f'it is no model; one says "format": "{FORMAT}".')
-    if told.get("version") != VERSION:
-        expected = f"the model is of version {told.get('version')!r}; {VERSION} is read. Fit again."
+    if not isinstance(told, dict) or told.get("format") != form:
+        raise TraceError(path, expected=f'it is no {what}; one says "format": "{form}".')
+    if told.get("version") != version:
+        expected = f"the {what} is of version {told.get('version')!r}; {version} is read."
         raise TraceError(path, expected=expected)
     return told
 

@@ -31,6 +31,10 @@ CALMER: dict[str, dict[str, float]] = {
 """Knobs of those whose days take a whole day of the history: so few days as here vary too much to
 say anything of means, unless days are held to be alike."""
 
+STATING = [generator for generator in GENERATORS if generator.moments is not None]
+EXTENDING = [generator for generator in GENERATORS if generator.extends]
+"""Those that promise more than all must: moments, and a longer workload that begins the same."""
+
 SURE = 4.0
 """Standard deviations that are allowed; one check in 16,000 would be beyond by chance."""
 
@@ -144,9 +148,9 @@ def test_streams_are_independent(generator: Generator) -> None:
         assert later, "every stage moves the arrivals"
 
 
+@pytest.mark.parametrize("generator", STATING, ids=lambda generator: generator.name)
 def test_what_a_model_states_is_measured(generator: Generator) -> None:
-    if generator.moments is None:
-        pytest.skip(f"{generator.name} states no moments")
+    assert generator.moments is not None
     stated = generator.moments(model_of(generator.name))
     for seed in (1, 2):
         horizon = Horizon(100 * DAY_S)
@@ -177,9 +181,8 @@ def test_scale_10_gives_10_times_the_jobs_of_the_same_kinds(generator: Generator
     assert abs(logs[0].mean() - logs[1].mean()) <= SURE * spread + 0.05, logs
 
 
+@pytest.mark.parametrize("generator", EXTENDING, ids=lambda generator: generator.name)
 def test_a_longer_workload_begins_with_a_shorter_one(generator: Generator) -> None:
-    if not generator.extends:
-        pytest.skip(f"{generator.name} does not say so")
     short, long = drawn_of(generator.name, 3, 9), drawn_of(generator.name, 11, 9)
     assert short.n_jobs < long.n_jobs
     head = long.head(short.n_jobs)

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.joulie_rules import Check, holds, rule_table
+from benchmarks.drawn_checks import Check, holds
+from benchmarks.joulie_rules import rule_table
 from sim.workloads.generators import published_model
 
 pytestmark = pytest.mark.statistical
@@ -79,7 +80,7 @@ def test_the_table_sees_a_rule_that_is_broken(told: dict[str, Any], rule: str) -
 
 
 def test_a_check_of_nothing_does_not_hold() -> None:
-    from benchmarks.joulie_rules import never, share
+    from benchmarks.drawn_checks import never, share
 
     nothing = np.zeros(0, dtype=np.bool_)
     for check in (never("J0", "nothing", nothing), share("J0", "nothing", 0.5, nothing)):

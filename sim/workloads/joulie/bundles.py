@@ -17,7 +17,7 @@ from typing import Any
 from sim.errors import TraceError, WorkloadError, shown_text
 from sim.workloads.joulie.parameters import NAME, JoulieParameters, model_of
 from sim.workloads.joulie.reading import parameters_of
-from sim.workloads.model import MOST_JSON_BYTES, Json, Model, write_whole
+from sim.workloads.model import Json, Model, read_told, write_whole
 
 FORMAT = "copperline-joulie-profiles"
 VERSION = 1
@@ -103,19 +103,7 @@ def import_bundle(path: str | PathLike[str]) -> Model:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        if file.stat().st_size > MOST_JSON_BYTES:
-            raise TraceError(file, expected=f"a bundle has at most {MOST_JSON_BYTES:,} bytes.")
-        told = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    except OSError as error:
-        raise TraceError(file, expected=f"it cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError) as error:
-        raise TraceError(file, expected=f"it is no JSON ({error}).") from None
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise TraceError(file, expected=f'it is no bundle; one says "format": "{FORMAT}".')
-    if told.get("version") != VERSION:
-        expected = f"the bundle is of version {told.get('version')!r}; {VERSION} is read."
-        raise TraceError(file, expected=expected)
+    told = read_told(file, "bundle", FORMAT, VERSION, _unique)
     for entry in told:
         if entry not in ENTRIES:
             expected = f"a bundle has no entry {shown_text(entry)}; it has {', '.join(ENTRIES)}."
