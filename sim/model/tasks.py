@@ -246,7 +246,8 @@ class Tasks:
             for one in () if holder is None else fields(holder):
                 value = getattr(holder, one.name)
                 if isinstance(value, np.ndarray):
-                    little = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"))
+                    plain = value + 0.0 if value.dtype.kind == "f" else value  # no minus zero
+                    little = np.ascontiguousarray(plain).astype(plain.dtype.newbyteorder("<"))
                     sha.update(f"{one.name} {little.shape}".encode() + little.tobytes())
         told = (self.roles, self.affinities, self.gpu_resources, sorted(self.texts.items()))
         sha.update(repr(told).encode())

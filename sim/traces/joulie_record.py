@@ -248,7 +248,7 @@ def _number(
     """Return a number from 0 to `most`; `usual` if there is none, unless that is None."""
     value = told.get(name, usual)
     if (type(value) is float or type(value) is int) and 0.0 <= value <= most:
-        return float(value)
+        return float(value) + 0.0  # no minus zero
     upto = "2**53" if most == MOST_SECONDS else f"{most:g}"
     raise FieldError(f"{where}{name}", value, f"allowed are numbers from 0 to {upto}.")
 
