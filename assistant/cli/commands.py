@@ -13,6 +13,7 @@ from assistant.cli import (
     generating,
     hooks,
     init,
+    platform,
     play,
     pods,
     queue,
@@ -67,6 +68,11 @@ def register(app: typer.Typer) -> None:
     workload.command("calibrate")(pods.measured)
     workload.command("bundle")(pods.bundle)
     app.add_typer(workload, name="workload")
+    aiops = typer.Typer(
+        help="Tell the simulated AI platform of yours.", no_args_is_help=True, rich_markup_mode=None
+    )
+    aiops.command("fit")(platform.fit)
+    app.add_typer(aiops, name="platform")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)
     app.add_typer(hook, name="hooks")
