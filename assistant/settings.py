@@ -100,10 +100,10 @@ class WatchSettings(Strict):
     warn_at: float | None = Field(default=None, gt=0, lt=1)
 
 
-DEFAULT_RUNS = 60
-
 FILES_NAMED = ("log", "table", "statistics")
 """Keys of ``[application]`` that name files."""
+
+DEFAULT_RUNS = 60
 """The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
 
 
