@@ -82,6 +82,10 @@ class ProgramError(RunError):
         self.stdout, self.stderr = stdout, stderr
 
 
+class ExecutorError(AssistantError):
+    """Runs cannot be executed: nothing answers where they should be, for now."""
+
+
 class StoreError(AssistantError):
     """The store cannot be read or written."""
 

@@ -28,6 +28,7 @@ from assistant.applications.schema import (
     Strict,
 )
 from assistant.errors import SettingsError, hint
+from assistant.executors import HERE, Certificates, Place
 from assistant.files import read_text
 from assistant.hooks import HookSettings, anchored
 from assistant.objective import Objective, Value
@@ -103,8 +104,31 @@ class WatchSettings(Strict):
 FILES_NAMED = ("log", "table", "statistics")
 """Keys of ``[application]`` that name files."""
 
+CERTIFICATES = ("authority", "certificate", "key")
+"""Keys of ``[executor]`` that name files."""
+
 DEFAULT_RUNS = 60
 """The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
+
+
+class ExecutorSettings(Strict):
+    """``[executor]``: where runs are executed."""
+
+    kind: Literal["serial", "process_pool", "dask"]
+    address: str | None = None
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def build(self) -> Place:
+        """Return the place. Raises SettingsError for one that cannot be."""
+        told = (self.authority, self.certificate, self.key)
+        if any(told) and not all(told):
+            raise SettingsError(
+                "[executor]: TLS needs all of authority, certificate and key, paths of PEM files"
+            )
+        certificates = Certificates(*(Path(str(one)) for one in told)) if all(told) else None
+        return Place(self.kind, self.address, certificates)
 
 
 class SweepSettings(Strict):
@@ -116,6 +140,7 @@ class SweepSettings(Strict):
     initial: int = Field(default=10, ge=0)
     batch: int | None = Field(default=None, ge=1)
     workers: int = Field(default=1, ge=1)
+    executor: ExecutorSettings | None = None
     deadline: DurationS | None = None
     goal: float | None = Field(default=None, allow_inf_nan=False)
     at_goal: AtGoal = "stop"
@@ -144,6 +169,11 @@ class SweepSettings(Strict):
         if self.runs is None and self.deadline is None and max_cost is None:
             return DEFAULT_RUNS
         return self.runs
+
+    @property
+    def place(self) -> Place:
+        """Where runs are executed. Raises SettingsError for what cannot be."""
+        return HERE if self.executor is None else self.executor.build()
 
     def agreement(self, now_s: float) -> Sla:
         """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
@@ -220,6 +250,10 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
         futures = application.get("futures")
         if isinstance(futures, dict) and isinstance(futures.get("model"), str):
             futures["model"] = str(folder / futures["model"])
+    executor = tables.get("executor")
+    for key in CERTIFICATES:
+        if isinstance(executor, dict) and isinstance(executor.get(key), str):
+            executor[key] = str((folder / executor[key]).absolute())
     return anchored(tables, folder)
 
 
@@ -257,6 +291,7 @@ def build_sweep(settings: SweepSettings, source: Source | None = None) -> Sweep:
         AssistantError, SimError, StrategyError: the first thing that is wrong, in one sentence.
     """
     make_strategy(settings.strategy.name, **settings.strategy.options)
+    settings.place.check(settings.workers)
     application = _application(settings, source)
     space = application.space
     for text in settings.exclude:

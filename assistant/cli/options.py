@@ -373,3 +373,10 @@ def policy_options(texts: list[str]) -> dict[str, float]:
                 f"--option '{name}={value}': options of order and backfill are numbers"
             ) from None
     return found
+
+
+def executor_table(told: dict[str, Any] | None, chosen: str) -> dict[str, Any]:
+    """Return ``[executor]`` with ``NAME`` or ``NAME=ADDRESS`` laid over what the file says."""
+    name, _, address = chosen.partition("=")
+    kept = dict(told) if told is not None and told.get("kind") == name else {}
+    return {**kept, "kind": name, **({"address": address} if address else {})}

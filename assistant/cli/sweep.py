@@ -36,6 +36,7 @@ from assistant.cli.options import (
     ReadingRule,
     SweepFile,
     TooWide,
+    executor_table,
     merge_options,
     own_runs,
     past_results,
@@ -142,6 +143,15 @@ def sweep(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random choice.  [default: 0]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[=ADDRESS]",
+            help="Where runs are executed: serial, process_pool, dask (workers of its own) or "
+            "dask=tcp://HOST:PORT (of a scheduler).",
+            show_default=False,
+        ),
+    ] = None,
     deadline: Deadline = None,
     goal: Goal = None,
     at_goal: AtGoal = None,
@@ -188,6 +198,8 @@ def sweep(
     tables = sweep_tables(file)
     where = str(file) if file is not None else "options"
     check_settings(tables, where)  # the file by itself, before options are laid over it
+    if executor is not None:
+        tables["executor"] = executor_table(tables.get("executor"), executor)
     merge_options(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
@@ -286,7 +298,7 @@ def _run(
     try:
         with (
             Notifier(hooks, say) as notifier,
-            make_executor(built.application, settings.workers) as executor,
+            make_executor(built.application, settings.workers, settings.place) as executor,
             SweepView(session, ERR) as view,
         ):
             notifier.follow(session)

@@ -37,6 +37,11 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
             f"{what} would start programs on this machine, which this service does not allow; "
             "its operator can with --allow-programs"
         )
+    if settings.executor is not None:
+        raise SettingsError(
+            "a service gives runs to its workers, and to no executor of a sweep file; leave "
+            "[executor] away"
+        )
     found = dict(tables)
     if files is None and programs:
         return found

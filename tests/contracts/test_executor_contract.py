@@ -3,18 +3,28 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from assistant import Measure, RunState, Sla, open_session
+from assistant.cli.options import executor_table
 from assistant.errors import SettingsError
-from assistant.executors import EXECUTORS, ExecutorEntry, make_executor
+from assistant.executors import EXECUTORS, Certificates, ExecutorEntry, Place, make_executor
 from assistant.ports import Work
+from assistant.service.admission import admitted
+from assistant.settings import check_settings, read_settings
 from assistant.store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import Bowl, TickingClock
 
-every_executor = pytest.mark.parametrize("entry", EXECUTORS, ids=lambda entry: entry.name)
+every_executor = pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * (entry.name == "dask"))
+        for entry in EXECUTORS
+    ],
+)
 
 
 @dataclass(frozen=True)
@@ -74,14 +84,15 @@ def test_nothing_under_way_gives_nothing_and_cancel_forgets(entry: ExecutorEntry
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on() -> None:
+@pytest.mark.parametrize("name", ["process_pool", "dask"])
+def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on(name: str) -> None:
     dying = Dying()
     session = open_session(dying, store=MemoryStore(), sla=Sla(24), clock=TickingClock())
-    with make_executor(dying, 2) as executor:
+    with make_executor(dying, 2, Place(name)) as executor:
         session.submit(session.suggest(24))
         session.run_queued(executor)
     failed = session.experiment.runs_in(RunState.FAILED)
-    assert any("worker process died" in (run.failure or "") for run in failed)
+    assert any("died while this run was under way" in (run.failure or "") for run in failed)
     completed = session.experiment.runs_in(RunState.COMPLETED)
     assert completed
     assert len(failed) + len(completed) == 24
@@ -92,3 +103,54 @@ def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on() -> None:
 def test_no_workers_are_refused() -> None:
     with pytest.raises(SettingsError, match="at least 1, not 0"):
         make_executor(Bowl(), 0)
+
+
+def test_a_place_is_refused_in_words_before_anything_starts(tmp_path: Path) -> None:
+    pem = tmp_path / "a.pem"
+    pem.write_text("")
+    told = Certificates(pem, pem, pem)
+    for place, said in (
+        (lambda: Place("dusk"), "no executor 'dusk'; did you mean 'dask'"),
+        (lambda: Place("serial").check(2), "makes one run at a time, not 2"),
+        (lambda: Place("process_pool", "tcp://127.0.0.1:1"), "go with the executor 'dask'"),
+        (lambda: Place("dask", "head:8786"), "not of the form tls://HOST:PORT"),
+        (lambda: Place("dask", "tcp://127.0.0.1:99999"), "not of the form tls://HOST:PORT"),
+        (lambda: Place("dask", "tcp://head:8786"), "tcp is not encrypted"),
+        (lambda: Place("dask", "tcp://0.0.0.0:8786"), "tcp is not encrypted"),
+        (lambda: Place("dask", "tls://head:8786"), "needs certificates"),
+        (lambda: Place("dask", None, told), "certificates go with the address"),
+        (
+            lambda: Place("dask", "tls://head:1", Certificates(pem, tmp_path / "no.pem", pem)),
+            "no.pem' \\(certificate of TLS\\) is not there",
+        ),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            place()
+    Place("dask", "tls://head:8786", told)
+    Place("dask", "tcp://localhost:8786")
+    Place("dask", "tcp://[::1]:8786")
+
+
+def test_a_sweep_file_says_where_runs_are_executed(tmp_path: Path) -> None:
+    text = "[executor]\nkind = 'dask'\naddress = 'tls://head:1'\n" + "".join(
+        f"{name} = '{name}.pem'\n" for name in ("authority", "certificate", "key")
+    )
+    (tmp_path / "sweep.toml").write_text(text)
+    told = check_settings(read_settings(tmp_path / "sweep.toml"), "sweep.toml")
+    with pytest.raises(SettingsError, match="authority of TLS"):
+        _ = told.place
+    for name in ("authority", "certificate", "key"):
+        (tmp_path / f"{name}.pem").write_text("")
+    assert told.place.certificates == Certificates(
+        *(tmp_path / f"{name}.pem" for name in ("authority", "certificate", "key"))
+    )
+    with pytest.raises(SettingsError, match="TLS needs all of"):
+        _ = check_settings(
+            {"executor": {"kind": "dask", "address": "tls://head:1", "key": "a"}}, "x"
+        ).place
+    assert executor_table({"kind": "dask", "key": "a"}, "dask=tls://b:1") == {
+        "kind": "dask", "key": "a", "address": "tls://b:1",
+    }  # fmt: skip
+    assert executor_table({"kind": "dask", "key": "a"}, "serial") == {"kind": "serial"}
+    with pytest.raises(SettingsError, match="to no executor of a sweep file"):
+        admitted({"executor": {"kind": "serial"}}, programs=True, files=None)

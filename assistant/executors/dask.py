@@ -1,0 +1,407 @@
+"""Runs on the workers of Dask distributed: a cluster of our own on this machine, or one elsewhere.
+
+Nothing is kept in Dask. What waits stays in our queue, a result is fetched and released when it is
+there, and what was under way when a worker or the scheduler died is asked for again: a run is a
+function of its values and its seed, and only what its last asking brings back is told. The
+application is held by every worker, also by those that come later.
+"""
+
+import contextlib
+import ipaddress
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from assistant.errors import ExecutorError, SettingsError
+from assistant.executors.attempt import attempt
+from assistant.ports import Application, Completion, Work
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+MOST_DEATHS = 3
+"""Times that a run may have lost its worker, as Dask says, before it is taken for the reason."""
+
+CONNECT_S = 20.0
+"""How long a scheduler may take to answer at first."""
+
+COMES_BACK_S = 300.0
+"""How long a scheduler that was there may be gone."""
+
+LOOKS_S = 0.5
+"""How often it is looked whether the scheduler is there, while nothing comes."""
+
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """PEM files of TLS: of the authority, of this client, and of its key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def _plugin(token: str, application: Application) -> Any:
+    """Return what makes every worker, now and later, hold the application."""
+    from distributed import WorkerPlugin
+
+    class Holder(WorkerPlugin):  # type: ignore[misc]
+        name = token
+
+        def __init__(self) -> None:
+            self.application = application
+
+    return Holder()
+
+
+def _evaluate(token: str, work: Work) -> Completion:
+    """Make one run; in a worker."""
+    from distributed import get_worker
+
+    with _one_at_a_time:
+        return attempt(get_worker().plugins[token].application, work)
+
+
+def _versions() -> tuple[str, str]:
+    """Return the versions of Copperline and of Python; in a worker."""
+    import platform
+    from importlib.metadata import version
+
+    return version("copperline"), platform.python_version()
+
+
+class DaskExecutor:
+    """Workers of Dask, each with one run at a time.
+
+    Args:
+        application: has to be importable where the workers are.
+        workers: runs under way at once; of a cluster of our own the number of its workers.
+        address: of a scheduler, such as ``tls://head:8786``; None starts a cluster of our own, on
+            loopback, that ends with the executor.
+        certificates: of TLS; needed for a scheduler that is not on this machine.
+
+    Raises:
+        SettingsError: Dask is not installed, the address cannot be, its connection would not be
+            encrypted, or the workers are of another version.
+        ExecutorError: no scheduler, or no worker, answers there.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        workers: int,
+        *,
+        address: str | None = None,
+        certificates: Certificates | None = None,
+    ) -> None:
+        if workers < 1:
+            raise SettingsError(f"the number of workers must be at least 1, not {workers}")
+        check_address(address, certificates)
+        self.capacity = workers
+        self._application, self._address = application, address
+        self._certificates = certificates
+        self._token = f"copperline-{uuid.uuid4().hex}"
+        self._under_way: dict[str, tuple[Future, Work]] = {}
+        self._deaths: dict[int, int] = {}
+        self._over: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._n_asked = 0
+        self._cluster: Any = None
+        self._client: Client | None = None
+        try:
+            self._start()
+        except BaseException:
+            self._close()
+            raise
+
+    # Connections
+
+    def _start(self) -> None:
+        from distributed.protocol.pickle import dumps
+
+        try:
+            dumps(self._application)
+        except Exception as error:
+            raise SettingsError(
+                f"the application '{self._application.name}' cannot be sent to other processes "
+                f"({error}); define its class in a module that workers can import"
+            ) from error
+        if self._address is None:
+            self._cluster = _own_cluster(self.capacity)
+        self._client = self._connected(CONNECT_S)
+        with _told(self._place):
+            found = self._client.run(_versions)
+        if self._address is not None and not found:
+            raise ExecutorError(
+                f"{self._place} has no workers; start some (dask worker {self._address}) and try "
+                "again"
+            )
+        for worker, (version, _) in found.items():
+            if version != _versions()[0]:
+                raise SettingsError(
+                    f"the worker {worker} of {self._place} has Copperline {version}, and here is "
+                    f"{_versions()[0]}; results would not compare, so install the same"
+                )
+
+    @property
+    def _place(self) -> str:
+        told = "on this machine" if self._address is None else f"at {self._address}"
+        return f"the Dask scheduler {told}"
+
+    def _connected(self, within_s: float) -> "Client":
+        """Return a client that has told the scheduler what workers hold."""
+        from distributed import Client, Security
+
+        until_s = time.monotonic() + within_s
+        security: Any = None
+        if self._certificates is not None:
+            told = self._certificates
+            security = Security(
+                tls_ca_file=str(told.authority),
+                tls_client_cert=str(told.certificate),
+                tls_client_key=str(told.key),
+                require_encryption=True,
+            )
+        while True:
+            client = None
+            try:
+                client = Client(
+                    self._cluster or self._address, timeout=5, security=security,
+                    set_as_default=False,
+                )  # fmt: skip
+                client.register_plugin(_plugin(self._token, self._application))
+            except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+                if client is not None:
+                    _closed(client)
+                if time.monotonic() > until_s:
+                    raise ExecutorError(
+                        f"{self._place} does not answer within {within_s:.0f} s ({error}); is it "
+                        "running? What was finished is kept; go on with: copperline resume"
+                    ) from error
+                time.sleep(min(LOOKS_S, within_s))
+            else:
+                return client
+
+    def _reconnect(self) -> None:
+        """Find the scheduler again, or one in its place, and ask for everything once more."""
+        if self._client is not None:
+            _closed(self._client)
+        works = [work for _, work in self._under_way.values()]
+        self._under_way.clear()
+        self._client = self._connected(COMES_BACK_S)
+        for work in works:
+            self._ask(work)
+
+    # Runs
+
+    def submit(self, work: Work) -> None:
+        """Take one run."""
+        self._ask(work)
+
+    def _ask(self, work: Work) -> None:
+        if self._client is None:
+            raise ExecutorError("the executor is closed")
+        self._n_asked += 1
+        key = f"{self._token}-{work.run_id}-{self._n_asked}"
+        future = self._client.submit(_evaluate, self._token, work, key=key, pure=False, retries=0)
+        self._under_way[key] = future, work
+        future.add_done_callback(lambda done: self._over.put(done.key))
+
+    def collect(self) -> tuple[Completion, ...]:
+        """Wait for at least one run, and return those that are over."""
+        over: list[Completion] = []
+        while self._under_way and not over:
+            for key in self._told_keys():
+                if key in self._under_way:
+                    found = self._completion(key)
+                    if found is not None:
+                        over.append(found)
+        return tuple(sorted(over, key=lambda one: one.run_id))
+
+    def _told_keys(self) -> list[str]:
+        """Return the keys of what has ended, or none if nothing did for a while."""
+        try:
+            keys = [self._over.get(timeout=LOOKS_S)]
+        except queue.Empty:
+            if self._client is None or self._client.status != "running":
+                self._reconnect()
+            return []
+        while True:
+            try:
+                keys.append(self._over.get_nowait())
+            except queue.Empty:
+                return keys
+
+    def _completion(self, key: str) -> Completion | None:
+        """Return what came of a run; None if it was asked for again."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        future, work = self._under_way[key]
+        try:
+            done: Completion = future.result()
+        except (CancelledError, TimeoutError, OSError):  # the scheduler lost it, or is lost
+            if self._client is None or self._client.status != "running":
+                self._reconnect()
+            else:
+                del self._under_way[key]
+                self._ask(work)
+            return None
+        except KilledWorker:
+            del self._under_way[key]
+            deaths = self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
+            if deaths < MOST_DEATHS:
+                self._ask(work)
+                return None
+            reason = "worker processes died while this run was under way (killed, or out of memory)"
+            done = Completion(work.run_id, None, reason, 0.0)
+        except Exception as error:
+            del self._under_way[key]
+            return Completion(work.run_id, None, f"{type(error).__name__}: {error}", 0.0)
+        self._under_way.pop(key, None)
+        future.release()
+        self._deaths.pop(work.run_id, None)
+        return done
+
+    def cancel(self) -> None:
+        """Forget what was under way; of a cluster of our own, stop it.
+
+        What other people's workers have begun they end, and its results are thrown away.
+        """
+        futures = [future for future, _ in self._under_way.values()]
+        self._under_way.clear()
+        self._deaths.clear()
+        if self._client is not None and futures:
+            with contextlib.suppress(Exception):
+                self._client.cancel(futures, force=True)
+            if self._cluster is not None:
+                self._client.restart(timeout=30)
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.unregister_worker_plugin(self._token)
+            _closed(client)
+        if self._cluster is not None:
+            with contextlib.suppress(Exception):
+                self._cluster.close()
+            self._cluster = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            futures = [future for future, _ in self._under_way.values()]
+            if self._client is not None and futures:
+                with contextlib.suppress(Exception):
+                    self._client.cancel(futures, force=True)
+        self._under_way.clear()
+        self._close()
+
+
+def check_address(address: str | None, certificates: Certificates | None) -> None:
+    """Refuse an address that cannot be, and one whose connection anybody could read or enter.
+
+    Raises:
+        SettingsError: it is no address, or neither on this machine nor encrypted.
+    """
+    if _is_missing():
+        raise SettingsError("Dask is not installed; pip install 'copperline[dask]' installs it")
+    if address is None:
+        if certificates is not None:
+            raise SettingsError(
+                "certificates go with the address of a scheduler; a cluster of our own is on "
+                "loopback and needs none"
+            )
+        return
+    parts = urlsplit(address)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in ("tcp", "tls") or not parts.hostname or port is None:
+        raise SettingsError(
+            f"the Dask address '{address}' is not of the form tls://HOST:PORT (or tcp://HOST:PORT "
+            "on this machine)"
+        )
+    if parts.scheme == "tls" and certificates is None:
+        raise SettingsError(
+            f"the Dask address '{address}' needs certificates: authority, certificate and key"
+        )
+    if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
+        raise SettingsError(
+            f"the Dask address '{address}' is not on this machine, and tcp is not encrypted: "
+            "whoever reaches a Dask scheduler can run programs there. Use tls://, with certificates"
+        )
+    if certificates is not None:
+        for name in ("authority", "certificate", "key"):
+            path = getattr(certificates, name)
+            if not path.is_file():
+                raise SettingsError(f"the file '{path}' ({name} of TLS) is not there")
+
+
+def _is_missing() -> bool:
+    """Tell whether Dask distributed is missing here."""
+    from importlib.util import find_spec
+
+    return find_spec("distributed") is None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _own_cluster(workers: int) -> Any:
+    """Return a cluster on loopback, a process a worker, each making one run at a time."""
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        memory_limit=0,
+        silence_logs=50,
+    )
+
+
+def _closed(client: "Client") -> None:
+    with contextlib.suppress(Exception):
+        client.close(timeout=2)
+
+
+@contextlib.contextmanager
+def _told(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, TimeoutError) as error:
+        raise ExecutorError(f"{place} does not answer ({error})") from error
+    except ImportError as error:
+        raise SettingsError(
+            f"the workers of {place} cannot import Copperline ({error}); install it there"
+        ) from error
+
+
+__all__ = ["Certificates", "DaskExecutor", "check_address"]

@@ -1,0 +1,184 @@
+"""A sweep on real Dask: a worker and the scheduler are killed, and the results are those of serial.
+
+Every run writes a line into a file, so that what was executed is known from outside of Dask.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from assistant import Measure, Sla, open_session
+from assistant.errors import ExecutorError, RunError
+from assistant.executors import DaskExecutor, SerialExecutor
+from assistant.ports import Completion, Executor
+from assistant.store import MemoryStore
+from strategies import Level
+from tests.assistant.examples import Bowl, TickingClock
+
+pytestmark = pytest.mark.faults
+
+RUN_S = 0.1
+N_RUNS = 24
+WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Counted(Bowl):
+    """A bowl whose runs take a while, fail at x = 1, and are written down as they begin."""
+
+    lines: str = ""
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        with Path(self.lines).open("a") as file:
+            file.write(f"{sorted(values.items())}\n")
+        threading.Event().wait(RUN_S)
+        if values["x"] == 1:
+            raise RunError("x is 1")
+        return super().evaluate(values, seed)
+
+
+@dataclass
+class Cluster:
+    """A scheduler on loopback and two workers, processes that this test started."""
+
+    folder: Path
+    port: int = 0
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.port = found.getsockname()[1]
+        self.begin("scheduler")
+        self.begin("first")
+        self.begin("second")
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def begin(self, name: str) -> None:
+        if name == "scheduler":
+            told = ["scheduler", "--host", "127.0.0.1", "--port", str(self.port)]
+        else:
+            told = ["worker", self.address, "--host", "127.0.0.1", "--nthreads", "1"]
+            told += ["--no-nanny", "--memory-limit", "0", "--local-directory", str(self.folder)]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "dask", *told, "--no-dashboard"],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def close(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    begun = Cluster(tmp_path)
+    try:
+        yield begun
+    finally:
+        begun.close()
+
+
+def connected(application: Counted, cluster: Cluster) -> DaskExecutor:
+    """Return an executor as soon as there are workers."""
+    until_s = time.monotonic() + WITHIN_S
+    while True:
+        try:
+            return DaskExecutor(application, 2, address=cluster.address)
+        except ExecutorError:
+            if time.monotonic() > until_s:
+                raise
+
+
+class Watched:
+    """An executor that tells how many runs have come back."""
+
+    def __init__(self, executor: Executor, on_count: Callable[[int], None]) -> None:
+        self._executor, self._on_count, self.n = executor, on_count, 0
+        self.capacity = executor.capacity
+        self.submit, self.cancel = executor.submit, executor.cancel
+
+    def collect(self) -> tuple[Completion, ...]:
+        found = self._executor.collect()
+        self.n += len(found)
+        self._on_count(self.n)
+        return found
+
+
+def played(application: Counted, executor: Executor) -> dict[object, object]:
+    session = open_session(
+        application, store=MemoryStore(), sla=Sla(N_RUNS), clock=TickingClock(), workers=2
+    )
+    session.submit(session.suggest(N_RUNS))
+    session.run_queued(executor)
+    assert len(session.experiment.runs) == N_RUNS
+    return {run.configuration: (run.outcome, run.failure) for run in session.experiment.runs}
+
+
+def expected(tmp_path: Path) -> dict[object, object]:
+    application = Counted(lines=str(tmp_path / "serial.txt"))
+    return played(application, SerialExecutor(application))
+
+
+@pytest.mark.parametrize("killed", ["nobody", "a worker", "the scheduler"])
+def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
+    cluster: Cluster, tmp_path: Path, killed: str
+) -> None:
+    lines = tmp_path / "dask.txt"
+    application = Counted(lines=str(lines))
+    done: list[str] = []
+
+    def on_count(n: int) -> None:
+        if n < N_RUNS // 3 or done:
+            return
+        done.append(killed)
+        if killed == "a worker":
+            cluster.kill("first")
+        if killed == "the scheduler":
+            for name in ("scheduler", "first", "second"):  # its workers end with it
+                cluster.kill(name)
+            for name in ("scheduler", "first", "second"):
+                cluster.begin(name)
+
+    with connected(application, cluster) as executor:
+        found = played(application, Watched(executor, on_count))  # type: ignore[arg-type]
+    assert done == [killed]
+    assert found == expected(tmp_path)
+    times = Counter(lines.read_text().splitlines())
+    assert len(times) == N_RUNS
+    assert sum(times.values()) <= N_RUNS + 3 * (killed != "nobody")
+
+
+def test_nobody_there_is_said_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assistant.executors import dask
+
+    monkeypatch.setattr(dask, "CONNECT_S", 1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ExecutorError, match="does not answer within 1 s"):
+        DaskExecutor(Counted(lines=str(tmp_path / "x")), 2, address=address)
