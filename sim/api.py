@@ -33,6 +33,8 @@ from sim.errors import (
     UnknownNameError,
     WorkloadError,
 )
+from sim.kernel.placing import has_room
+from sim.kernel.text import kernel
 from sim.model.admission import admit
 from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
@@ -67,7 +69,13 @@ from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
-from sim.policies.placement import PLACEMENTS, placement_named
+from sim.policies.placement import (
+    PLACEMENTS,
+    PlacementRule,
+    placement_named,
+    register_placement,
+)
+from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
 from sim.traces.formats import (
     FORMATS,
@@ -152,6 +160,7 @@ __all__ = [
     "Partition",
     "Phase",
     "Placement",
+    "PlacementRule",
     "PoolNode",
     "Quantity",
     "Readiness",
@@ -201,8 +210,10 @@ __all__ = [
     "format_of",
     "generate",
     "generator_named",
+    "has_room",
     "import_bundle",
     "is_model",
+    "kernel",
     "known_names",
     "known_options",
     "learn_joulie",
@@ -215,6 +226,7 @@ __all__ = [
     "offered_load",
     "other_caches",
     "parse_duration",
+    "placement_by_score",
     "profile",
     "published_model",
     "read_joulie",
@@ -222,6 +234,7 @@ __all__ = [
     "read_openb",
     "read_philly",
     "read_telemetry",
+    "register_placement",
     "remove_other_caches",
     "render_manifests",
     "retarget",
@@ -371,6 +384,5 @@ def known_options(kind: Literal["order", "backfill", "placement"], name: str) ->
         UnknownNameError: there is none of that name.
     """
     if kind == "placement":
-        placement_named(name)
-        return INSTANCE_OPTIONS
+        return (*INSTANCE_OPTIONS, *placement_named(name).options)
     return (order_named(name) if kind == "order" else backfill_named(name)).options

@@ -5,13 +5,16 @@ from numpy.typing import NDArray
 
 from sim.engine.fleets.loop import Timetable, new_timetable
 from sim.errors import ScenarioError
-from sim.kernel.fleet import Fleet, Orders, Plant, Speed, empty_fleet
+from sim.kernel.fleet import GPU, Fleet, Orders, Plant, Speed, empty_fleet
+from sim.kernel.gauges import Asked
 from sim.kernel.records import field
+from sim.model.cluster import UNLIMITED
 from sim.model.instance_metrics import InstanceMetrics, instance_metrics
 from sim.model.needs import Needs, Pace, needs_of, pace_of, tasks_of
 from sim.model.result import Instances, JobState, SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.throttle import turns_of
+from sim.policies.backfill import backfill_named
 from sim.policies.kinds import Facts
 from sim.policies.order import order_named, ranks
 from sim.policies.placement import (
@@ -20,8 +23,12 @@ from sim.policies.placement import (
     CPU_UNIT_RATE,
     EVEN_SHARES,
     GPU_UNIT_RATE,
+    placement_named,
 )
 from sim.policies.told import Options, options_of
+
+MOST_KEPT = 2**23
+"""So many scores are kept at most."""
 
 
 def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
@@ -59,6 +66,7 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     fleet = empty_fleet(
         plant,
         orders,
+        _asked(scenario, needs, options, pace),
         follows=bool(scenario.throttles),
         shares=options.of(EVEN_SHARES) == 1.0,
         at_once=options.of(ALL_OR_NOTHING) == 1.0,
@@ -66,6 +74,56 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     turns = turns_of(scenario.throttles, scenario.cluster)
     submit_s = scenario.workload.submit_s
     return fleet, new_timetable(submit_s, needs.takes_part, turns, tasks.n_instances)
+
+
+def _asked(scenario: Scenario, needs: Needs, options: Options, pace: Pace) -> Asked:
+    """Return what the placement rule and the order of a scenario go by."""
+    rule, tasks = placement_named(scenario.placement), tasks_of(scenario)
+    typical, popular = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if rule.has_typical:
+        share = float(options.placement[-1])
+        typical, popular = typical_needs(needs, tasks.instances, share)
+    draws = np.random.SeedSequence(scenario.seed).generate_state(2) % 2_000_000_000 + 1
+    return Asked(
+        told=options.placement,
+        limited=needs.capacity < UNLIMITED,
+        classes=rule.counts_classes,
+        typical=typical,
+        popular=popular,
+        keeps=rule.has_typical and needs.demand.shape[0] * len(needs.capacity) <= MOST_KEPT,
+        group_of=_groups(scenario),
+        runtime_s=np.maximum(pace.cpu_work / pace.cpu_rate, pace.gpu_work / pace.gpu_rate),
+        draws=(int(draws[0]), int(draws[1])),
+    )
+
+
+def _groups(scenario: Scenario) -> NDArray[np.int64]:
+    """Return to whom what a job holds is counted: int64 [n_jobs]; [0] if nobody asks."""
+    if not backfill_named(scenario.backfill).counts_holders:
+        return np.zeros(0, dtype=np.int64)
+    user = scenario.workload.user
+    if (user < 0).all():
+        return np.arange(len(user), dtype=np.int64)
+    return np.unique(user, return_inverse=True)[1].astype(np.int64)
+
+
+def typical_needs(
+    needs: Needs, instances: NDArray[np.int64], share: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the commonest needs and how many instances have each: int64 [n_typical], twice.
+
+    Args:
+        needs: of the tasks.
+        instances: int64 [n_tasks].
+        share: so many of all instances they make up at least, 0 to 1; the commonest is always one.
+    """
+    popular = np.zeros(len(needs.demand), dtype=np.int64)
+    np.add.at(popular, needs.of_task, instances)
+    by_number = np.argsort(-popular, kind="stable")
+    before = np.cumsum(popular[by_number]) - popular[by_number]
+    typical = by_number[(before < share * popular.sum()) | (before == 0)]
+    typical = typical[np.argsort(needs.demand[typical, GPU], kind="stable")]
+    return typical.astype(np.int64), popular[typical]
 
 
 def told_pace(scenario: Scenario) -> Pace:
