@@ -69,6 +69,7 @@ from sim.policies.order import ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
 from sim.policies.placement import PLACEMENTS, placement_named
 from sim.policies.told import options_of
+from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
 from sim.traces.formats import (
     FORMATS,
     Format,
@@ -86,6 +87,7 @@ from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf_write import write_swf
+from sim.traces.task_table import read_task_table, write_task_table
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
@@ -107,6 +109,7 @@ from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
+    "CLOUDSIMPY_COLUMNS",
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
@@ -217,10 +220,12 @@ __all__ = [
     "parse_duration",
     "profile",
     "published_model",
+    "read_cloudsimpy",
     "read_joulie",
     "read_machines",
     "read_openb",
     "read_philly",
+    "read_task_table",
     "read_telemetry",
     "remove_other_caches",
     "render_manifests",
@@ -236,9 +241,11 @@ __all__ = [
     "summarise",
     "summarise_instances",
     "wait_for_compiler",
+    "write_cloudsimpy",
     "write_joulie",
     "write_manifests",
     "write_swf",
+    "write_task_table",
     "write_workload",
     "written_as",
 ]
