@@ -74,7 +74,12 @@ def read_task_table(path: str | PathLike[str]) -> Workload:
         tasks = Tasks.from_arrays(
             job=rows.job,
             runtime_s=runtime_s[rows.row],
-            **counts,
+            instances=counts["instances"],
+            mcpu=counts["mcpu"],
+            mem_bytes=counts["mem_bytes"],
+            disk_bytes=counts["disk_bytes"],
+            mgpu=counts["mgpu"],
+            gang=counts["gang"],
             role=names["role"][0][rows.row],
             roles=names["role"][1],
             gpu_resource=names["gpu_resource"][0][rows.row],
