@@ -65,7 +65,7 @@ from sim.model.throttle import ThrottleWindow
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
-from sim.policies.order import ORDERS, order_named
+from sim.policies.order import ORDERS, TASK_ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
 from sim.policies.placement import PLACEMENTS, placement_named
 from sim.policies.told import options_of
@@ -360,6 +360,7 @@ def known_names() -> dict[str, tuple[str, ...]]:
     """Return the names that a scenario and `simulate` accept, by kind, such as ``order``."""
     return {
         "order": tuple(order.name for order in ORDERS),
+        "task_order": tuple(order.name for order in TASK_ORDERS),
         "backfill": tuple(backfill.name for backfill in BACKFILLS),
         "placement": tuple(rule.name for rule in PLACEMENTS),
         "engine": tuple(engine.name for engine in ENGINES),
