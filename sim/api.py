@@ -15,6 +15,16 @@ from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
 from sim.engine.fleets.setup import check_instances, summarise_instances
 from sim.engine.many import simulate_many
+from sim.engine.objects.algorithms import Cpop, FirstFit, Heft, RandomFit
+from sim.engine.objects.live import (
+    Amounts,
+    LiveCluster,
+    LiveInstance,
+    LiveJob,
+    LiveMachine,
+    LiveTask,
+)
+from sim.engine.objects.values import Algorithm, AlgorithmRun, FleetSeries, Monitor
 from sim.engine.preparation import (
     Compilation,
     Readiness,
@@ -120,7 +130,10 @@ __all__ = [
     "TAU_S",
     "TELEMETRY_COLUMNS",
     "USUAL_PHASES",
+    "Algorithm",
+    "AlgorithmRun",
     "Allocation",
+    "Amounts",
     "CacheCounts",
     "CapacityWindow",
     "ClusterError",
@@ -128,28 +141,38 @@ __all__ = [
     "ColumnSummary",
     "Comparison",
     "Compilation",
+    "Cpop",
     "Curve",
     "Distance",
     "Distribution",
     "DurationError",
     "EngineError",
     "Explanation",
+    "FirstFit",
     "Fitting",
+    "FleetSeries",
     "Format",
     "Generator",
     "GroupMetrics",
     "Heads",
+    "Heft",
     "Horizon",
     "InstanceMetrics",
     "Instances",
     "JobState",
     "Jobs",
     "Learnt",
+    "LiveCluster",
+    "LiveInstance",
+    "LiveJob",
+    "LiveMachine",
+    "LiveTask",
     "MachineSpec",
     "ManifestStyle",
     "Metrics",
     "Model",
     "MoldableJobs",
+    "Monitor",
     "Option",
     "Overrun",
     "Partition",
@@ -157,6 +180,7 @@ __all__ = [
     "Placement",
     "PoolNode",
     "Quantity",
+    "RandomFit",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -236,6 +260,7 @@ __all__ = [
     "scale_load",
     "shake",
     "simulate",
+    "simulate_algorithm",
     "simulate_many",
     "speedup",
     "summarise",
@@ -279,6 +304,34 @@ def simulate(
     """
     options_of(scenario)
     return run_engine(scenario, engine, monitor=monitor)
+
+
+def simulate_algorithm(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    *,
+    tick_s: float | None = None,
+    monitor: Monitor | None = None,
+) -> AlgorithmRun:
+    """Simulate instances of tasks that an object places, on the SimPy engine.
+
+    Args:
+        scenario: with allocation ``instances``. Its order is that of `LiveCluster.ready_tasks`;
+            what goes where is up to the algorithm, so that backfill and placement do not count.
+        algorithm: has a method ``algorithm(cluster, clock)`` that returns a machine and a task, of
+            which one more instance is placed there, and (None, None) when it wants no more. An
+            object or a function that is called so will do, as CloudSimPy's are.
+        tick_s: ask it every so many seconds, as CloudSimPy does (1); None asks at the end of every
+            instant at which something comes, ends or changes its speed.
+        monitor: what to record; None records nothing.
+
+    Raises:
+        ScenarioError: what cannot be placed, an answer that cannot be carried out, or tasks that
+            the algorithm leaves waiting for ever.
+    """
+    from sim.engine.objects.running import run
+
+    return run(scenario, algorithm, tick_s=tick_s, monitor=monitor)
 
 
 def load_workload(

@@ -1,9 +1,9 @@
 """Orders of the tasks of task graphs: who is before the most work goes first.
 
 With the ranks of HEFT and CPOP (Topcuoglu, Hariri, Wu 2002; `sim.model.task_graphs`), without
-communication, since nothing is sent between machines here. Only tasks whose parents have ended wait,
-so an order says which of these goes first, of all jobs that are there. `sim.policies.heft` has the
-two algorithms whole: there the plan also says on which machine.
+communication, since nothing is sent between machines here. Only tasks whose parents have ended
+wait, so an order says which of these goes first, of all jobs that are there. `sim.policies.heft`
+has the two algorithms whole: there the plan also says on which machine.
 """
 
 from sim.model.task_graphs import downward_ranks, upward_ranks
