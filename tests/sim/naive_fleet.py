@@ -1,7 +1,7 @@
 """A slow, plain reference for jobs of tasks on machines, in the manner of CloudSimPy.
 
-It shares nothing with the product: plain lists of objects, and who waits is thought out anew at every
-poll. A poll asks `choose(machines, tasks, now)` for a machine and a task again and again,
+It shares nothing with the product: plain lists of objects, and who waits is thought out anew at
+every poll. A poll asks `choose(machines, tasks, now)` for a machine and a task again and again,
 until one of them is None, and places one instance of the task each time. Polls are at every tick,
 or, without one, at every time at which something ended or came. What ends or comes at the very
 time of a poll is seen by it.
@@ -9,6 +9,7 @@ time of a poll is seen by it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import inf
 
 from sim import Scenario
@@ -170,21 +171,25 @@ def simulate(
     """
     tasks, machines = tasks_of(scenario), machines_of(scenario)
     line = tasks if key is None else sorted(tasks, key=lambda t: (*key(t), t.number))
-    running: list[NaiveInstance] = []
-    coming = sorted({task.submit_s for task in tasks})
-    n_polls, now = 0, -inf
-    while any(not task.is_finished() for task in tasks):
+    ends: list[tuple[float, int, NaiveInstance]] = []
+    coming = sorted({task.submit_s for task in tasks}, reverse=True)
+    n_left, n_polls, now = sum(task.n_instances for task in tasks), 0, -inf
+    while n_left > 0:
         if tick_s is not None:
             now = n_polls * tick_s
         else:
-            later = [one.end_s for one in running] + [s for s in coming if s > now]
+            later = [end_s for end_s, _, _ in ends[:1]] + coming[-1:]
             assert later, "nothing will happen any more"
             now = min(later)
         n_polls += 1
-        for one in [one for one in running if one.end_s <= now]:
+        while coming and coming[-1] <= now:
+            coming.pop()
+        while ends and ends[0][0] <= now:
+            one = heappop(ends)[2]
             one.task.n_over += 1
             one.machine.leave(one)
-        running = [one for one in running if one.end_s > now]
+            n_left -= 1
+        line = [task for task in line if len(task.instances) < task.n_instances]
         waiting = [task for task in line if task.is_waiting(now)]
         while True:
             machine, task = choose(machines, waiting, now)
@@ -193,7 +198,7 @@ def simulate(
             one = NaiveInstance(task, machine, now)
             task.instances.append(one)
             machine.come(one)
-            running.append(one)
+            heappush(ends, (one.end_s, id(one), one))
             if not task.is_waiting(now):
                 waiting.remove(task)
     return tasks

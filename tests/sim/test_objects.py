@@ -238,10 +238,8 @@ def first_jobs(shared_data: Path, n_jobs: int, n_machines: int) -> Scenario:
 def in_whole_seconds(one: Scenario) -> Scenario:
     tasks = one.workload.tasks
     assert tasks is not None
-    return replace(
-        one,
-        workload=replace(one.workload, tasks=replace(tasks, runtime_s=np.ceil(tasks.runtime_s))),
-    )
+    whole = replace(tasks, runtime_s=np.ceil(tasks.runtime_s))
+    return replace(one, workload=replace(one.workload, tasks=whole))
 
 
 def check_against_the_naive_reference(one: Scenario) -> None:
@@ -350,8 +348,11 @@ def test_what_is_refused(told: dict[str, Any], options: dict[str, float], senten
     one = scenario(DIAMOND, MachineSpec("a", 2), options=options)
     with pytest.raises(ScenarioError, match=sentence):
         simulate_algorithm(one, FirstFit(), **told)
-    with pytest.raises(ScenarioError, match="cannot be asked"):
-        simulate_algorithm(one, 5)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="int cannot be asked; give it a method algorithm"):
+        simulate_algorithm(scenario(DIAMOND, MachineSpec("a", 2)), 5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("algorithm", "plan"), [(Heft, heft), (Cpop, cpop)])

@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from simpy.events import Event
@@ -173,13 +174,13 @@ def run(
     fleet, table = interpretable(made), interpretable(table)
     state = State(scenario, fleet)
     asked = getattr(algorithm, "algorithm", algorithm)
-    kind = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
+    kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if not callable(asked):
         raise ScenarioError(
             f"{name} cannot be asked; give it a method algorithm(cluster, clock), or make it one."
         )
-    decider = _Decider(state, asked, name)
+    decider = _Decider(state, asked, kind.__name__)
     watcher = None if monitor is None else _Watcher(monitor, decider.cluster, state)
     calendar = Calendar()
     sees_all = watcher is not None and monitor is not None and monitor.tick_s is None
@@ -216,7 +217,7 @@ def run(
     calendar.run()
     stuck = state.never_placed()
     if stuck:
-        raise ScenarioError(_why_stuck(state, stuck, name, tick_s))
+        raise ScenarioError(_why_stuck(state, stuck, kind.__name__, tick_s))
     result = _named(finished(scenario, fleet, table, "process"), name, tick_s)
     return AlgorithmRun(result, None if watcher is None else watcher.series(), decider.n_asked)
 
