@@ -280,7 +280,7 @@ def check_against_the_naive_reference(one: Scenario) -> None:
 
 
 def test_the_first_jobs_of_cloudsimpys_file(shared_data: Path) -> None:
-    check_against_the_naive_reference(first_jobs(shared_data, 4, 2))
+    check_against_the_naive_reference(first_jobs(shared_data, 2, 1))
 
 
 @pytest.mark.slow
