@@ -15,6 +15,16 @@ from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
 from sim.engine.fleets.setup import check_instances, summarise_instances
 from sim.engine.many import simulate_many
+from sim.engine.objects.algorithms import Cpop, FirstFit, Heft, RandomFit
+from sim.engine.objects.live import (
+    Amounts,
+    LiveCluster,
+    LiveInstance,
+    LiveJob,
+    LiveMachine,
+    LiveTask,
+)
+from sim.engine.objects.values import Algorithm, AlgorithmRun, FleetSeries, Monitor
 from sim.engine.preparation import (
     Compilation,
     Readiness,
@@ -67,7 +77,7 @@ from sim.model.throttle import ThrottleWindow
 from sim.model.workload import ReadingNote, Workload
 from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
 from sim.policies.kinds import Option
-from sim.policies.order import ORDERS, order_named
+from sim.policies.order import ORDERS, TASK_ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
 from sim.policies.placement import (
     PLACEMENTS,
@@ -77,6 +87,7 @@ from sim.policies.placement import (
 )
 from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
+from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
 from sim.traces.formats import (
     FORMATS,
     Format,
@@ -94,6 +105,7 @@ from sim.traces.openb import OPENB_COLUMNS, read_openb
 from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf_write import write_swf
+from sim.traces.task_table import read_task_table, write_task_table
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
@@ -115,6 +127,7 @@ from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
+    "CLOUDSIMPY_COLUMNS",
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
@@ -125,7 +138,10 @@ __all__ = [
     "TAU_S",
     "TELEMETRY_COLUMNS",
     "USUAL_PHASES",
+    "Algorithm",
+    "AlgorithmRun",
     "Allocation",
+    "Amounts",
     "CacheCounts",
     "CapacityWindow",
     "ClusterError",
@@ -133,28 +149,38 @@ __all__ = [
     "ColumnSummary",
     "Comparison",
     "Compilation",
+    "Cpop",
     "Curve",
     "Distance",
     "Distribution",
     "DurationError",
     "EngineError",
     "Explanation",
+    "FirstFit",
     "Fitting",
+    "FleetSeries",
     "Format",
     "Generator",
     "GroupMetrics",
     "Heads",
+    "Heft",
     "Horizon",
     "InstanceMetrics",
     "Instances",
     "JobState",
     "Jobs",
     "Learnt",
+    "LiveCluster",
+    "LiveInstance",
+    "LiveJob",
+    "LiveMachine",
+    "LiveTask",
     "MachineSpec",
     "ManifestStyle",
     "Metrics",
     "Model",
     "MoldableJobs",
+    "Monitor",
     "Option",
     "Overrun",
     "Partition",
@@ -163,6 +189,7 @@ __all__ = [
     "PlacementRule",
     "PoolNode",
     "Quantity",
+    "RandomFit",
     "Readiness",
     "ReadingNote",
     "ReadingRules",
@@ -229,10 +256,12 @@ __all__ = [
     "placement_by_score",
     "profile",
     "published_model",
+    "read_cloudsimpy",
     "read_joulie",
     "read_machines",
     "read_openb",
     "read_philly",
+    "read_task_table",
     "read_telemetry",
     "register_placement",
     "remove_other_caches",
@@ -244,14 +273,17 @@ __all__ = [
     "scale_load",
     "shake",
     "simulate",
+    "simulate_algorithm",
     "simulate_many",
     "speedup",
     "summarise",
     "summarise_instances",
     "wait_for_compiler",
+    "write_cloudsimpy",
     "write_joulie",
     "write_manifests",
     "write_swf",
+    "write_task_table",
     "write_workload",
     "written_as",
 ]
@@ -285,6 +317,34 @@ def simulate(
     """
     options_of(scenario)
     return run_engine(scenario, engine, monitor=monitor)
+
+
+def simulate_algorithm(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    *,
+    tick_s: float | None = None,
+    monitor: Monitor | None = None,
+) -> AlgorithmRun:
+    """Simulate instances of tasks that an object places, on the SimPy engine.
+
+    Args:
+        scenario: with allocation ``instances``. Its order is that of `LiveCluster.ready_tasks`;
+            what goes where is up to the algorithm, so that backfill and placement do not count.
+        algorithm: has a method ``algorithm(cluster, clock)`` that returns a machine and a task, of
+            which one more instance is placed there, and (None, None) when it wants no more. An
+            object or a function that is called so will do, as CloudSimPy's are.
+        tick_s: ask it every so many seconds, as CloudSimPy does (1); None asks at the end of every
+            instant at which something comes, ends or changes its speed.
+        monitor: what to record; None records nothing.
+
+    Raises:
+        ScenarioError: what cannot be placed, an answer that cannot be carried out, or tasks that
+            the algorithm leaves waiting for ever.
+    """
+    from sim.engine.objects.running import run
+
+    return run(scenario, algorithm, tick_s=tick_s, monitor=monitor)
 
 
 def load_workload(
@@ -366,6 +426,7 @@ def known_names() -> dict[str, tuple[str, ...]]:
     """Return the names that a scenario and `simulate` accept, by kind, such as ``order``."""
     return {
         "order": tuple(order.name for order in ORDERS),
+        "task_order": tuple(order.name for order in TASK_ORDERS),
         "backfill": tuple(backfill.name for backfill in BACKFILLS),
         "placement": tuple(rule.name for rule in PLACEMENTS),
         "engine": tuple(engine.name for engine in ENGINES),

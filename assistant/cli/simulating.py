@@ -99,7 +99,15 @@ def simulate(
     machines: Machines = None,
     placement: PlacementName = None,
     throttle: Throttles = None,
-    order: Annotated[str, typer.Option(help=", ".join(known_names()["order"]) + ".")] = "fcfs",
+    order: Annotated[
+        str,
+        typer.Option(
+            help=", ".join(known_names()["order"])
+            + "; with --machines also "
+            + ", ".join(known_names()["task_order"])
+            + "."
+        ),
+    ] = "fcfs",
     backfill: Annotated[
         str | None,
         typer.Option(

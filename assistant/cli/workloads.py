@@ -24,7 +24,8 @@ from sim.api import (
 Log = Annotated[
     Path,
     typer.Argument(
-        help="A workload: a job log in SWF, JSONL, a table of openb or Philly; also gzipped.",
+        help="A workload: a job log in SWF, JSONL, a table of openb, Philly, CloudSimPy or tasks; "
+        "also gzipped.",
         show_default=False,
     ),
 ]

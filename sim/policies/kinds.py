@@ -14,6 +14,7 @@ from sim.kernel.node import Nodes
 from sim.kernel.pool import Pool
 from sim.model.cluster import ClusterSpec
 from sim.model.scenario import Scenario
+from sim.model.tasks import Tasks
 
 Floats = NDArray[np.float64]
 
@@ -94,6 +95,22 @@ class Facts:
     options: Mapping[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class TaskFacts:
+    """What an order of tasks may know before the simulation. Columns have shape [n_tasks].
+
+    Attributes:
+        tasks: with the graph of each job.
+        full_s: float64, seconds that an instance takes at full speed.
+        mean_s: float64, the mean of what it takes on the machines that can hold it, at their usual
+            speeds; as at full speed if none can.
+    """
+
+    tasks: Tasks
+    full_s: Floats
+    mean_s: Floats
+
+
 def _no_half_life(_values: Mapping[str, float]) -> None:
     return None
 
@@ -106,8 +123,8 @@ def _nothing_missing(_scenario: Scenario, _values: Mapping[str, float]) -> None:
 class Order:
     """A queue order: which waiting job goes first.
 
-    One of `score` and `score_now` is given. Ties fall to the earlier submission, then to the
-    smaller job id.
+    One of `score`, `score_now` and `score_tasks` is given. Ties fall to the earlier submission,
+    then to the smaller job id, then to the task that is listed first.
 
     Attributes:
         name: how a scenario calls it.
@@ -116,6 +133,8 @@ class Order:
         factor: facts to float64 [n], what `score_now` is given of each job.
         score_now: (waited_s, procs, factor, fair_share, options) to the score at this moment, as
             kernel text; the smallest goes first. The queue is ranked anew before every decision.
+        score_tasks: facts to float64 [n_tasks]; the smallest goes first, of those who wait. Only
+            where instances of tasks are placed are there tasks.
         options: what it can be told.
         half_life_s: values of the options to the half-life of what users have used, 0 for no decay;
             None if it does not ask for the `fair_share` of a job's user, which is 1 then.
@@ -128,6 +147,7 @@ class Order:
     score: Callable[[Facts], Floats] | None = None
     factor: Callable[[Facts], Floats] | None = None
     score_now: Callable[[float, int, float, float, list[float]], float] | None = None
+    score_tasks: Callable[[TaskFacts], Floats] | None = None
     options: tuple[Option, ...] = ()
     half_life_s: Callable[[Mapping[str, float]], float | None] = _no_half_life
     check: Callable[[Scenario, Mapping[str, float]], None] = _nothing_missing

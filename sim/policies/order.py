@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sim.errors import UnknownNameError
 from sim.policies.kinds import Facts, Order
+from sim.policies.orders.graphs import CPOP_RANK, CRITICAL_PATH, UPWARD_RANK
 from sim.policies.orders.learned import F1, F2, F3, F4
 from sim.policies.orders.multifactor import MULTIFACTOR
 from sim.policies.orders.request import FCFS, LAF, LJF, SAF, SJF
@@ -19,18 +20,22 @@ from sim.policies.orders.waiting import LXF, UNICEF, WFP3
 ORDERS: tuple[Order, ...] = (
     FCFS, SJF, LJF, SAF, LAF, LXF, WFP3, UNICEF, F1, F2, F3, F4, MULTIFACTOR,
 )  # fmt: skip
+"""Orders of jobs."""
+
+TASK_ORDERS: tuple[Order, ...] = (CRITICAL_PATH, UPWARD_RANK, CPOP_RANK)
+"""Orders of tasks, where instances of these are placed."""
 
 
 def order_named(name: str) -> Order:
-    """Return a registered order.
+    """Return a registered order, of jobs or of tasks.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
-    for order in ORDERS:
+    for order in (*ORDERS, *TASK_ORDERS):
         if order.name == name:
             return order
-    raise UnknownNameError("order", name, (order.name for order in ORDERS))
+    raise UnknownNameError("order", name, (order.name for order in (*ORDERS, *TASK_ORDERS)))
 
 
 def ranks(order: Order, facts: Facts) -> NDArray[np.int64]:

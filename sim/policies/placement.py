@@ -27,9 +27,10 @@ CPU_UNIT_RATE = Option(
 GPU_UNIT_RATE = Option(
     "gpu_unit_rate", 1.0, "GPU units that a GPU does", lowest=1e-9, highest=1e9, unit="1/s"
 )
+BY_TASK = switch("by_task", False, "an order of jobs ranks each task by its own run time and cores")
 
 OPTIONS: tuple[Option, ...] = (
-    ALL_OR_NOTHING, BY_UTILISATION, EVEN_SHARES, CPU_UNIT_RATE, GPU_UNIT_RATE,
+    ALL_OR_NOTHING, BY_TASK, BY_UTILISATION, EVEN_SHARES, CPU_UNIT_RATE, GPU_UNIT_RATE,
 )  # fmt: skip
 """What every scenario that places instances can be told."""
 

@@ -55,6 +55,11 @@ def options_of(scenario: Scenario) -> Options:
                 f"order '{order.name}' has scores that change while jobs wait, and allocation is "
                 "'instances', which knows orders that stay, such as 'fcfs' and 'sjf'."
             )
+    elif order.score_tasks is not None:
+        raise ScenarioError(
+            f"order '{order.name}' ranks tasks, and allocation is '{scenario.allocation}', where "
+            "whole jobs wait; choose allocation='instances', or an order of jobs such as 'fcfs'."
+        )
     known = {option.name: option for option in declared}
     place = f"order '{order.name}' and backfill '{rule.name}'"
     for name in scenario.options:

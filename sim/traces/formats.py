@@ -8,14 +8,17 @@ import gzip
 import os
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.errors import WorkloadError, shown_path
+from sim.model.tasks import Tasks
 from sim.model.workload import Workload
+from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
 from sim.traces.joulie import read_joulie
 from sim.traces.joulie_write import write_joulie
 from sim.traces.openb import OPENB_COLUMNS, read_openb
@@ -23,6 +26,7 @@ from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules
 from sim.traces.swf import read_swf
 from sim.traces.swf_write import write_swf
+from sim.traces.task_table import NEEDED, read_task_table, write_task_table
 
 BEGIN_BYTES = 65_536
 """Of a file, unpacked, by which its format is told."""
@@ -86,8 +90,18 @@ PHILLY = Format(
     _with_header(set(PHILLY_COLUMNS.values()) - {PHILLY_COLUMNS["queue"]}),
     lambda path, _: read_philly(path),
 )  # fmt: skip
+CLOUDSIMPY = Format(
+    "cloudsimpy", "a job file of CloudSimPy",
+    _with_header(set(CLOUDSIMPY_COLUMNS.values()) - {CLOUDSIMPY_COLUMNS["disk"]}),
+    lambda path, _: read_cloudsimpy(path), write_cloudsimpy,
+    (".cloudsimpy.csv", ".cloudsimpy.csv.gz"),
+)  # fmt: skip
+TASKS = Format(
+    "tasks", "a table of tasks that wait for each other", _with_header(NEEDED),
+    lambda path, _: read_task_table(path), write_task_table, (".tasks.csv", ".tasks.csv.gz"),
+)  # fmt: skip
 
-FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, SWF)
+FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
 
 
 def format_of(path: Path) -> Format:
@@ -190,7 +204,7 @@ def lost(before: Workload, after: Workload) -> tuple[str, ...]:
             f"tasks: the {before.tasks.n_tasks:,} tasks of the jobs are left out, with what they "
             "ask of machines and what they compute."
         )
-    elif before.tasks is not None and before.tasks != after.tasks:
+    elif before.tasks is not None and not _say_the_same(before.tasks, after.tasks):
         told.append("tasks: some of what the tasks of the jobs say is read back otherwise.")
     for one in fields(Workload):
         if one.name not in ("max_procs", "start_unix_s", "time_zone"):
@@ -199,6 +213,29 @@ def lost(before: Workload, after: Workload) -> tuple[str, ...]:
         if was != now:
             told.append(f"{one.name}: {was} is read back as {'unknown' if now is None else now}.")
     return tuple(sentence for sentence in told if sentence)
+
+
+def _say_the_same(before: Tasks, after: Tasks | None) -> bool:
+    """Tell whether tasks are the same, whatever the order in which their names are kept."""
+    return after is not None and (before == after or _named(before) == _named(after))
+
+
+def _named(tasks: Tasks) -> Tasks:
+    """Return tasks with the names of roles and GPUs that they use, in alphabetical order."""
+    role, roles = _renumbered(tasks.role, tasks.roles)
+    gpu_resource, gpu_resources = _renumbered(tasks.gpu_resource, tasks.gpu_resources)
+    return replace(
+        tasks, role=role, roles=roles, gpu_resource=gpu_resource, gpu_resources=gpu_resources
+    )
+
+
+def _renumbered(
+    column: NDArray[np.int64], names: tuple[str, ...]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    used = sorted({names[i] for i in set(column.tolist()) if i >= 0})
+    place = {name: i for i, name in enumerate(used)}
+    new = [place.get(name, -1) for name in names] + [-1]  # the last is for -1
+    return np.array(new, dtype=np.int64)[column], tuple(used)
 
 
 def _column_lost(name: str, before: Workload, after: Workload) -> str:

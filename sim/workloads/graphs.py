@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sim.errors import WorkloadError
 from sim.model.hours import DAY_S
+from sim.model.task_graphs import levels, longest_paths, widest_cores
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
 from sim.workloads.generator import (
@@ -154,45 +155,6 @@ def draw(model: Model, horizon: Horizon, streams: Streams) -> Workload:
         time_zone="UTC",
         tasks=tasks,
     )
-
-
-def levels(tasks: Tasks) -> Ints:
-    """Return how many tasks at most lie before each task on a path to it: int64 [n_tasks]."""
-    return _settled(tasks, np.zeros(tasks.n_tasks), np.ones(tasks.n_tasks)).astype(np.int64)
-
-
-def longest_paths(tasks: Tasks) -> Floats:
-    """Return the seconds of each job on machines without end: float64 [n_jobs]."""
-    ends = _settled(tasks, tasks.runtime_s, tasks.runtime_s)
-    return np.maximum.reduceat(ends, np.searchsorted(tasks.job, np.arange(tasks.n_jobs)))
-
-
-def _settled(tasks: Tasks, alone: Floats, after: Floats) -> Floats:
-    """Return `alone` for tasks without parents, else `after` plus the largest of their parents."""
-    waiting = np.flatnonzero(np.diff(tasks.first_parent))
-    values = alone.astype(np.float64)
-    if len(waiting) == 0:
-        return values
-    begins = tasks.first_parent[waiting]
-    while True:  # as many rounds as the deepest job has levels
-        moved = np.maximum.reduceat(values[tasks.parent_task], begins) + after[waiting]
-        if np.array_equal(moved, values[waiting]):
-            return values
-        values[waiting] = moved
-
-
-def widest_cores(tasks: Tasks) -> Ints:
-    """Return the whole cores of the widest level of each job, at least 1: int64 [n_jobs]."""
-    level = levels(tasks)
-    n_levels = int(level.max()) + 1
-    taken = np.bincount(
-        tasks.job * n_levels + level,
-        weights=(tasks.mcpu * tasks.instances).astype(np.float64),
-        minlength=tasks.n_jobs * n_levels,
-    )
-    widest = taken.reshape(tasks.n_jobs, n_levels).max(axis=1)
-    cores: Ints = np.maximum(np.ceil(widest / 1000), 1).astype(np.int64)
-    return cores
 
 
 def moments(model: Model) -> Mapping[str, Moment]:

@@ -61,7 +61,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.applications import APPLICATIONS, presets
     from assistant.executors import EXECUTORS
     from sim.policies.backfill import BACKFILLS
-    from sim.policies.order import ORDERS
+    from sim.policies.order import ORDERS, TASK_ORDERS
     from sim.policies.placement import PLACEMENTS
     from sim.traces.formats import FORMATS
     from sim.traces.rules import rule_choices
@@ -71,7 +71,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     docs = (repository / "README.md").read_text() + "".join(
         path.read_text() for path in (repository / "docs").glob("*.md")
     )
-    policies = (*BACKFILLS, *ORDERS, *PLACEMENTS)
+    policies = (*BACKFILLS, *ORDERS, *TASK_ORDERS, *PLACEMENTS)
     registered = (*presets(), *APPLICATIONS, *EXECUTORS, *policies, *STRATEGIES, *AGENTS)
     registered = (*registered, *GENERATORS, *FORMATS)
     for name in [entry.name for entry in registered] + list(rule_choices()):

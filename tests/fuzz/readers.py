@@ -214,6 +214,8 @@ READERS: dict[str, Reader] = {
     "store": Reader(_store, corpus.databases, corpus.DATABASE_WORDS),
     "philly": Reader(others.philly, lambda: others.PHILLY, others.PHILLY_WORDS),
     "openb": Reader(others.openb, lambda: others.OPENB, others.OPENB_WORDS),
+    "cloudsimpy": Reader(others.cloudsimpy, lambda: others.CLOUDSIMPY, others.CLOUDSIMPY_WORDS),
+    "tasks": Reader(others.tasks, lambda: others.TASKS, others.TASKS_WORDS),
     "telemetry": Reader(others.telemetry, lambda: others.TELEMETRY, others.TELEMETRY_WORDS),
     "machines": Reader(others.machines, lambda: others.MACHINES, others.MACHINES_WORDS),
     "bundle": Reader(others.bundle, lambda: others.BUNDLE, others.BUNDLE_WORDS),

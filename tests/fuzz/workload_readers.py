@@ -12,10 +12,14 @@ from sim.api import (
     describe,
     import_bundle,
     learn_joulie,
+    load_workload,
+    read_cloudsimpy,
     read_machines,
     read_openb,
     read_philly,
+    read_task_table,
     read_telemetry,
+    write_workload,
 )
 from sim.workloads.generators import generate
 from sim.workloads.joulie.bundles import FORMAT
@@ -33,6 +37,20 @@ OPENB = (
     b"p1,500,1024,0,0,,BE,Failed,120,121,120\np2,8000,1,8,1000,V100|G2,BE,Pending,130,190,\n",
 )
 OPENB_WORDS = (b"cpu_milli", b"1000", b"|", b"scheduled_time", b"9007199254740992")
+CLOUDSIMPY = (
+    b",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
+    b"0,539,116.38,1.0,0.0054,1,1,283,0\n1,7448,73.5,0.5,0.0078,9,23,67,0\n"
+    b"2,7448,3.0,0.55,0.005404705821447985,9,24,1,0.5\n3,77,1.0,2.0,0.5,3,7,2,0\n",
+)
+CLOUDSIMPY_WORDS = (b"job_id", b"instances_num", b"disk", b"0.5", b"8192", b"100000000", b"1e6")
+TASKS = (
+    b"job_id,submit_s,task,parents,runtime_s,mcpu\n7,5,a,,10,1000\n7,5,b,a,20,500\n"
+    b"3,5,x,,1,250\n7,5,c,b a,5,2000\n",
+    b"job_id,submit_s,task,parents,runtime_s,instances,mgpu,gang,role,gpu_resource,job_runtime_s,"
+    b"job_procs,requested_s,logged_wait_s,user,status\n1,0,1,,5,2,500,1,ps,amd.com/gpu,9,3,20,,5,\n"
+    b"1,0,2,1,1.5,1,0,0,,,9,3,20,,5,\n2,2.5,1,,3,,,,worker,,,,,4,,1\n",
+)
+TASKS_WORDS = (b"parents", b"job_procs", b"a b", b" ", b"requested_s", b"9007199254740992", b"-1")
 TELEMETRY = (
     b"jobId,start,end,cpuUtilization,gpuSpeed\nworkload-000001-worker-01,0,5.5,0.5,1\n",
     b'{"jobId":"workload-000001-worker-01","start":1,"end":2,"cpuUtilization":null}\n'
@@ -89,6 +107,26 @@ def openb(data: bytes, folder: Path) -> None:
 @functools.cache
 def _pods() -> Workload:
     return generate(model_of(JoulieParameters(jobs=5)), duration_s=3600, seed=1)
+
+
+def cloudsimpy(data: bytes, folder: Path) -> None:
+    """Read tasks of CloudSimPy; what is read is written and read again."""
+    path = folder / "jobs.csv"
+    path.write_bytes(data)
+    _kept(read_cloudsimpy(path), folder / "again.cloudsimpy.csv")
+
+
+def tasks(data: bytes, folder: Path) -> None:
+    """Read tasks that wait for each other; what is read is written and read again."""
+    path = folder / "jobs.csv"
+    path.write_bytes(data)
+    _kept(read_task_table(path), folder / "again.tasks.csv")
+
+
+def _kept(workload: Workload, path: Path) -> None:
+    _checked(workload)
+    write_workload(workload, path)
+    assert load_workload(path) == workload
 
 
 def telemetry(data: bytes, folder: Path) -> None:

@@ -126,7 +126,9 @@ def test_tasks_are_lost_in_swf_and_kept_in_jsonl(tmp_path: Path) -> None:
 
 
 def test_a_name_of_no_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match=r"allowed are \.jsonl, \.jsonl\.gz, \.swf, \.swf\.gz"):
+    with pytest.raises(
+        WorkloadError, match=r"allowed are \.jsonl, .*\.tasks\.csv, .*\.swf, \.swf\.gz"
+    ):
         written_as(tmp_path / "a.csv")
     assert {one.name for one in FORMATS if one.write is None} == {"openb", "philly"}
 

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import WorkloadError
+from sim.model.task_graphs import levels, longest_paths, widest_cores
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
 from sim.workloads.generators import fit, generate, published_model
-from sim.workloads.graphs import FORMS, levels, longest_paths, widest_cores
+from sim.workloads.graphs import FORMS
 
 DAY_S = 86400.0
 

@@ -132,7 +132,10 @@ def test_weeks_are_held_back(say: Told, log: Path) -> None:
         (("generate", "resampling", "--to", "g.swf"), "fit it to a workload first"),
         (("generate", "none.json", "--to", "g.swf"), "none.json: it cannot be read"),
         (("generate", "log.swf", "--to", "g.swf"), "log.swf: it is no JSON"),
-        (("generate", "lublin", "--to", "g.txt"), "allowed are .jsonl, .jsonl.gz, .swf, .swf.gz"),
+        (
+            ("generate", "lublin", "--to", "g.txt"),
+            ".tasks.csv.gz, .swf, .swf.gz",
+        ),
         (("generate", "lublin", "--to", "no/g.swf"), "its folder is missing, or it is one"),
         (
             ("generate", "lublin", "--set", "types", "--to", "g.swf"),
@@ -154,7 +157,7 @@ def test_weeks_are_held_back(say: Told, log: Path) -> None:
         (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=1"), "no knob of fitting"),
         (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=a"), "allowed are numbers"),
         (("fit", "lublin", "log.swf", "--to", "m.json", "--until", "0s"), "no job of log is left"),
-        (("convert", "log.swf", "out.csv"), "allowed are .jsonl, .jsonl.gz, .swf, .swf.gz"),
+        (("convert", "log.swf", "out.csv"), ".tasks.csv.gz, .swf, .swf.gz"),
         (("convert", "none.swf", "out.swf"), "there is no such file"),
         (("validate", "log.swf", "none.swf"), "there is no such file"),
         (("validate", "log.swf", "log.swf", "--procs", "0"), "--procs is 0"),

@@ -25,7 +25,7 @@ _SOURCES: dict[Source, str] = {
     "path": "A file here",
     "upload": "Upload",
 }
-_HOW = "SWF, JSONL, or a table of openb or Philly, plain or gzipped"
+_HOW = "SWF, JSONL, or a table of openb, Philly, CloudSimPy or tasks, plain or gzipped"
 
 
 @dataclass(frozen=True, slots=True)

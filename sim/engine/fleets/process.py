@@ -99,9 +99,10 @@ class Scheduler:
         self.call()
 
 
-def _broker(
+def arrivals(
     calendar: Calendar, submit_s: list[float], takes_part: list[int], scheduler: Scheduler
 ) -> Steps:
+    """Let jobs come at their times: the broker."""
     for job, time_s in enumerate(submit_s):
         if not takes_part[job]:
             continue
@@ -110,9 +111,10 @@ def _broker(
         scheduler.arrive(job)
 
 
-def _weather(
+def weather(
     calendar: Calendar, turns: list[tuple[float, int, float, float]], scheduler: Scheduler
 ) -> Steps:
+    """Let machines change their speeds."""
     for time_s, machine, cpu, gpu in turns:
         if time_s != calendar.now:
             yield calendar.at(time_s)
@@ -137,8 +139,8 @@ def run(scenario: Scenario, *, kernel: Kernel = "auto") -> SimulationResult:
     calendar = Calendar()
     scheduler = Scheduler(calendar, fleet, text)
     turns = list(zip(table.turns_s, table.turning, table.cpu, table.gpu, strict=True))
-    calendar.process(_broker(calendar, table.submit_s, table.takes_part, scheduler))
-    calendar.process(_weather(calendar, turns, scheduler))
+    calendar.process(arrivals(calendar, table.submit_s, table.takes_part, scheduler))
+    calendar.process(weather(calendar, turns, scheduler))
     calendar.process(scheduler.run())
     calendar.run()
     return finished(scenario, fleet, table, "process")

@@ -16,9 +16,11 @@ from sim.model.scenario import Scenario
 from sim.model.throttle import turns_of
 from sim.policies.backfill import backfill_named
 from sim.policies.kinds import Facts
+from sim.policies.kinds import Facts, TaskFacts
 from sim.policies.order import order_named, ranks
 from sim.policies.placement import (
     ALL_OR_NOTHING,
+    BY_TASK,
     BY_UTILISATION,
     CPU_UNIT_RATE,
     EVEN_SHARES,
@@ -40,7 +42,7 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     """
     tasks, needs, options = tasks_of(scenario), needs_of(scenario), options_of(scenario)
     pace = told_pace(scenario)
-    rank = _ranks(scenario, needs, options)
+    rank = _task_ranks(scenario, needs, pace, options)
     specs = [s for part in scenario.cluster.partitions for s in part.machines]
     counts = [spec.count for spec in specs]
     plant = Plant(
@@ -49,14 +51,12 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
         np.repeat([float(spec.cpu_throttle) for spec in specs], counts),
         np.repeat([float(spec.gpu_throttle) for spec in specs], counts),
     )
-    by_rank = np.empty(tasks.n_tasks, dtype=np.int64)
-    by_rank[np.argsort(rank[tasks.job], kind="stable")] = np.arange(tasks.n_tasks)
     orders = Orders(
         job=tasks.job,
         instances=tasks.instances,
         need=needs.of_task,
         gang=tasks.gang,
-        rank=by_rank,
+        rank=rank,
         first_parent=tasks.first_parent,
         parent=tasks.parent_task,
         demand=needs.demand,
@@ -164,19 +164,78 @@ def check_instances(scenario: Scenario) -> None:
     told_pace(scenario)
 
 
-def _ranks(scenario: Scenario, needs: Needs, options: Options) -> NDArray[np.int64]:
-    workload = scenario.workload
-    facts = Facts(
-        submit_s=workload.submit_s,
-        requested_s=workload.requested_s,
-        procs=workload.procs,
-        partition=np.where(needs.takes_part, 0, -1).astype(np.int64),
-        queue=workload.queue,
+def _task_ranks(
+    scenario: Scenario, needs: Needs, pace: Pace, options: Options
+) -> NDArray[np.int64]:
+    """Return the place of every task in the order: int64 [n_tasks], a permutation."""
+    order, tasks = order_named(scenario.order), tasks_of(scenario)
+    if order.score_tasks is not None:
+        score = order.score_tasks(task_facts(scenario, needs, pace))
+        place = np.argsort(score, kind="stable")
+    elif options.of(BY_TASK) == 1.0:
+        place = np.argsort(ranks(order, _facts(scenario, needs, options, pace)), kind="stable")
+    else:
+        of_jobs = ranks(order, _facts(scenario, needs, options))
+        place = np.argsort(of_jobs[tasks.job], kind="stable")
+    rank = np.empty(tasks.n_tasks, dtype=np.int64)
+    rank[place] = np.arange(tasks.n_tasks)
+    return rank
+
+
+def _facts(
+    scenario: Scenario, needs: Needs, options: Options, of_tasks: Pace | None = None
+) -> Facts:
+    """Return what an order may know of jobs; with a pace of tasks, as if each were one."""
+    workload, tasks = scenario.workload, tasks_of(scenario)
+    row = np.arange(workload.n_jobs) if of_tasks is None else tasks.job
+    return Facts(
+        submit_s=workload.submit_s[row],
+        requested_s=workload.requested_s if of_tasks is None else _full_s(of_tasks),
+        procs=workload.procs if of_tasks is None else np.maximum(-(-tasks.mcpu // 1000), 1),
+        partition=np.where(needs.takes_part, 0, -1).astype(np.int64)[row],
+        queue=workload.queue[row],
         cluster=scenario.cluster,
         qos_priority=scenario.qos_priority,
         options=options.values,
     )
-    return ranks(order_named(scenario.order), facts)
+
+
+def task_facts(scenario: Scenario, needs: Needs, pace: Pace) -> TaskFacts:
+    """Return what an order of tasks may know."""
+    tasks, full_s = tasks_of(scenario), _full_s(pace)
+    specs = [s for part in scenario.cluster.partitions for s in part.machines]
+    total, n = np.zeros(tasks.n_tasks), np.zeros(tasks.n_tasks)
+    first = 0
+    for spec in specs:
+        holds = (needs.demand <= needs.capacity[first]).all(axis=1)
+        holds &= needs.suits[:, needs.machine_kind[first]] == 1
+        can = holds[needs.of_task]
+        takes_s = seconds_on(pace, float(spec.cpu_throttle), float(spec.gpu_throttle))
+        total, n = total + np.where(can, spec.count * takes_s, 0.0), n + spec.count * can
+        first += spec.count
+    mean_s = np.where(n > 0, total / np.maximum(n, 1), full_s)
+    return TaskFacts(tasks, full_s, mean_s)
+
+
+def _full_s(pace: Pace) -> NDArray[np.float64]:
+    return seconds_on(pace, 1.0, 1.0)
+
+
+def seconds_on(pace: Pace, cpu: float, gpu: float) -> NDArray[np.float64]:
+    """Return what an instance of each task takes alone on a machine, as the kernel reckons it.
+
+    Args:
+        pace: of the tasks.
+        cpu: share of full speed at which its processors run.
+        gpu: likewise its GPUs.
+
+    Returns:
+        Seconds, float64 [n_tasks].
+    """
+    cpu_pace = pace.cpu_rate * (1.0 - pace.cpu_feels * (1.0 - cpu))
+    gpu_pace = pace.gpu_rate * (1.0 - pace.gpu_feels * (1.0 - gpu))
+    gpu_pace = gpu_pace * (1.0 - pace.feed * (1.0 - cpu))
+    return np.maximum(pace.cpu_work / cpu_pace, pace.gpu_work / gpu_pace)
 
 
 def finished(scenario: Scenario, fleet: Fleet, table: Timetable, engine: str) -> SimulationResult:
