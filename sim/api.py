@@ -13,7 +13,7 @@ from sim.engine import ENGINES
 from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
-from sim.engine.fleets.setup import check_instances, summarise_instances
+from sim.engine.fleets.setup import check_instances, summarise_instances, summarise_placing
 from sim.engine.many import simulate_many
 from sim.engine.preparation import (
     Compilation,
@@ -37,6 +37,7 @@ from sim.model.admission import admit
 from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
+from sim.model.fragmentation import Fragmentation, Target, fragmentation
 from sim.model.hours import WallClock
 from sim.model.instance_metrics import InstanceMetrics
 from sim.model.metrics import (
@@ -49,6 +50,7 @@ from sim.model.metrics import (
     measures,
     summarise,
 )
+from sim.model.placing_metrics import PlacingMetrics, beyond
 from sim.model.profile import Curve, Window, WorkloadProfile, profile
 from sim.model.result import (
     Instances,
@@ -133,6 +135,7 @@ __all__ = [
     "Explanation",
     "Fitting",
     "Format",
+    "Fragmentation",
     "Generator",
     "GroupMetrics",
     "Heads",
@@ -152,6 +155,7 @@ __all__ = [
     "Partition",
     "Phase",
     "Placement",
+    "PlacingMetrics",
     "PoolNode",
     "Quantity",
     "Readiness",
@@ -165,6 +169,7 @@ __all__ = [
     "SimulationResult",
     "StepSeries",
     "Streams",
+    "Target",
     "Tasks",
     "Telemetry",
     "Term",
@@ -185,6 +190,7 @@ __all__ = [
     "backfills_for",
     "baseline",
     "begin_to_compile",
+    "beyond",
     "calibrate",
     "check_backfill",
     "check_order",
@@ -199,6 +205,7 @@ __all__ = [
     "fit",
     "format_duration",
     "format_of",
+    "fragmentation",
     "generate",
     "generator_named",
     "import_bundle",
@@ -235,6 +242,7 @@ __all__ = [
     "speedup",
     "summarise",
     "summarise_instances",
+    "summarise_placing",
     "wait_for_compiler",
     "write_joulie",
     "write_manifests",
