@@ -379,6 +379,5 @@ def known_options(kind: Literal["order", "backfill", "placement"], name: str) ->
         UnknownNameError: there is none of that name.
     """
     if kind == "placement":
-        placement_named(name)
-        return INSTANCE_OPTIONS
+        return (*INSTANCE_OPTIONS, *placement_named(name).options)
     return (order_named(name) if kind == "order" else backfill_named(name)).options

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.gauges import Asked, Gauges, new_gauges
 from sim.kernel.records import rows
 
 AMOUNTS = 4
@@ -35,14 +36,19 @@ NONE = -1
 
 (
     DECISION, N_FREED, N_DIRTY, N_CHANGED, N_LIVE, N_FRESH, BLOCKED, N_ENDED, FOLLOWS, SHARES,
-    AT_ONCE, N_KINDS,
-) = range(12)  # fmt: skip
+    AT_ONCE, N_KINDS, FROM, PICKED, N_MOVES, PILE_NEED, PILE_DECISION, PILE_MOVES, N_PILE, PILE_AT,
+    DRAW_A, DRAW_B, N_CLASSES,
+) = range(23)  # fmt: skip
 """Where `Fleet.cursor` holds the number of the decision; how many machines have been freed since
 the last one, have to be looked at for speeds; how many instances have got a new end; how many needs
 have tasks that wait, how many of these have not been looked at; the task behind which nobody is
 looked at, or -1; how many instances have ended; 1 if speeds can change, if those who compute on a
 machine share its processors evenly, and if a gang is placed at once or not at all; how many kinds
-of machines there are."""
+of machines there are; the machine before which none has room, as a placement rule found out; the
+GPU that it picked, or -1; how often anything was taken or given back; for which need, in which
+decision and after how many of these moves the pile of machines was made, how many are in it, and
+where the last chosen one lies; from what random numbers are drawn; how many classes of GPUs there
+are."""
 
 
 class Task:
@@ -106,10 +112,14 @@ class Need:
         seen_at: number of the last decision in which `start` was set.
         start: no machine before this one has room, in that decision; -1 if none has.
         is_gang: 1 if it stands for all that a gang asks for.
+        n_unplaced: instances of its tasks that wait.
     """
 
-    __slots__ = ("first", "is_gang", "is_stuck", "n_waiting", "place", "seen_at", "start")
+    __slots__ = (
+        "first", "is_gang", "is_stuck", "n_unplaced", "n_waiting", "place", "seen_at", "start",
+    )  # fmt: skip
     first: int
+    n_unplaced: int
     n_waiting: int
     place: int
     is_stuck: int
@@ -130,12 +140,13 @@ class Host:
         n_computing: instances that compute on it; 0 where nobody follows that.
         first: the first of these; -1 is none.
         is_dirty: 1 if the speed of these may have to change.
+        version: how often anything was taken or given back here.
         cpu_speed: share of full speed at which its processors run; `gpu_speed` likewise.
     """
 
     __slots__ = (
         "behind_device", "cpu_speed", "first", "first_device", "freed_at", "gpu_speed", "is_dirty",
-        "kind", "n_computing", "n_whole",
+        "kind", "n_computing", "n_whole", "version",
     )  # fmt: skip
     kind: int
     first_device: int
@@ -145,6 +156,7 @@ class Host:
     n_computing: int
     first: int
     is_dirty: int
+    version: int
     cpu_speed: float
     gpu_speed: float
 
@@ -217,7 +229,8 @@ class Fleet(NamedTuple):
             decision.
         dirty: int64 [n_machines], machines to be looked at for speeds.
         changed: int64 [n_instances], instances that have a new end.
-        cursor: int64 [12], see `DECISION`.
+        cursor: int64 [23], see `DECISION`.
+        gauges: what placement rules and orders go by.
     """
 
     tasks: Sequence[Task]
@@ -247,6 +260,7 @@ class Fleet(NamedTuple):
     dirty: list[int]
     changed: list[int]
     cursor: list[int]
+    gauges: Gauges
 
 
 class Plant(NamedTuple):
@@ -293,7 +307,7 @@ class Orders(NamedTuple):
 
 
 def empty_fleet(
-    plant: Plant, orders: Orders, *, follows: bool = False, shares: bool = False,
+    plant: Plant, orders: Orders, asked: Asked, *, follows: bool = False, shares: bool = False,
     at_once: bool = False,
 ) -> Fleet:  # fmt: skip
     """Return a fleet, made of arrays, in which nothing has happened yet.
@@ -301,6 +315,7 @@ def empty_fleet(
     Args:
         plant: its machines.
         orders: its tasks.
+        asked: what placement rules and orders go by.
         follows: speeds can change.
         shares: those who compute on a machine share its processors evenly; speeds can change then.
         at_once: the instances of a gang are placed all in one decision or not at all.
@@ -346,10 +361,13 @@ def empty_fleet(
     child_of = np.repeat(np.arange(n_tasks), np.diff(orders.first_parent))
     by_parent = np.argsort(orders.parent, kind="stable")
     n_children = np.bincount(orders.parent, minlength=n_tasks)
-    cursor = np.zeros(12, dtype=np.int64)
+    cursor = np.zeros(23, dtype=np.int64)
     cursor[FOLLOWS], cursor[SHARES], cursor[AT_ONCE] = follows or shares, shares, at_once
     cursor[BLOCKED] = NONE
     cursor[N_KINDS] = orders.suits.shape[1]
+    cursor[PICKED] = cursor[PILE_NEED] = NONE
+    cursor[DRAW_A], cursor[DRAW_B] = asked.draws
+    gauges, cursor[N_CLASSES] = new_gauges(asked, plant.capacity, orders.demand, WHOLE)
     nowhere, never = np.full(n_instances, NONE), np.full(n_instances, np.nan)
     columns: list[Any] = [
         tasks,
@@ -379,5 +397,6 @@ def empty_fleet(
         np.zeros(len(hosts), dtype=np.int64),
         np.zeros(n_instances, dtype=np.int64),
         cursor,
+        gauges,
     ]
     return Fleet(*columns)

@@ -2,7 +2,9 @@
 
 A decision goes through the queue in order and places what has room. Which of the machines that
 have room an instance gets is up to `choose`, the placement rule: (fleet, need, start) to a machine
-or -1, where no machine before `start` has room.
+or -1, where no machine before `start` has room. It may also pick one of the machine's GPUs, of
+which an instance gets a part (`PICKED` in `Fleet.cursor`), and tell that no machine before another
+one has room (`FROM`).
 
 A decision looks at little, and misses nothing: free resources only shrink in it, so that a need for
 which there is no room has none until something is given back; then only machines where that
@@ -16,14 +18,20 @@ from sim.kernel.fleet import (
     AT_ONCE,
     BLOCKED,
     DECISION,
+    DRAW_A,
+    DRAW_B,
+    FROM,
     GPU,
     N_CHANGED,
+    N_CLASSES,
     N_ENDED,
     N_FREED,
     N_FRESH,
     N_KINDS,
     N_LIVE,
+    N_MOVES,
     NONE,
+    PICKED,
     WHOLE,
     Fleet,
 )
@@ -57,16 +65,23 @@ def has_room(fleet: Fleet, need: int, machine: int) -> bool:
 @apart
 @kernel
 def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
-    """Give an instance what it needs of a machine that has room; of GPUs the first that do."""
+    """Give an instance what it needs of a machine that has room.
+
+    Of GPUs these are the first that have it, or for a part of one the one that was picked.
+    """
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(AMOUNTS):
         fleet.free[at + r] -= fleet.demand[wants + r]
     fleet.machine[instance] = machine
-    part = fleet.demand[wants + GPU]
+    _count(fleet, need, machine, instance, 1)
+    part, first = fleet.demand[wants + GPU], fleet.cursor[PICKED]
+    fleet.cursor[PICKED] = NONE
     if part == 0:
         return
     host = fleet.hosts[machine]
-    for device in range(host.first_device, host.behind_device):
+    if first == NONE or part >= WHOLE:
+        first = host.first_device
+    for device in range(first, host.behind_device):
         if part >= WHOLE and fleet.devices[device] == WHOLE:
             fleet.holder[device] = instance
             fleet.devices[device] = 0
@@ -93,6 +108,7 @@ def give_back(fleet: Fleet, need: int, instance: int) -> None:
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(AMOUNTS):
         fleet.free[at + r] += fleet.demand[wants + r]
+    _count(fleet, need, machine, instance, -1)
     part = fleet.demand[wants + GPU]
     if part == 0:
         return
@@ -108,6 +124,21 @@ def give_back(fleet: Fleet, need: int, instance: int) -> None:
             fleet.holder[device] = NONE
             fleet.devices[device] = WHOLE
             host.n_whole += 1
+
+
+@kernel
+def _count(fleet: Fleet, need: int, machine: int, instance: int, more: int) -> None:
+    """Keep up what is counted of who holds what."""
+    gauges = fleet.gauges
+    fleet.cursor[N_MOVES] += 1
+    fleet.hosts[machine].version += 1
+    if len(gauges.class_of) > 0 and gauges.class_of[need] != NONE:
+        of_class = machine * fleet.cursor[N_CLASSES] + gauges.class_of[need]
+        gauges.n_of_class[of_class] += more
+    if len(gauges.group_of) > 0:
+        holds = gauges.group_of[fleet.tasks[fleet.task_of[instance]].job] * AMOUNTS
+        for r in range(AMOUNTS):
+            gauges.held[holds + r] += more * fleet.demand[need * AMOUNTS + r]
 
 
 @apart
@@ -164,10 +195,20 @@ def _let_wait(fleet: Fleet, task: int) -> None:
         fleet.cursor[N_FRESH] += 1
     insert(fleet, fleet.queue, need.first, need.n_waiting, task)
     need.n_waiting += 1
+    need.n_unplaced += _size(fleet, task)
     blocked = fleet.cursor[BLOCKED]
     if blocked != NONE and fleet.tasks[task].rank < fleet.tasks[blocked].rank:
         fleet.needs[fleet.tasks[blocked].queued_as].is_stuck = 0
         fleet.cursor[BLOCKED] = NONE
+
+
+@kernel
+def _size(fleet: Fleet, task: int) -> int:
+    """Return how many instances a task in the queue stands for that are not placed."""
+    one = fleet.tasks[task]
+    if fleet.needs[one.queued_as].is_gang == 1:
+        return fleet.gangs[one.job].n_unplaced
+    return one.behind - one.placed
 
 
 @kernel
@@ -288,23 +329,37 @@ def _first_start(fleet: Fleet, index: int) -> int:
 def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place instances of a task while there is room. Tell whether all are placed."""
     one = fleet.tasks[task]
-    machine, need = _first_start(fleet, one.need), fleet.needs[one.need]
-    while machine != NONE and one.placed < one.behind:
-        machine = choose(fleet, one.need, machine)
-        need.start = machine
-        if machine != NONE:
-            instance = one.placed
-            take(fleet, one.need, machine, instance)
-            fleet.start_s[instance] = now_s
-            one.placed += 1
-            if one.is_gang == 0:
-                begin(fleet, instance, now_s)
-            else:
-                gang = fleet.gangs[one.job]
-                gang.n_unplaced -= 1
-                if gang.n_unplaced == 0:
-                    _begin_gang(fleet, one.job, now_s)
+    while one.placed < one.behind and _place_one(fleet, choose, task, now_s):
+        pass
     return one.placed == one.behind
+
+
+@kernel
+def _place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
+    """Place the next instance of a task. Tell whether there was room."""
+    one = fleet.tasks[task]
+    start, need = _first_start(fleet, one.need), fleet.needs[one.need]
+    if start == NONE:
+        return False
+    fleet.cursor[FROM] = start
+    machine = choose(fleet, one.need, start)
+    if machine == NONE:
+        need.start = NONE
+        return False
+    need.start = fleet.cursor[FROM]
+    instance = one.placed
+    take(fleet, one.need, machine, instance)
+    fleet.start_s[instance] = now_s
+    one.placed += 1
+    need.n_unplaced -= 1
+    if one.is_gang == 0:
+        begin(fleet, instance, now_s)
+    else:
+        gang = fleet.gangs[one.job]
+        gang.n_unplaced -= 1
+        if gang.n_unplaced == 0:
+            _begin_gang(fleet, one.job, now_s)
+    return True
 
 
 @kernel
@@ -315,11 +370,12 @@ def _place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
     job = fleet.tasks[leader].job
     gang = fleet.gangs[job]
     has_all, task = True, leader
+    draw_a, draw_b = fleet.cursor[DRAW_A], fleet.cursor[DRAW_B]
     while has_all and task < gang.behind_task:
         one = fleet.tasks[task]
-        machine = 0
+        fleet.cursor[FROM] = 0
         while has_all and one.is_gang == 1 and one.placed < one.behind:
-            machine = choose(fleet, one.need, machine)
+            machine = choose(fleet, one.need, fleet.cursor[FROM])
             if machine == NONE:
                 has_all = False
             else:
@@ -328,9 +384,11 @@ def _place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
                 one.placed += 1
         task += 1
     if has_all:
+        fleet.needs[fleet.tasks[leader].queued_as].n_unplaced -= gang.n_unplaced
         gang.n_unplaced = 0
         _begin_gang(fleet, job, now_s)
         return True
+    fleet.cursor[DRAW_A], fleet.cursor[DRAW_B] = draw_a, draw_b
     for other in range(leader, task):
         one = fleet.tasks[other]
         first = one.behind - one.n_left

@@ -41,7 +41,7 @@ class Scenario:
             time and request grow so that processor-seconds are kept (a moldable job with linear
             speed-up, the simplest of Downey's 1997 model). A job that no set of machines can
             hold for want of memory is not too wide, and clipping it raises.
-        seed: reserved for policies that draw; part of the digest.
+        seed: for policies that draw, such as the placement ``random``; part of the digest.
         allocation: what a job is given. ``processors``: as many as it needs of its partition,
             wherever they are. ``whole_nodes``: whole machines, the first idle ones that have
             memory enough for it, until their processors reach what it needs; what they have

@@ -1,17 +1,16 @@
 """Placement: on which of the machines that have room an instance is placed.
 
-A rule is kernel text: (fleet, need, start) to a machine that has room for the need, or -1 if none
-has. No machine before `start` has room; a rule that looks at all may begin there.
+The rules themselves are in `sim.policies.placements`. Which task is next is not theirs: that is up
+to the order.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from sim.errors import UnknownNameError
-from sim.kernel.fleet import NONE, Fleet
-from sim.kernel.placing import has_room
-from sim.kernel.text import kernel
+from sim.errors import ScenarioError, UnknownNameError
+from sim.kernel.text import is_kernel
 from sim.policies.kinds import Option, switch
+from sim.policies.placements.fits import BEST_FIT, BUSIEST_FIT, FIRST_FIT, RANDOM, WORST_FIT
+from sim.policies.placements.gpus import FGD, GPU_CLUSTERING, GPU_PACKING
+from sim.policies.placements.kinds import PlacementRule
+from sim.policies.placements.shapes import COSINE, DOT_PRODUCT, PERP_DISTANCE, TETRIS
 
 ALL_OR_NOTHING = switch(
     "all_or_nothing", False, "a gang is placed in one decision, all of it or nothing"
@@ -35,35 +34,30 @@ OPTIONS: tuple[Option, ...] = (
 """What every scenario that places instances can be told."""
 
 
-@dataclass(frozen=True)
-class PlacementRule:
-    """A placement rule.
+PLACEMENTS: tuple[PlacementRule, ...] = (
+    FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM, BUSIEST_FIT, COSINE, PERP_DISTANCE, TETRIS, DOT_PRODUCT,
+    GPU_PACKING, GPU_CLUSTERING, FGD,
+)  # fmt: skip
 
-    Attributes:
-        name: how a scenario calls it.
-        summary: one line for people.
-        choose: kernel text, see the head of this module.
+_others: dict[str, PlacementRule] = {}
+
+
+def register_placement(rule: PlacementRule) -> None:
+    """Make a rule of one's own known to this process, by its name, in all engines.
+
+    Its choice is one function marked with `sim.kernel.text.kernel`, which calls nothing but kernel
+    functions of Copperline; every process that simulates with it registers it.
+
+    Raises:
+        ScenarioError: the name is taken, or the choice is not marked.
     """
-
-    name: str
-    summary: str
-    choose: Callable[[Fleet, int, int], int]
-
-
-@kernel
-def first_fit(fleet: Fleet, need: int, start: int) -> int:
-    """Return the first machine that has room."""
-    for machine in range(start, len(fleet.hosts)):
-        if has_room(fleet, need, machine):
-            return machine
-    return NONE
-
-
-FIRST_FIT = PlacementRule(
-    "first_fit", "the first machine that has room, in the order of the cluster", first_fit
-)
-
-PLACEMENTS: tuple[PlacementRule, ...] = (FIRST_FIT,)
+    if rule.name in {known.name for known in PLACEMENTS}:
+        raise ScenarioError(f"placement '{rule.name}' is one of Copperline's; take another name.")
+    if not is_kernel(rule.choose):
+        raise ScenarioError(
+            f"the choice of placement '{rule.name}' is no kernel function; mark it with @kernel."
+        )
+    _others[rule.name] = rule
 
 
 def placement_named(name: str) -> PlacementRule:
@@ -72,7 +66,7 @@ def placement_named(name: str) -> PlacementRule:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    for rule in PLACEMENTS:
-        if rule.name == name:
-            return rule
-    raise UnknownNameError("placement", name, (rule.name for rule in PLACEMENTS))
+    known = {rule.name: rule for rule in PLACEMENTS} | _others
+    if name not in known:
+        raise UnknownNameError("placement", name, known)
+    return known[name]

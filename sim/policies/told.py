@@ -21,11 +21,13 @@ class Options:
     Attributes:
         order: float64, of the order, as it declares them.
         backfill: float64, of the backfilling rule, as it declares them.
+        placement: float64, of the placement rule, as it declares them; none without instances.
         values: all of them by name.
     """
 
     order: Floats
     backfill: Floats
+    placement: Floats
     values: dict[str, float]
 
     def of(self, option: Option) -> float:
@@ -44,9 +46,10 @@ def options_of(scenario: Scenario) -> Options:
     """
     order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
     declared = (*order.options, *rule.options)
+    placing: tuple[Option, ...] = ()
     if scenario.allocation == "instances":
-        declared = (*declared, *OF_INSTANCES)
-        placement_named(scenario.placement)
+        placing = placement_named(scenario.placement).options
+        declared = (*declared, *OF_INSTANCES, *placing)
         if order.score_now is not None:
             raise ScenarioError(
                 f"order '{order.name}' has scores that change while jobs wait, and allocation is "
@@ -74,6 +77,7 @@ def options_of(scenario: Scenario) -> Options:
     return Options(
         order=np.array(list(_of(order.options, values)), dtype=np.float64),
         backfill=np.array(list(_of(rule.options, values)), dtype=np.float64),
+        placement=np.array(list(_of(placing, values)), dtype=np.float64),
         values=values,
     )
 

@@ -2,7 +2,8 @@
 
 It shares no text with the kernel. Everything is thought out anew at every instant: who computes is
 found by asking every instance, what is free by asking everybody who holds something, and every
-instance that waits is tried one by one on every machine.
+instance that waits is tried one by one on every machine; which of those with room it gets is up to
+`naive_placements`.
 """
 
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from math import inf, nan
 
 from sim import Scenario
 from sim.model.tasks import Tasks
+from tests.differential.naive_placements import Chooser
 
 WEIGHTS = {"compute_bound": 1.0, "mixed": 0.75, "memory_bound": 0.5, "bandwidth_bound": 0.5,
            "io_bound": 0.25}  # fmt: skip
@@ -176,6 +178,7 @@ def schedule(scenario: Scenario) -> list[Pod]:
     pods, machines = pods_of(scenario), machines_of(scenario)
     hopeless = {p.job for p in pods if not any(m.fits(p, empty=True) for m in machines)}
     pods_here = [p for p in pods if p.job not in hopeless]
+    chooser = Chooser(scenario, machines, pods)
     parents = [
         tasks.parent_task[tasks.first_parent[t] : tasks.first_parent[t + 1]].tolist()
         for t in range(tasks.n_tasks)
@@ -207,7 +210,7 @@ def schedule(scenario: Scenario) -> list[Pod]:
                 p.is_done for p in pods_here if p.task in parents[t]
             )
 
-        _place(scenario, pods_here, machines, order, [ready(t) for t in range(tasks.n_tasks)], now)
+        _place(scenario, pods_here, chooser, order, [ready(t) for t in range(tasks.n_tasks)], now)
         _begin(pods_here, now)
         _settle(scenario, pods_here, machines, now)
     if not all(p.is_done for p in pods_here):
@@ -215,20 +218,24 @@ def schedule(scenario: Scenario) -> list[Pod]:
     return pods
 
 
-def _bind(pod: Pod, machines: list[Machine], now: float) -> bool:
-    for machine in machines:
-        if machine.fits(pod):
-            pod.devices = (machine.devices_for(pod.asks[3]) or []) if pod.asks[3] else []
-            pod.machine, pod.start = machine, now
-            machine.held.append(pod)
-            return True
-    return False
+def _bind(pod: Pod, chooser: Chooser, now: float) -> bool:
+    machine = chooser.choose(pod)
+    if machine is None:
+        return False
+    device = chooser.device(machine, pod)
+    if device is None:
+        pod.devices = (machine.devices_for(pod.asks[3]) or []) if pod.asks[3] else []
+    else:
+        pod.devices = [(device, pod.asks[3])]
+    pod.machine, pod.start = machine, now
+    machine.held.append(pod)
+    return True
 
 
 def _place(
     scenario: Scenario,
     pods: list[Pod],
-    machines: list[Machine],
+    chooser: Chooser,
     order: list[int],
     ready: list[bool],
     now: float,
@@ -245,12 +252,13 @@ def _place(
                 if gang_done or not all(ready[p.task] for p in gang):
                     continue
                 gang_done = True
-                got = []
+                got, drawn = [], list(chooser.lottery.state)
                 for pod in gang:
-                    if not _bind(pod, machines, now):
+                    if not _bind(pod, chooser, now):
                         break
                     got.append(pod)
                 if len(got) < len(gang):
+                    chooser.lottery.state = drawn
                     for pod in got:
                         assert pod.machine is not None
                         pod.machine.held.remove(pod)
@@ -261,7 +269,7 @@ def _place(
             if not ready[task]:
                 continue
             for pod in mine:
-                if not _bind(pod, machines, now):
+                if not _bind(pod, chooser, now):
                     if scenario.backfill == "none":
                         return
                     break

@@ -1,11 +1,14 @@
 """Instances on machines: every engine against the naive reference, task by task."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sim import Scenario, simulate
 from sim.api import ScenarioError, SimulationResult
 from sim.engine.fleets.process import run as run_process
+from sim.policies.placement import PLACEMENTS
 from tests.differential import naive_instances
 from tests.draw.instances import scenario_of_instances
 
@@ -57,6 +60,43 @@ def test_drawn_scenarios_run_as_in_the_naive_scheduler(first_seed: int) -> None:
     assert n_waited > 20, "nobody waits: the comparison is empty"
     assert n_late > 0, "no gang waits for itself: the comparison is empty"
     assert n_stuck < 25
+
+
+def placed_by(rule: str, seed: int) -> Scenario:
+    """A drawn scenario with a placement rule, and half of the time with options for it."""
+    drawn = scenario_of_instances(seed)
+    rng = np.random.default_rng((seed, 7))
+    told: dict[str, float] = {"typical_share": 1.0} if rule == "fgd" else {}
+    if rule in ("best_fit", "worst_fit") and seed % 2:
+        weights = rng.choice([0.0, 0.5, 1.0, 3.0], 4).tolist()
+        told = dict(zip(("cpu_weight", "mem_weight", "disk_weight", "gpu_weight"), weights))
+    return replace(drawn, placement=rule, seed=seed, options=dict(drawn.options) | told)
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in PLACEMENTS])
+def test_every_placement_chooses_as_the_naive_one(rule: str) -> None:
+    n_elsewhere = 0
+    for seed in range(1000, 1030):
+        scenario = placed_by(rule, seed)
+        result = as_in_the_reference(scenario, seed, ("interpreted",))
+        if result is None:
+            continue
+        try:
+            first = simulate(scenario_of_instances(seed), engine="interpreted")
+        except ScenarioError:
+            continue
+        assert result.instances is not None and first.instances is not None
+        n_elsewhere += int((result.instances.machine != first.instances.machine).sum())
+    assert rule == "first_fit" or n_elsewhere > 20, "as first fit: the comparison is empty"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [rule.name for rule in PLACEMENTS])
+def test_every_placement_is_the_same_in_every_engine(rule: str) -> None:
+    n_ran = 0
+    for seed in range(2000, 2060):
+        n_ran += as_in_the_reference(placed_by(rule, seed), seed) is not None
+    assert n_ran > 30
 
 
 def test_the_simpy_engine_gives_the_same_whichever_text_it_calls() -> None:

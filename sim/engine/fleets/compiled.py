@@ -13,6 +13,7 @@ from sim.engine.loading import loaded
 from sim.kernel import jit
 from sim.kernel.agenda import drop_first, put
 from sim.kernel.fleet import AMOUNTS, Fleet, Orders, Plant, empty_fleet
+from sim.kernel.gauges import Asked
 from sim.kernel.placing import end, submit
 from sim.kernel.progress import begin, settle, throttle
 from sim.kernel.records import interpretable
@@ -21,7 +22,8 @@ from sim.model.scenario import Scenario
 from sim.model.throttle import Turns
 from sim.policies.backfill import backfill_named, decision_of
 from sim.policies.kinds import Backfill
-from sim.policies.placement import PLACEMENTS, PlacementRule, placement_named
+from sim.policies.placement import PLACEMENTS, placement_named
+from sim.policies.placements.kinds import PlacementRule
 
 SLICE = 2_000_000
 """Instants between two looks at whether somebody interrupts."""
@@ -40,8 +42,9 @@ def _example() -> tuple[Fleet, Timetable]:
         none, one, none, none, none, np.zeros(2, dtype=np.int64), none[:0], amounts,
         np.ones((1, 1), dtype=np.int64), np.zeros((1, 7)),
     )  # fmt: skip
+    asked = Asked(times_s, amounts == 1, True, none, none, True, none, times_s, (1, 1))
     turns = Turns(times_s, none, times_s, times_s)
-    return empty_fleet(plant, orders), new_timetable(times_s, one == 1, turns, 1)
+    return empty_fleet(plant, orders, asked), new_timetable(times_s, one == 1, turns, 1)
 
 
 @cache
@@ -89,11 +92,13 @@ def loop(backfill: Backfill) -> Callable[..., bool]:
 
 
 def compile_fleets() -> None:
-    """Compile everything for fleets, or load it from the disk cache."""
+    """Compile what every fleet needs, or load it from the disk cache.
+
+    Of the placement rules only the first is compiled; the others are when they are first used,
+    which takes a few seconds each.
+    """
     from sim.policies.backfill import rules_for
 
-    for rule in PLACEMENTS:
-        choice(rule)
     for backfill in rules_for("instances"):
         loop(backfill)
 

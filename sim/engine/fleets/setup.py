@@ -5,8 +5,10 @@ from numpy.typing import NDArray
 
 from sim.engine.fleets.loop import Timetable, new_timetable
 from sim.errors import ScenarioError
-from sim.kernel.fleet import Fleet, Orders, Plant, Speed, empty_fleet
+from sim.kernel.fleet import GPU, Fleet, Orders, Plant, Speed, empty_fleet
+from sim.kernel.gauges import Asked
 from sim.kernel.records import field
+from sim.model.cluster import UNLIMITED
 from sim.model.fragmentation import Target
 from sim.model.instance_metrics import InstanceMetrics, instance_metrics
 from sim.model.needs import Needs, Pace, needs_of, pace_of, tasks_of
@@ -22,8 +24,12 @@ from sim.policies.placement import (
     CPU_UNIT_RATE,
     EVEN_SHARES,
     GPU_UNIT_RATE,
+    placement_named,
 )
 from sim.policies.told import Options, options_of
+
+MOST_KEPT = 2**23
+"""So many scores are kept at most."""
 
 
 def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
@@ -61,6 +67,7 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     fleet = empty_fleet(
         plant,
         orders,
+        _asked(scenario, needs, options, pace),
         follows=bool(scenario.throttles),
         shares=options.of(EVEN_SHARES) == 1.0,
         at_once=options.of(ALL_OR_NOTHING) == 1.0,
@@ -68,6 +75,46 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     turns = turns_of(scenario.throttles, scenario.cluster)
     submit_s = scenario.workload.submit_s
     return fleet, new_timetable(submit_s, needs.takes_part, turns, tasks.n_instances)
+
+
+def _asked(scenario: Scenario, needs: Needs, options: Options, pace: Pace) -> Asked:
+    """Return what the placement rule and the order of a scenario go by."""
+    rule, tasks = placement_named(scenario.placement), tasks_of(scenario)
+    typical, popular = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if rule.has_typical:
+        share = float(options.placement[-1])
+        typical, popular = typical_needs(needs, tasks.instances, share)
+    draws = np.random.SeedSequence(scenario.seed).generate_state(2) % 2_000_000_000 + 1
+    return Asked(
+        told=options.placement,
+        limited=needs.capacity < UNLIMITED,
+        classes=rule.counts_classes,
+        typical=typical,
+        popular=popular,
+        keeps=rule.has_typical and needs.demand.shape[0] * len(needs.capacity) <= MOST_KEPT,
+        group_of=np.zeros(0, dtype=np.int64),
+        runtime_s=np.maximum(pace.cpu_work / pace.cpu_rate, pace.gpu_work / pace.gpu_rate),
+        draws=(int(draws[0]), int(draws[1])),
+    )
+
+
+def typical_needs(
+    needs: Needs, instances: NDArray[np.int64], share: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the commonest needs and how many instances have each: int64 [n_typical], twice.
+
+    Args:
+        needs: of the tasks.
+        instances: int64 [n_tasks].
+        share: so many of all instances they make up at least, 0 to 1; the commonest is always one.
+    """
+    popular = np.zeros(len(needs.demand), dtype=np.int64)
+    np.add.at(popular, needs.of_task, instances)
+    by_number = np.argsort(-popular, kind="stable")
+    before = np.cumsum(popular[by_number]) - popular[by_number]
+    typical = by_number[(before < share * popular.sum()) | (before == 0)]
+    typical = typical[np.argsort(needs.demand[typical, GPU], kind="stable")]
+    return typical.astype(np.int64), popular[typical]
 
 
 def told_pace(scenario: Scenario) -> Pace:

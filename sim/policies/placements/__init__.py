@@ -1,0 +1,1 @@
+"""Placement rules, as kernel text."""
