@@ -94,6 +94,7 @@ from sim.workloads.builtin import default_workload
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.inflation import inflated
 from sim.workloads.joulie.bundles import export_bundle, import_bundle
 from sim.workloads.joulie.calibration import calibrate
 from sim.workloads.joulie.fitting import Fitting, learn_joulie
@@ -209,6 +210,7 @@ __all__ = [
     "generate",
     "generator_named",
     "import_bundle",
+    "inflated",
     "is_model",
     "known_names",
     "known_options",

@@ -10,6 +10,7 @@ from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
+from assistant.applications.placement import MachineKind, Placing, usual_workload
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
     FUTURES,
@@ -84,6 +85,10 @@ def _ai_platform_example() -> AiPlatform:
     return AiPlatform(seed=1, days=0.5, models=4)
 
 
+def _placement_example() -> Placing:
+    return Placing((usual_workload(seed=1, days=0.2),))
+
+
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry(
         "scheduling",
@@ -99,6 +104,11 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
         "ai_platform",
         "a platform for AI pipelines: its clusters, its scheduler, when models are trained again",
         _ai_platform_example,
+    ),
+    ApplicationEntry(
+        "placement",
+        "a fleet of machines: how many of each kind, who gets which, what is promised beyond",
+        _placement_example,
     ),
 )
 
@@ -137,9 +147,11 @@ __all__ = [
     "JsonOutput",
     "Judge",
     "Lookup",
+    "MachineKind",
     "Maze",
     "Openable",
     "Patterns",
+    "Placing",
     "Preset",
     "Scheduling",
     "Today",

@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "ui": (),
     "pictures": (),
     "aiops": (),
+    "openb": ("--data", "openb"),
 }
 
 
