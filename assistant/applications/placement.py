@@ -181,17 +181,17 @@ class Placing(SideBySide):
                 )
         allowed = known_names() | {"backfill": backfills_for("instances")}
         for name in POLICIES:
-            for level in self._among(name):
+            for level in (*self._among(name), self._now(name)):
                 if level not in allowed[name]:
                     raise ApplicationError(
                         f"{name} has the level {level!r}{hint(str(level), allowed[name])}"
                     )
-        for level in self._among("gpu_sharing"):
+        for level in (*self._among("gpu_sharing"), self._now("gpu_sharing")):
             if level not in ("on", "off"):
                 raise ApplicationError(
                     f"gpu_sharing has the level {level!r}; allowed are 'on' and 'off'"
                 )
-        for level in self._among("cpu_overcommit"):
+        for level in (*self._among("cpu_overcommit"), self._now("cpu_overcommit")):
             if isinstance(level, bool | str) or not 1 <= level <= 100:
                 raise ApplicationError(
                     f"cpu_overcommit has the level {level!r}; allowed are numbers from 1 to 100"
@@ -251,8 +251,10 @@ class Placing(SideBySide):
                     "compare with"
                 )
             is_text = any(isinstance(level, str) for level in levels)
-            kind = "nominal" if is_text else "ordinal"
-            parameters.append(Parameter(name, levels, kind, *self._about(name)))
+            unit, text = self._about(name)
+            parameters.append(
+                Parameter(name, levels, "nominal" if is_text else "ordinal", unit, text)
+            )
         if not parameters:
             raise ApplicationError(
                 "nothing is varied; name counts of a kind of machines, or levels such as those of "
@@ -379,8 +381,8 @@ class Placing(SideBySide):
         ]
         found: dict[str, Measure] = {}
         for name in MEASURES:
-            known = [one[name] for one in told if one[name] is not None]
-            found[name] = float(np.mean(known)) if len(known) == len(told) else None
+            known = [value for one in told if (value := one[name]) is not None]
+            found[name] = sum(known) / len(known) if len(known) == len(told) else None
         found["n_rejected"] = float(sum(one["n_rejected"] or 0.0 for one in told))
         return found
 
