@@ -57,6 +57,11 @@ def fleet_picture(drawn: FleetDrawing) -> Spec:
     }  # fmt: skip
 
 
+def panel_picture(panel: FleetPanel, step_h: float) -> Spec:
+    """Return one panel as a picture of its own, over hours."""
+    return {"$schema": SCHEMA, "config": CONFIG, **_panel(panel, step_h, is_last=True)}
+
+
 def _panel(panel: FleetPanel, step_h: float, is_last: bool) -> Spec:
     names = list(panel.series)
     values = [
