@@ -33,6 +33,8 @@ from sim.errors import (
     UnknownNameError,
     WorkloadError,
 )
+from sim.kernel.placing import has_room
+from sim.kernel.text import kernel
 from sim.model.admission import admit
 from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
@@ -69,7 +71,13 @@ from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
-from sim.policies.placement import PLACEMENTS, placement_named
+from sim.policies.placement import (
+    PLACEMENTS,
+    PlacementRule,
+    placement_named,
+    register_placement,
+)
+from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
 from sim.traces.formats import (
     FORMATS,
@@ -157,6 +165,7 @@ __all__ = [
     "Phase",
     "Placement",
     "PlacingMetrics",
+    "PlacementRule",
     "PoolNode",
     "Quantity",
     "Readiness",
@@ -209,9 +218,11 @@ __all__ = [
     "fragmentation",
     "generate",
     "generator_named",
+    "has_room",
     "import_bundle",
     "inflated",
     "is_model",
+    "kernel",
     "known_names",
     "known_options",
     "learn_joulie",
@@ -224,6 +235,7 @@ __all__ = [
     "offered_load",
     "other_caches",
     "parse_duration",
+    "placement_by_score",
     "profile",
     "published_model",
     "read_joulie",
@@ -231,6 +243,7 @@ __all__ = [
     "read_openb",
     "read_philly",
     "read_telemetry",
+    "register_placement",
     "remove_other_caches",
     "render_manifests",
     "retarget",

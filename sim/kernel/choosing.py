@@ -29,13 +29,13 @@ from sim.kernel.text import apart, kernel
 
 
 @kernel
-def score_of(fleet: Fleet, need: int, machine: int) -> float:
+def score_of(_fleet: Fleet, _need: int, _machine: int) -> float:
     """Stand in for the score of a machine that has room; the least is chosen."""
     return 0.0
 
 
 @kernel
-def device_of(fleet: Fleet, need: int, machine: int) -> int:
+def device_of(_fleet: Fleet, _need: int, _machine: int) -> int:
     """Stand in for the choice of the GPU of which an instance gets a part: -1, the first."""
     return NONE
 

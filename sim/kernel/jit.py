@@ -200,9 +200,20 @@ def _type_of(example: Any) -> Any:
     return example if isinstance(example, told.types.Type) else told.typeof(example)
 
 
-_HOW: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+_HOW: dict[str, Any] = {"nogil": True, "_nrt": False}
 """Kernel text allocates nothing, and who calls it holds what it gives: so nobody needs to count the
 references to two dozen arrays at every call, which took two thirds of the time."""
+
+
+def _is_ours(function: FunctionType) -> bool:
+    """Tell whether a kernel function and all that it calls are of this package.
+
+    The name of the cache's folder knows nothing of other sources, so that machine code of a rule
+    of somebody's own would be stale when it is edited: it is compiled in every process.
+    """
+    root = Path(__file__).resolve().parent.parent
+    is_here = Path(function.__code__.co_filename).resolve().is_relative_to(root)
+    return is_here and all(map(_is_ours, called_by(function).values()))
 
 
 def _twin(function: FunctionType) -> Any:
@@ -219,7 +230,8 @@ def _twin(function: FunctionType) -> Any:
         before = told.CACHE_DIR
         told.CACHE_DIR = str(cache_folder())
         try:
-            _twins[function] = numba.njit(forceinline=not is_apart(function), **_HOW)(twin)
+            how = _HOW | {"cache": _is_ours(function), "forceinline": not is_apart(function)}
+            _twins[function] = numba.njit(**how)(twin)
         finally:
             told.CACHE_DIR = before
     return _twins[function]

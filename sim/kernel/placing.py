@@ -218,10 +218,17 @@ def _stop_waiting(fleet: Fleet, task: int) -> None:
     need.n_waiting -= 1
     remove_first(fleet, fleet.queue, need.first, need.n_waiting)
     if need.n_waiting == 0:
-        fleet.cursor[N_LIVE] -= 1
-        last = fleet.live[fleet.cursor[N_LIVE]]
-        fleet.live[need.place] = last
-        fleet.needs[last].place = need.place
+        forget_need(fleet, fleet.tasks[task].queued_as)
+
+
+@kernel
+def forget_need(fleet: Fleet, index: int) -> None:
+    """Take a need of which nobody waits any more from the list of those that have some."""
+    place = fleet.needs[index].place
+    fleet.cursor[N_LIVE] -= 1
+    last = fleet.live[fleet.cursor[N_LIVE]]
+    fleet.live[place] = last
+    fleet.needs[last].place = place
 
 
 @apart
@@ -267,7 +274,7 @@ def serve_whoever_fits(fleet: Fleet, choose: Any, now_s: float) -> int:
     if fleet.cursor[N_FREED] > 0:
         for i in range(fleet.cursor[N_LIVE]):
             need = fleet.needs[fleet.live[i]]
-            if need.is_stuck == 1 and _first_start(fleet, fleet.live[i]) != NONE:
+            if need.is_stuck == 1 and first_start(fleet, fleet.live[i]) != NONE:
                 insert(fleet, fleet.heads, 0, n, fleet.queue[need.first])
                 n += 1
     while n > 0:
@@ -300,7 +307,7 @@ def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place what a task in the queue stands for. Tell whether that was all of it."""
     need = fleet.needs[fleet.tasks[task].queued_as]
     if need.is_gang == 1:
-        is_placed = _place_gang(fleet, choose, task, now_s)
+        is_placed = place_gang(fleet, choose, task, now_s)
     else:
         is_placed = _place(fleet, choose, task, now_s)
     need.is_stuck = 0 if is_placed else 1
@@ -308,7 +315,7 @@ def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 
 @kernel
-def _first_start(fleet: Fleet, index: int) -> int:
+def first_start(fleet: Fleet, index: int) -> int:
     """Return a machine before which none has room for a need; -1 if there is none at all."""
     need, decision = fleet.needs[index], fleet.cursor[DECISION]
     if need.seen_at == decision:
@@ -329,16 +336,16 @@ def _first_start(fleet: Fleet, index: int) -> int:
 def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place instances of a task while there is room. Tell whether all are placed."""
     one = fleet.tasks[task]
-    while one.placed < one.behind and _place_one(fleet, choose, task, now_s):
+    while one.placed < one.behind and place_one(fleet, choose, task, now_s):
         pass
     return one.placed == one.behind
 
 
 @kernel
-def _place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
+def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place the next instance of a task. Tell whether there was room."""
     one = fleet.tasks[task]
-    start, need = _first_start(fleet, one.need), fleet.needs[one.need]
+    start, need = first_start(fleet, one.need), fleet.needs[one.need]
     if start == NONE:
         return False
     fleet.cursor[FROM] = start
@@ -363,9 +370,9 @@ def _place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 
 @kernel
-def _place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
+def place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
     """Place all instances of a gang, or none. Tell which."""
-    if _first_start(fleet, fleet.tasks[leader].queued_as) == NONE:
+    if first_start(fleet, fleet.tasks[leader].queued_as) == NONE:
         return False
     job = fleet.tasks[leader].job
     gang = fleet.gangs[job]

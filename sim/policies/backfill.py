@@ -10,9 +10,12 @@ from sim.policies.backfills.depth import DEPTH_K
 from sim.policies.backfills.easy import EASY, NONE
 from sim.policies.backfills.greedy import GREEDY
 from sim.policies.backfills.slurm import SLURM
+from sim.policies.backfills.urgent import DRF, LEAST_WORK, MAX_WEIGHT
 from sim.policies.kinds import Backfill
 
-BACKFILLS: tuple[Backfill, ...] = (NONE, GREEDY, EASY, DEPTH_K, CONSERVATIVE, SLURM)
+BACKFILLS: tuple[Backfill, ...] = (
+    NONE, GREEDY, EASY, DEPTH_K, CONSERVATIVE, SLURM, DRF, MAX_WEIGHT, LEAST_WORK,
+)  # fmt: skip
 
 
 def backfill_named(name: str) -> Backfill:

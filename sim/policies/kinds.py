@@ -166,6 +166,8 @@ class Backfill:
             if `decide` goes by one. No option beside `ACTUAL_TIMES` is known to it then.
         decide_instances: (fleet, choose, now_s) to the number of instances begun: what it does
             where instances of tasks are placed (`sim.kernel.placing`); None if the rule cannot.
+        counts_holders: it asks what the users of the instances hold, or the jobs if no user is
+            known.
     """
 
     name: str
@@ -181,3 +183,4 @@ class Backfill:
     n_bookings: Callable[[Mapping[str, float]], int] | None = None
     decide_by_plan: Callable[[Pool, int, float], int] | None = None
     decide_instances: Callable[[Fleet, Any, float], int] | None = None
+    counts_holders: bool = False

@@ -11,7 +11,7 @@ from math import inf, nan
 
 from sim import Scenario
 from sim.model.tasks import Tasks
-from tests.differential.naive_placements import Chooser
+from tests.differential.naive_placements import Chooser, capacity
 
 WEIGHTS = {"compute_bound": 1.0, "mixed": 0.75, "memory_bound": 0.5, "bandwidth_bound": 0.5,
            "io_bound": 0.25}  # fmt: skip
@@ -98,6 +98,7 @@ class Pod:
     finish: float = inf
     is_done: bool = False
     rates: tuple[float, float] = (0.0, 0.0)
+    alone_s: float = 0.0
     since: float = 0.0
 
     def computes(self) -> bool:
@@ -151,6 +152,7 @@ def _pod(scenario: Scenario, tasks: Tasks, t: int) -> Pod:
         gpu_left=gpu,
         base=base,
         feels=feels,
+        alone_s=max(cpu / base[0], gpu / base[1]),
     )
 
 
@@ -241,6 +243,9 @@ def _place(
     now: float,
 ) -> None:
     at_once = scenario.options.get("all_or_nothing", 0) == 1
+    if scenario.backfill in URGENT:
+        _place_urgent(scenario, pods, chooser, order, ready, now, at_once)
+        return
     for job in order:
         gang = [p for p in pods if p.job == job and p.is_gang]
         gang_done = False
@@ -273,6 +278,99 @@ def _place(
                     if scenario.backfill == "none":
                         return
                     break
+
+
+def _place_urgent(
+    scenario: Scenario,
+    pods: list[Pod],
+    chooser: Chooser,
+    order: list[int],
+    ready: list[bool],
+    now: float,
+    at_once: bool,
+) -> None:
+    """Place one instance, or one gang, after the other, each time of whom is most urgent then."""
+    rank = {job: number for number, job in enumerate(order)}
+    passed_over: set[int] = set()
+    while True:
+        waiting = []
+        for task in dict.fromkeys(p.task for p in pods):
+            mine = [p for p in pods if p.task == task and p.machine is None]
+            if not mine or task in passed_over:
+                continue
+            if at_once and mine[0].is_gang:
+                gang = [p for p in pods if p.job == mine[0].job and p.is_gang]
+                if gang[0].task == task and all(ready[p.task] for p in gang):
+                    waiting.append(gang)
+            elif ready[task]:
+                waiting.append(mine)
+        if not waiting:
+            return
+        urgency = URGENT[scenario.backfill]
+        line = min(
+            waiting,
+            key=lambda w: (urgency(scenario, pods, chooser, w, waiting), rank[w[0].job], w[0].task),
+        )
+        together = line if at_once and line[0].is_gang else line[:1]
+        got, drawn = [], list(chooser.lottery.state)
+        for pod in together:
+            if not _bind(pod, chooser, now):
+                break
+            got.append(pod)
+        if len(got) < len(together):
+            chooser.lottery.state = drawn
+            passed_over.add(line[0].task)
+            for pod in got:
+                assert pod.machine is not None
+                pod.machine.held.remove(pod)
+                pod.machine, pod.start, pod.devices = None, nan, []
+
+
+def _by_dominant_share(
+    scenario: Scenario, pods: list[Pod], chooser: Chooser, line: list[Pod], _all: list[list[Pod]]
+) -> float:
+    users = scenario.workload.user.tolist()
+    if all(user < 0 for user in users):
+        users = list(range(len(users)))
+    limits = [capacity(m) for m in chooser.machines]
+    shares = [0.0]
+    for r in range(4):
+        total = sum(limit[r] for limit in limits if limit[r] < inf)
+        held = sum(
+            p.asks[r] for m in chooser.machines for p in m.held
+            if users[p.job] == users[line[0].job]
+        )  # fmt: skip
+        if total > 0:
+            shares.append(held / total)
+    return max(shares)
+
+
+def _by_weight(
+    scenario: Scenario, _pods: list[Pod], _chooser: Chooser, line: list[Pod], all_: list[list[Pod]]
+) -> float:
+    def need(pods: list[Pod]) -> object:
+        if pods[0].is_gang and scenario.options.get("all_or_nothing", 0) == 1:
+            return pods[0].job
+        return (pods[0].asks, pods[0].gpu_resource if pods[0].asks[3] else None, pods[0].terms)
+
+    return -float(sum(len(other) for other in all_ if need(other) == need(line)))
+
+
+def _by_work(
+    scenario: Scenario, pods: list[Pod], chooser: Chooser, line: list[Pod], _all: list[list[Pod]]
+) -> float:
+    work = 0.0
+    for task in dict.fromkeys(p.task for p in pods if p.job == line[0].job):
+        mine = [p for p in pods if p.task == task]
+        size = 0.0
+        for r in range(4):
+            if chooser.most[r] > 0:
+                size += mine[0].asks[r] / chooser.most[r]
+        work += sum(not p.is_done for p in mine) * mine[0].alone_s * size
+    return work
+
+
+URGENT = {"drf": _by_dominant_share, "max_weight": _by_weight, "least_work": _by_work}
 
 
 def _begin(pods: list[Pod], now: float) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim import Scenario, simulate
+from sim import Scenario, Workload, simulate
 from sim.api import ScenarioError, SimulationResult
 from sim.engine.fleets.process import run as run_process
 from sim.policies.placement import PLACEMENTS
@@ -69,7 +69,9 @@ def placed_by(rule: str, seed: int) -> Scenario:
     told: dict[str, float] = {"typical_share": 1.0} if rule == "fgd" else {}
     if rule in ("best_fit", "worst_fit") and seed % 2:
         weights = rng.choice([0.0, 0.5, 1.0, 3.0], 4).tolist()
-        told = dict(zip(("cpu_weight", "mem_weight", "disk_weight", "gpu_weight"), weights))
+        told = dict(
+            zip(("cpu_weight", "mem_weight", "disk_weight", "gpu_weight"), weights, strict=True)
+        )
     return replace(drawn, placement=rule, seed=seed, options=dict(drawn.options) | told)
 
 
@@ -85,7 +87,8 @@ def test_every_placement_chooses_as_the_naive_one(rule: str) -> None:
             first = simulate(scenario_of_instances(seed), engine="interpreted")
         except ScenarioError:
             continue
-        assert result.instances is not None and first.instances is not None
+        assert result.instances is not None
+        assert first.instances is not None
         n_elsewhere += int((result.instances.machine != first.instances.machine).sum())
     assert rule == "first_fit" or n_elsewhere > 20, "as first fit: the comparison is empty"
 
@@ -97,6 +100,40 @@ def test_every_placement_is_the_same_in_every_engine(rule: str) -> None:
     for seed in range(2000, 2060):
         n_ran += as_in_the_reference(placed_by(rule, seed), seed) is not None
     assert n_ran > 30
+
+
+@pytest.mark.parametrize("rule", ["drf", "max_weight", "least_work"])
+def test_the_most_urgent_is_next_as_in_the_naive_scheduler(rule: str) -> None:
+    n_others = 0
+    for seed in range(3000, 3040):
+        rng = np.random.default_rng((seed, 8))
+        drawn = scenario_of_instances(seed)
+        users = rng.integers(0, 3, drawn.workload.n_jobs) if seed % 2 else None
+        workload = Workload.from_arrays(
+            submit_s=drawn.workload.submit_s,
+            runtime_s=drawn.workload.runtime_s,
+            requested_s=drawn.workload.requested_s,
+            procs=drawn.workload.procs,
+            user=users,
+            tasks=drawn.workload.tasks,
+        )
+        placement = str(rng.choice(["first_fit", "best_fit", "random"]))
+        scenario = replace(drawn, workload=workload, backfill=rule, placement=placement)
+        result = as_in_the_reference(scenario, seed, ("interpreted",))
+        if result is not None:
+            try:
+                greedy = simulate(replace(scenario, backfill="greedy"), engine="interpreted")
+            except ScenarioError:
+                continue
+            n_others += int((result.start_s != greedy.start_s).sum())
+    assert n_others > 5, "all go as in greedy: the comparison is empty"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["drf", "max_weight", "least_work"])
+def test_urgency_is_the_same_in_every_engine(rule: str) -> None:
+    for seed in range(4000, 4040):
+        as_in_the_reference(replace(scenario_of_instances(seed), backfill=rule), seed)
 
 
 def test_the_simpy_engine_gives_the_same_whichever_text_it_calls() -> None:

@@ -353,7 +353,7 @@ def test_what_is_refused() -> None:
             "y", [MachineSpec("b", 1)])))}, "one partition"),
         ({"overrun": "kill"}, "run to their end"),
         ({"too_wide": "clip"}, "not clipped"),
-        ({"backfill": "easy"}, r"cannot decide .*'none', 'greedy'"),
+        ({"backfill": "easy"}, r"cannot decide .*'none', 'greedy', 'drf'"),
         ({"allocation": "shared_nodes", "placement": "best"}, "neither a placement"),
         ({"throttles": [ThrottleWindow(("b",), 0, 1)]}, "no machine 'b'"),
         ({"options": {"all_or_nothing": 2}}, "all_or_nothing"),
@@ -401,7 +401,7 @@ def test_windows_that_cannot_be(told: dict[str, Any], sentence: str) -> None:
 
 
 def test_names_and_options_are_told() -> None:
-    assert known_names()["placement"] == ("first_fit",)
+    assert known_names()["placement"][:2] == ("first_fit", "best_fit")
     assert "all_or_nothing" in {option.name for option in known_options("placement", "first_fit")}
     with pytest.raises(UnknownNameError):
         known_options("placement", "nothing")

@@ -28,6 +28,9 @@ from sim.policies.placements.kinds import PlacementRule
 SLICE = 2_000_000
 """Instants between two looks at whether somebody interrupts."""
 
+AHEAD = ("none", "greedy")
+"""Rules that are compiled with the loop, and with the first of the placement rules."""
+
 SMALL = 5_000
 """So many instances are simulated in Python while there is no machine code."""
 
@@ -94,13 +97,11 @@ def loop(backfill: Backfill) -> Callable[..., bool]:
 def compile_fleets() -> None:
     """Compile what every fleet needs, or load it from the disk cache.
 
-    Of the placement rules only the first is compiled; the others are when they are first used,
-    which takes a few seconds each.
+    Of the rules only the simplest are compiled; the others are when they are first used, which
+    takes a few seconds each.
     """
-    from sim.policies.backfill import rules_for
-
-    for backfill in rules_for("instances"):
-        loop(backfill)
+    for name in AHEAD:
+        loop(backfill_named(name))
 
 
 def run_compiled(scenario: Scenario) -> SimulationResult:

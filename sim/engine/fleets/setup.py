@@ -16,6 +16,7 @@ from sim.model.placing_metrics import PlacingMetrics, placing_metrics
 from sim.model.result import Instances, JobState, SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.throttle import turns_of
+from sim.policies.backfill import backfill_named
 from sim.policies.kinds import Facts
 from sim.policies.order import order_named, ranks
 from sim.policies.placement import (
@@ -92,10 +93,20 @@ def _asked(scenario: Scenario, needs: Needs, options: Options, pace: Pace) -> As
         typical=typical,
         popular=popular,
         keeps=rule.has_typical and needs.demand.shape[0] * len(needs.capacity) <= MOST_KEPT,
-        group_of=np.zeros(0, dtype=np.int64),
+        group_of=_groups(scenario),
         runtime_s=np.maximum(pace.cpu_work / pace.cpu_rate, pace.gpu_work / pace.gpu_rate),
         draws=(int(draws[0]), int(draws[1])),
     )
+
+
+def _groups(scenario: Scenario) -> NDArray[np.int64]:
+    """Return to whom what a job holds is counted: int64 [n_jobs]; [0] if nobody asks."""
+    if not backfill_named(scenario.backfill).counts_holders:
+        return np.zeros(0, dtype=np.int64)
+    user = scenario.workload.user
+    if (user < 0).all():
+        return np.arange(len(user), dtype=np.int64)
+    return np.unique(user, return_inverse=True)[1].astype(np.int64)
 
 
 def typical_needs(

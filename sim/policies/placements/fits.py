@@ -14,7 +14,7 @@ WEIGHTS: tuple[Option, ...] = tuple(
         ("mem", "memory"),
         ("disk", "disk"),
         ("gpu", "GPUs"),
-    )  # fmt: skip
+    )
 )
 """One for each of a machine's resources, in their order."""
 
@@ -52,7 +52,7 @@ def taken_before(fleet: Fleet, need: int, machine: int) -> float:
 
 
 @kernel
-def idle_share(fleet: Fleet, need: int, machine: int) -> float:
+def idle_share(fleet: Fleet, _need: int, machine: int) -> float:
     """Return the mean share of a machine's resources that nobody holds, before the instance."""
     gauges, at = fleet.gauges, machine * AMOUNTS
     total, n = 0.0, 0

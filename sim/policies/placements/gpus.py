@@ -94,38 +94,51 @@ def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
             n_whole -= part // WHOLE
         elif part > 0 and fleet.devices[device] == WHOLE:
             n_whole -= 1
-    if left == 0:
-        return 0
     total, seen, small, most = 0, NONE, 0, 0
     for i in range(len(gauges.typical)):
         m = gauges.typical[i]
         asks = fleet.demand[m * AMOUNTS + GPU]
-        lost = left
-        if (
+        can = (
             asks > 0
             and cpu >= fleet.demand[m * AMOUNTS]
             and mem >= fleet.demand[m * AMOUNTS + 1]
             and disk >= fleet.demand[m * AMOUNTS + 2]
             and fleet.suits[m * fleet.cursor[N_KINDS] + host.kind] == 1
-        ):
-            if asks >= WHOLE:
-                if n_whole * WHOLE >= asks:
-                    lost = left - n_whole * WHOLE
-            else:
-                if asks != seen:
-                    seen, small, most = asks, 0, n_whole * WHOLE
-                    for d in range(host.first_device, host.behind_device):
-                        free = fleet.devices[d]
-                        if d == device:
-                            free -= part
-                        if free < WHOLE:
-                            most = max(most, free)
-                            if free < asks:
-                                small += free
-                if most >= asks:
-                    lost = small
+        )
+        lost = left
+        if can and asks >= WHOLE:
+            if n_whole * WHOLE >= asks:
+                lost = left - n_whole * WHOLE
+        elif can:
+            if asks != seen:
+                seen, (small, most) = asks, _parts(fleet, machine, device, part, asks)
+            if n_whole > 0 or most >= asks:
+                lost = small
         total += gauges.popular[i] * lost
     return total
+
+
+@kernel
+def _parts(fleet: Fleet, machine: int, device: int, part: int, asks: int) -> tuple[int, int]:
+    """Return what is left of GPUs that have less than is asked for, and the most of any in use.
+
+    Args:
+        fleet: the state.
+        machine: whose GPUs.
+        device: the one of which a part more is thought to be held; -1 is none.
+        part: how much.
+        asks: so many thousandths of one are asked for.
+    """
+    host, small, most = fleet.hosts[machine], 0, 0
+    for d in range(host.first_device, host.behind_device):
+        free = fleet.devices[d]
+        if d == device:
+            free -= part
+        if free < WHOLE:
+            most = max(most, free)
+            if free < asks:
+                small += free
+    return small, most
 
 
 @apart

@@ -44,7 +44,8 @@ def by_score(
     """Return the rule that chooses the machine of the least score.
 
     Args:
-        name: of the rule; `summary` likewise.
+        name: of the rule.
+        summary: of the rule.
         score: kernel text, (fleet, need, machine) to the score of a machine that has room. It may
             look at that machine and at what never changes.
         device: kernel text, (fleet, need, machine) to the GPU of it of which an instance gets a
