@@ -8,9 +8,10 @@ from assistant.applications.command import Command
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
+from assistant.applications.machine_kinds import MachineKind, usual_workload
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
-from assistant.applications.placement import MachineKind, Placing, usual_workload
+from assistant.applications.placement import Placing
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
     FUTURES,

@@ -5,7 +5,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from assistant.applications.placement import MachineKind, Placing, grouped, usual_machines
+from assistant.applications.machine_kinds import MachineKind, grouped, usual_machines
+from assistant.applications.placement import Placing
 from assistant.applications.schema import DurationS, LevelValue, Number, Strict
 from sim.api import (
     MachineSpec,

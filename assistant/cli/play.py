@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from assistant.applications import AiPlatform, Flood, Maze, Placing
-from assistant.applications.placement import usual_workload
+from assistant.applications.machine_kinds import usual_workload
 from assistant.charts import Spec
 from assistant.charts_placement import fleet_picture
 from assistant.charts_platform import platform_picture

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from assistant.applications import MachineKind, Placing
-from assistant.applications.placement import (
-    MEASURES,
+from assistant.applications.machine_kinds import (
     grouped,
     usual_machines,
     usual_workload,
     without_sharing,
 )
+from assistant.applications.placement import MEASURES
 from assistant.applications.placement_view import fleet_drawing, mean_held
 from assistant.charts_placement import fleet_picture
 from assistant.errors import ApplicationError, RunError, SettingsError
