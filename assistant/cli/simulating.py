@@ -34,6 +34,7 @@ from sim.api import (
     Scenario,
     UnknownNameError,
     Workload,
+    backfills_for,
     check_scenario,
     explain,
     known_names,
@@ -102,7 +103,8 @@ def simulate(
     backfill: Annotated[
         str | None,
         typer.Option(
-            help=", ".join(known_names()["backfill"]) + "; with --machines none or greedy.  "
+            help=f"{', '.join(backfills_for('processors'))}; with --machines "
+            f"{', '.join(backfills_for('instances'))}.  "
             "[default: easy, with --machines none]",
             show_default=False,
         ),

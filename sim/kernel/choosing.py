@@ -13,13 +13,11 @@ from sim.kernel.fleet import (
     DRAW_B,
     GPU,
     N_FREED,
-    N_MOVES,
     N_PILE,
     NONE,
     PICKED,
     PILE_AT,
     PILE_DECISION,
-    PILE_MOVES,
     PILE_NEED,
     WHOLE,
     Fleet,
@@ -100,13 +98,13 @@ def choose_by_lot(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def is_piled(fleet: Fleet, need: int) -> bool:
-    """Tell whether the pile is that of a need, and only who was chosen from it has changed."""
+    """Tell whether the pile is that of a need, and only who was chosen from it has changed.
+
+    Whoever was chosen has been given to an instance; what a gang gives back follows a choice that
+    found nobody, after which the pile is nobody's.
+    """
     cursor = fleet.cursor
-    return (
-        cursor[PILE_NEED] == need
-        and cursor[PILE_DECISION] == cursor[DECISION]
-        and cursor[PILE_MOVES] + 1 == cursor[N_MOVES]
-    )
+    return cursor[PILE_NEED] == need and cursor[PILE_DECISION] == cursor[DECISION]
 
 
 @kernel
@@ -116,7 +114,7 @@ def note_pile(fleet: Fleet, need: int, n: int, at: int) -> None:
     cursor[PILE_NEED], cursor[PILE_DECISION], cursor[N_PILE] = need, cursor[DECISION], n
     if n == 0:
         cursor[PILE_NEED] = NONE
-    cursor[PILE_MOVES], cursor[PILE_AT] = cursor[N_MOVES], at
+    cursor[PILE_AT] = at
 
 
 @kernel

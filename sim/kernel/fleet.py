@@ -36,19 +36,18 @@ NONE = -1
 
 (
     DECISION, N_FREED, N_DIRTY, N_CHANGED, N_LIVE, N_FRESH, BLOCKED, N_ENDED, FOLLOWS, SHARES,
-    AT_ONCE, N_KINDS, FROM, PICKED, N_MOVES, PILE_NEED, PILE_DECISION, PILE_MOVES, N_PILE, PILE_AT,
-    DRAW_A, DRAW_B, N_CLASSES,
-) = range(23)  # fmt: skip
+    AT_ONCE, N_KINDS, FROM, PICKED, PILE_NEED, PILE_DECISION, N_PILE, PILE_AT, DRAW_A, DRAW_B,
+    N_CLASSES,
+) = range(21)  # fmt: skip
 """Where `Fleet.cursor` holds the number of the decision; how many machines have been freed since
 the last one, have to be looked at for speeds; how many instances have got a new end; how many needs
 have tasks that wait, how many of these have not been looked at; the task behind which nobody is
 looked at, or -1; how many instances have ended; 1 if speeds can change, if those who compute on a
 machine share its processors evenly, and if a gang is placed at once or not at all; how many kinds
 of machines there are; the machine before which none has room, as a placement rule found out; the
-GPU that it picked, or -1; how often anything was taken or given back; for which need, in which
-decision and after how many of these moves the pile of machines was made, how many are in it, and
-where the last chosen one lies; from what random numbers are drawn; how many classes of GPUs there
-are."""
+GPU that it picked, or -1; for which need and in which decision the pile of machines was made, how
+many are in it, and where the last chosen one lies; from what random numbers are drawn; how many
+classes of GPUs there are."""
 
 
 class Task:
@@ -229,7 +228,7 @@ class Fleet(NamedTuple):
             decision.
         dirty: int64 [n_machines], machines to be looked at for speeds.
         changed: int64 [n_instances], instances that have a new end.
-        cursor: int64 [23], see `DECISION`.
+        cursor: int64 [21], see `DECISION`.
         gauges: what placement rules and orders go by.
     """
 
@@ -361,7 +360,7 @@ def empty_fleet(
     child_of = np.repeat(np.arange(n_tasks), np.diff(orders.first_parent))
     by_parent = np.argsort(orders.parent, kind="stable")
     n_children = np.bincount(orders.parent, minlength=n_tasks)
-    cursor = np.zeros(23, dtype=np.int64)
+    cursor = np.zeros(21, dtype=np.int64)
     cursor[FOLLOWS], cursor[SHARES], cursor[AT_ONCE] = follows or shares, shares, at_once
     cursor[BLOCKED] = NONE
     cursor[N_KINDS] = orders.suits.shape[1]

@@ -32,26 +32,3 @@ def remove_first(fleet: Fleet, line: list[int], first: int, n: int) -> None:
         line[first + slot] = line[first + below]
         slot, below = below, 2 * below + 1
     line[first + slot] = task
-
-
-@kernel
-def remove_at(fleet: Fleet, line: list[int], first: int, n: int, slot: int) -> None:
-    """Take what is in a slot out of a heap of n + 1, counted from its top; it holds n then."""
-    if slot == n:
-        return
-    task, above = line[first + n], (slot - 1) >> 1
-    rank = fleet.tasks[task].rank
-    while slot > 0 and fleet.tasks[line[first + above]].rank > rank:
-        line[first + slot] = line[first + above]
-        slot, above = above, (above - 1) >> 1
-    below = 2 * slot + 1
-    while below < n:
-        if below + 1 < n and (
-            fleet.tasks[line[first + below + 1]].rank < fleet.tasks[line[first + below]].rank
-        ):
-            below += 1
-        if fleet.tasks[line[first + below]].rank > rank:
-            break
-        line[first + slot] = line[first + below]
-        slot, below = below, 2 * below + 1
-    line[first + slot] = task

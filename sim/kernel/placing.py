@@ -29,7 +29,6 @@ from sim.kernel.fleet import (
     N_FRESH,
     N_KINDS,
     N_LIVE,
-    N_MOVES,
     NONE,
     PICKED,
     WHOLE,
@@ -130,7 +129,6 @@ def give_back(fleet: Fleet, need: int, instance: int) -> None:
 def _count(fleet: Fleet, need: int, machine: int, instance: int, more: int) -> None:
     """Keep up what is counted of who holds what."""
     gauges = fleet.gauges
-    fleet.cursor[N_MOVES] += 1
     fleet.hosts[machine].version += 1
     if len(gauges.class_of) > 0 and gauges.class_of[need] != NONE:
         of_class = machine * fleet.cursor[N_CLASSES] + gauges.class_of[need]

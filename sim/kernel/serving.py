@@ -1,7 +1,8 @@
 """Who is next when that changes with every instance that is placed.
 
-The queue of the order decides ties only: before every instance the waiting tasks for which there
-may be room are asked how urgent they are, and the least number goes first.
+The order decides ties only: before every instance the waiting tasks for which there may be room
+are asked how urgent they are, and the least number goes first. All are looked at each time, so that
+it does not matter how the queue of a need is sorted.
 """
 
 from typing import Any
@@ -16,7 +17,6 @@ from sim.kernel.fleet import (
     NONE,
     Fleet,
 )
-from sim.kernel.lines import remove_at
 from sim.kernel.placing import first_start, forget_need, place_gang, place_one
 from sim.kernel.text import apart, bound, kernel
 
@@ -73,7 +73,7 @@ def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
             need.start, need.is_stuck = NONE, 1
         elif is_done:
             need.n_waiting -= 1
-            remove_at(fleet, fleet.queue, need.first, need.n_waiting, slot - need.first)
+            fleet.queue[slot] = fleet.queue[need.first + need.n_waiting]
             if need.n_waiting == 0:
                 need.is_stuck = 0
                 forget_need(fleet, one.queued_as)

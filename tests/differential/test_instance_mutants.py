@@ -85,6 +85,66 @@ MUTANTS = {
         "            below += 1",
         "            below += 0",
     ),
+    "who is placed still waits, and another one in his place not": (
+        "serving.py",
+        "            fleet.queue[slot] = fleet.queue[need.first + need.n_waiting]\n",
+        "",
+    ),
+    "the greater score is on top of the pile": (
+        "choosing.py",
+        "if mine < score[other] or",
+        "if mine > score[other] or",
+    ),
+    "a pile is good for ever": (
+        "choosing.py",
+        "    if n == 0:\n        cursor[PILE_NEED] = NONE\n",
+        "",
+    ),
+    "who is full stays in the pile": (
+        "choosing.py",
+        "    if goes_on and n < fleet.cursor[N_PILE]:",
+        "    if goes_on and n < 0:",
+    ),
+    "who is full stays in the lottery": (
+        "choosing.py",
+        "pile[slot] = pile[slot + 1]",
+        "pile[slot] = pile[slot]",
+    ),
+    "a gang without room has drawn all the same": (
+        "placing.py",
+        "    fleet.cursor[DRAW_A], fleet.cursor[DRAW_B] = draw_a, draw_b\n",
+        "",
+    ),
+    "a GPU that was picked is not the one that is taken": (
+        "placing.py",
+        "    for device in range(first, host.behind_device):",
+        "    for device in range(host.first_device, host.behind_device):",
+    ),
+    "who left still counts in his class": (
+        "placing.py",
+        "gauges.n_of_class[of_class] += more",
+        "gauges.n_of_class[of_class] += 1",
+    ),
+    "who left is still held against the user": (
+        "placing.py",
+        "gauges.held[holds + r] += more *",
+        "gauges.held[holds + r] += 1 *",
+    ),
+    "who is placed is still waited for": (
+        "placing.py",
+        "    need.n_unplaced -= 1\n",
+        "",
+    ),
+    "no score is ever reckoned again": (
+        "../policies/placements/gpus.py",
+        "gauges.kept_at[at] == version",
+        "gauges.kept_at[at] >= 0",
+    ),
+    "fragments are what is large enough": (
+        "../policies/placements/gpus.py",
+        "            if free < asks:",
+        "            if free >= asks:",
+    ),
     "ends are not sorted": (
         "agenda.py",
         "        if times_s[above] <= time_s:",
@@ -98,8 +158,15 @@ MUTANTS = {
 }
 
 CODE = """
-from tests.differential.test_instances import as_in_the_reference
+from sim.policies.placement import PLACEMENTS
+from tests.differential.test_instances import as_in_the_reference, of_users, placed_by
 from tests.draw.instances import scenario_of_instances
+for seed in range(1000, 1030):
+    for rule in PLACEMENTS:
+        as_in_the_reference(placed_by(rule.name, seed), seed, ("interpreted",))
+for seed in range(3000, 3040):
+    for rule in ("drf", "max_weight", "least_work"):
+        as_in_the_reference(of_users(rule, seed), seed, ("interpreted",))
 for seed in range(600):
     as_in_the_reference(scenario_of_instances(seed), seed, ("interpreted",))
 """
@@ -114,7 +181,7 @@ def judged(folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 

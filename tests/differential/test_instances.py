@@ -102,23 +102,28 @@ def test_every_placement_is_the_same_in_every_engine(rule: str) -> None:
     assert n_ran > 30
 
 
+def of_users(rule: str, seed: int) -> Scenario:
+    """A drawn scenario in which a rule asks who is next, with users every other time."""
+    rng = np.random.default_rng((seed, 8))
+    drawn = scenario_of_instances(seed)
+    users = rng.integers(0, 3, drawn.workload.n_jobs) if seed % 2 else None
+    workload = Workload.from_arrays(
+        submit_s=drawn.workload.submit_s,
+        runtime_s=drawn.workload.runtime_s,
+        requested_s=drawn.workload.requested_s,
+        procs=drawn.workload.procs,
+        user=users,
+        tasks=drawn.workload.tasks,
+    )
+    placement = str(rng.choice(["first_fit", "best_fit", "random"]))
+    return replace(drawn, workload=workload, backfill=rule, placement=placement)
+
+
 @pytest.mark.parametrize("rule", ["drf", "max_weight", "least_work"])
 def test_the_most_urgent_is_next_as_in_the_naive_scheduler(rule: str) -> None:
     n_others = 0
     for seed in range(3000, 3040):
-        rng = np.random.default_rng((seed, 8))
-        drawn = scenario_of_instances(seed)
-        users = rng.integers(0, 3, drawn.workload.n_jobs) if seed % 2 else None
-        workload = Workload.from_arrays(
-            submit_s=drawn.workload.submit_s,
-            runtime_s=drawn.workload.runtime_s,
-            requested_s=drawn.workload.requested_s,
-            procs=drawn.workload.procs,
-            user=users,
-            tasks=drawn.workload.tasks,
-        )
-        placement = str(rng.choice(["first_fit", "best_fit", "random"]))
-        scenario = replace(drawn, workload=workload, backfill=rule, placement=placement)
+        scenario = of_users(rule, seed)
         result = as_in_the_reference(scenario, seed, ("interpreted",))
         if result is not None:
             try:
