@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assistant.applications import Command, Lookup
+from assistant.applications.placement_schema import MachineSettings, PlacementSettings
 from assistant.applications.schema import (
     AiPlatformSettings,
     CommandSettings,
@@ -70,6 +71,7 @@ ApplicationSettings: TypeAlias = (
     | FloodSettings
     | MazeSettings
     | AiPlatformSettings
+    | PlacementSettings
 )
 
 
@@ -245,6 +247,7 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
             if isinstance(application.setdefault(place, "."), str):
                 application[place] = str((folder / application[place]).absolute())
         for key in FILES_NAMED:
+        for key in ("log", "table", "trace", "model", "nodes"):
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
         futures = application.get("futures")
@@ -350,7 +353,7 @@ def _application(settings: SweepSettings, source: Source | None) -> Application:
             f"those of kind '{chosen.kind}' are given"
             + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
         )
-    if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings):
+    if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings | PlacementSettings):
         return chosen.build()
     if source is None:
         source = read_source(settings)
@@ -418,6 +421,8 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "flood": FloodSettings,
         "maze": MazeSettings,
         "ai_platform": AiPlatformSettings,
+        "placement": PlacementSettings,
+        "machines": MachineSettings,
         "measures": MeasuresSettings,
         "parameters": ParameterSettings,
         "range": RangeSettings,

@@ -13,7 +13,7 @@ from sim.engine import ENGINES
 from sim.engine import run as run_engine
 from sim.engine.cache import CacheCounts, ResultCache
 from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
-from sim.engine.fleets.setup import check_instances, summarise_instances
+from sim.engine.fleets.setup import check_instances, summarise_instances, summarise_placing
 from sim.engine.many import simulate_many
 from sim.engine.objects.algorithms import Cpop, FirstFit, Heft, RandomFit
 from sim.engine.objects.live import (
@@ -49,6 +49,7 @@ from sim.model.admission import admit
 from sim.model.capacity import CapacityWindow, WindowKind
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
+from sim.model.fragmentation import Fragmentation, Target, fragmentation
 from sim.model.hours import WallClock
 from sim.model.instance_metrics import InstanceMetrics
 from sim.model.metrics import (
@@ -61,6 +62,7 @@ from sim.model.metrics import (
     measures,
     summarise,
 )
+from sim.model.placing_metrics import PlacingMetrics, beyond
 from sim.model.profile import Curve, Window, WorkloadProfile, profile
 from sim.model.result import (
     Instances,
@@ -81,10 +83,10 @@ from sim.policies.order import ORDERS, TASK_ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
 from sim.policies.placement import (
     PLACEMENTS,
-    PlacementRule,
     placement_named,
     register_placement,
 )
+from sim.policies.placements.kinds import PlacementRule
 from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
 from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
@@ -112,6 +114,7 @@ from sim.workloads.builtin import default_workload
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
+from sim.workloads.inflation import inflated
 from sim.workloads.joulie.bundles import export_bundle, import_bundle
 from sim.workloads.joulie.calibration import calibrate
 from sim.workloads.joulie.fitting import Fitting, learn_joulie
@@ -160,6 +163,7 @@ __all__ = [
     "Fitting",
     "FleetSeries",
     "Format",
+    "Fragmentation",
     "Generator",
     "GroupMetrics",
     "Heads",
@@ -187,6 +191,7 @@ __all__ = [
     "Phase",
     "Placement",
     "PlacementRule",
+    "PlacingMetrics",
     "PoolNode",
     "Quantity",
     "RandomFit",
@@ -201,6 +206,7 @@ __all__ = [
     "SimulationResult",
     "StepSeries",
     "Streams",
+    "Target",
     "Tasks",
     "Telemetry",
     "Term",
@@ -221,6 +227,7 @@ __all__ = [
     "backfills_for",
     "baseline",
     "begin_to_compile",
+    "beyond",
     "calibrate",
     "check_backfill",
     "check_order",
@@ -235,10 +242,12 @@ __all__ = [
     "fit",
     "format_duration",
     "format_of",
+    "fragmentation",
     "generate",
     "generator_named",
     "has_room",
     "import_bundle",
+    "inflated",
     "is_model",
     "kernel",
     "known_names",
@@ -278,6 +287,7 @@ __all__ = [
     "speedup",
     "summarise",
     "summarise_instances",
+    "summarise_placing",
     "wait_for_compiler",
     "write_cloudsimpy",
     "write_joulie",

@@ -8,8 +8,10 @@ from assistant.applications.command import Command
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
+from assistant.applications.machine_kinds import MachineKind, usual_workload
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
+from assistant.applications.placement import Placing
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
     FUTURES,
@@ -84,6 +86,10 @@ def _ai_platform_example() -> AiPlatform:
     return AiPlatform(seed=1, days=0.5, models=4)
 
 
+def _placement_example() -> Placing:
+    return Placing((usual_workload(seed=1, days=0.2),))
+
+
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry(
         "scheduling",
@@ -99,6 +105,11 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
         "ai_platform",
         "a platform for AI pipelines: its clusters, its scheduler, when models are trained again",
         _ai_platform_example,
+    ),
+    ApplicationEntry(
+        "placement",
+        "a fleet of machines: how many of each kind, who gets which, what is promised beyond",
+        _placement_example,
     ),
 )
 
@@ -138,9 +149,11 @@ __all__ = [
     "JsonOutput",
     "Judge",
     "Lookup",
+    "MachineKind",
     "Maze",
     "Openable",
     "Patterns",
+    "Placing",
     "Preset",
     "Scheduling",
     "Today",

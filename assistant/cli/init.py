@@ -12,13 +12,16 @@ from assistant.cli.console import OUT, Json, print_json
 from assistant.errors import SettingsError
 
 _PROGRAMS = {"command": ("command.sh", ".sh"), "function": ("function.py.txt", ".py")}
-KINDS = (*_PROGRAMS, "scheduling", "ai_platform")
+KINDS = (*_PROGRAMS, "scheduling", "ai_platform", "placement")
 
 
 def init(
     file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("sweep.toml"),
     kind: Annotated[
-        str, typer.Option(help="What is swept: command, function, scheduling or ai_platform.")
+        str,
+        typer.Option(
+            help="What is swept: command, function, scheduling, ai_platform or placement."
+        ),
     ] = "command",
     as_json: Json = False,
 ) -> int:

@@ -26,9 +26,11 @@ from strategies.parameter import parse_number
 
 SweepFile = Annotated[
     Path | None,
-    typer.Argument(help="A sweep file (TOML), or flood, maze or ai_platform.", show_default=False),
+    typer.Argument(
+        help="A sweep file (TOML), or flood, maze, ai_platform or placement.", show_default=False
+    ),
 ]
-BY_NAME = ("flood", "maze", "ai_platform")
+BY_NAME = ("flood", "maze", "ai_platform", "placement")
 """Applications that can be played, or named in place of a sweep file if no file has the name."""
 JobLog = Annotated[
     Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from assistant.applications import AiPlatform, Flood, Maze
+from assistant.applications import AiPlatform, Flood, Maze, Placing
+from assistant.applications.machine_kinds import usual_workload
 from assistant.charts import Spec
+from assistant.charts_placement import fleet_picture
 from assistant.charts_platform import platform_picture
 from assistant.charts_testbeds import flood_picture, maze_picture
 from assistant.cli.console import OUT, Json, print_json, table_of
@@ -20,6 +22,7 @@ from assistant.cli.text_drawing import (
     flood_text,
     maze_text,
     series_text,
+    steps_text,
 )
 from assistant.errors import SettingsError, hint
 from assistant.objective import Measure
@@ -51,7 +54,7 @@ class Played:
 
 def play(
     application: Annotated[
-        str, typer.Argument(help="flood, maze or ai_platform.", show_default=False)
+        str, typer.Argument(help="flood, maze, ai_platform or placement.", show_default=False)
     ],
     chosen: Annotated[
         list[str] | None,
@@ -65,7 +68,7 @@ def play(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Run one configuration of flood, maze or ai_platform and show what happened.
+    """Run one configuration of flood, maze, ai_platform or placement and show what happened.
 
     Without --set flood runs with values of a handbook, and maze with a careful runner that
     remembers where it was.
@@ -77,6 +80,8 @@ def play(
     texts = chosen or []
     if application == "ai_platform":
         played = _platform(seed, texts)
+    elif application == "placement":
+        played = _fleet(seed, texts)
     else:
         played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
     written = None if picture is None else write_picture(played.picture, picture, played.title)
@@ -125,6 +130,22 @@ def _platform(seed: int, texts: list[str]) -> Played:
     whole = f"Capacity, late models and waiting cost {cost}."
     lines = tuple(line for panel in drawn.panels for line in day_text(panel))
     return Played(drawn.title, values, measures, whole, platform_picture(drawn), lines)
+
+
+def _fleet(seed: int, texts: list[str]) -> Played:
+    from assistant.applications.placement_view import fleet_drawing
+
+    application = Placing((usual_workload(seed),), seed=seed)
+    values = _chosen(application.space, application.baseline, texts)
+    drawn, measures = fleet_drawing(application, values)
+    cost = quantity(application.objective.assess(measures).value, application.objective.unit)
+    whole = f"Machines and waiting cost {cost}."
+    lines = tuple(
+        line
+        for panel in drawn.panels
+        for line in steps_text(panel.title, panel.series, drawn.step_h)
+    )
+    return Played(drawn.title, values, measures, whole, fleet_picture(drawn), lines)
 
 
 def _maze(seed: int, texts: list[str], game: int) -> Played:

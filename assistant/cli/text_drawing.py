@@ -1,6 +1,6 @@
 """A maze, a flood and a series as characters, for a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from assistant.charts_platform import Panel
 from assistant.charts_testbeds import FloodDrawing, MazeDrawing, Segment, Series
@@ -136,3 +136,13 @@ def day_text(panel: Panel) -> Iterator[str]:
         most = max(means)
         heights = "".join(HEIGHTS[min(int(8 * mean / (most or 1.0)), 7)] for mean in means)
         yield f"  {heights} {name}, {most:.3g} at {means.index(most):02d}:00"
+
+
+def steps_text(title: str, series: Mapping[str, tuple[float, ...]], step_h: float) -> Iterator[str]:
+    """Yield a line per series: its values over time, ten heights, the largest named."""
+    n = max((len(values) for values in series.values()), default=0)
+    yield f"{title}, over {n * step_h:.3g} h"
+    for name, values in series.items():
+        most = max(values, default=0.0)
+        heights = "".join(HEIGHTS[min(int(8 * max(v, 0.0) / (most or 1.0)), 7)] for v in values)
+        yield f"  {heights} {name}, {most:.3g} at most"

@@ -13,7 +13,7 @@ from typing import Any
 from assistant.errors import SettingsError
 from assistant.settings import FILES_NAMED, check_settings
 
-SAFE = ("scheduling", "lookup", "flood", "maze", "ai_platform")
+SAFE = ("scheduling", "lookup", "flood", "maze", "ai_platform", "placement")
 """Applications that start nothing; every other kind is taken for one that does."""
 
 
@@ -47,6 +47,7 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
         return found
     application = dict(found.get("application", {}))
     for key in FILES_NAMED:
+    for key in ("log", "table", "trace", "model", "nodes"):
         if application.get(key) is not None:
             application[key] = _placed(application[key], files)
     futures = application.get("futures")

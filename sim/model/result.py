@@ -83,6 +83,8 @@ class Instances:
         begin_s: float64, when it began to compute: later than it was placed, if its gang was not
             complete then.
         end_s: float64.
+        device: int64, the GPU of which it has a part, or the first of those that it has whole,
+            counted over all machines in their order; -1 is none.
     """
 
     first: NDArray[np.int64]
@@ -90,6 +92,7 @@ class Instances:
     start_s: NDArray[np.float64]
     begin_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
+    device: NDArray[np.int64]
 
     def of(self, task: int) -> slice:
         """Return where the instances of a task are in the columns."""

@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pictures": (),
     "aiops": (),
     "executors": (),
+    "openb": ("--data", "openb"),
     "placement": ("--data", ""),
 }
 

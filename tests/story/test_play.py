@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import Flood, Maze
+from assistant.applications import Flood, Maze, Placing
 from assistant.cli.main import run
 
 
@@ -29,6 +29,27 @@ def test_a_flood_is_shown_with_its_sensors(capsys: pytest.CaptureFixture[str]) -
     assert "A, outlet, m3/s: * simulated  o observed" in told
     assert "▓" in told
     assert "It differs from what the sensors measured by" in told
+
+
+def test_machines_are_shown_over_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["play", "placement", "--seed", "1", "--set", "placement=best_fit"]) == 0
+    told = capsys.readouterr().out
+    assert "share held by instances, over" in told
+    assert " GPUs, " in told
+    assert " fragments, " in told
+    assert "Machines and waiting cost" in told
+
+
+@pytest.mark.slow
+def test_a_written_sweep_over_machines_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "fleet.toml", "--kind", "placement"]) == 0
+    capsys.readouterr()
+    assert run(["sweep", "fleet.toml", "--runs", "12", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["name"] == "placement"
+    again = Placing().evaluate(told["best"]["values"], 0)
+    assert told["best"]["value"] == pytest.approx(again["cost"])
+    assert told["best"]["value"] <= Placing().evaluate(Placing().baseline, 0)["cost"]
 
 
 @pytest.mark.parametrize("name", ["flood", "maze"])

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from assistant import Application, Experiment, Run, RunState
-from assistant.applications import FUTURES, Scheduling
+from assistant.applications import FUTURES, Placing, Scheduling
 from assistant.applications.schedule import Schedule, schedule_of
 from assistant.applications.schedule_view import (
     MOST_POINTS,
@@ -42,6 +42,7 @@ from assistant.starting import rebuild
 from assistant.ui import words
 from assistant.ui.charting import low
 from assistant.ui.intents import sentence
+from assistant.ui.run import fleet as run_fleet
 from assistant.ui.run import jobs as run_jobs
 from assistant.ui.run.window import controls, window_of
 from strategies import Level
@@ -60,6 +61,9 @@ def section(experiment: Experiment, run: Run, other: Run | None) -> None:
     """Draw the schedule of a run, and how it differs from that of another."""
     st.subheader("Schedule")
     opened = experiment.opened
+    if opened.application == Placing.name:
+        run_fleet.section(experiment, run)
+        return
     if opened.application != Scheduling.name:
         st.info(
             f"No schedule: the application {words.plain(opened.application)} gives measures only. "

@@ -9,8 +9,10 @@ from sim.kernel.fleet import GPU, Fleet, Orders, Plant, Speed, empty_fleet
 from sim.kernel.gauges import Asked
 from sim.kernel.records import field
 from sim.model.cluster import UNLIMITED
+from sim.model.fragmentation import Target
 from sim.model.instance_metrics import InstanceMetrics, instance_metrics
 from sim.model.needs import Needs, Pace, needs_of, pace_of, tasks_of
+from sim.model.placing_metrics import PlacingMetrics, placing_metrics
 from sim.model.result import Instances, JobState, SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.throttle import turns_of
@@ -154,6 +156,22 @@ def summarise_instances(scenario: Scenario, result: SimulationResult) -> Instanc
     return instance_metrics(scenario, result, told_pace(scenario))
 
 
+def summarise_placing(
+    scenario: Scenario, result: SimulationResult, target: Target | None = None
+) -> PlacingMetrics:
+    """Measure how well machines were filled with instances.
+
+    Args:
+        scenario: what was simulated, with allocation ``instances``.
+        result: what `simulate` returned for it.
+        target: what usually comes, for fragmentation; None is the workload of the scenario.
+
+    Raises:
+        ScenarioError: it was simulated with another allocation.
+    """
+    return placing_metrics(scenario, result, told_pace(scenario), target)
+
+
 def check_instances(scenario: Scenario) -> None:
     """Refuse what cannot be placed, before anything slow begins.
 
@@ -277,6 +295,7 @@ def finished(scenario: Scenario, fleet: Fleet, table: Timetable, engine: str) ->
             start_s=start_s,
             begin_s=np.asarray(fleet.begin_s, dtype=np.float64),
             end_s=end_s,
+            device=np.asarray(fleet.device, dtype=np.int64),
         ),
     )
 
