@@ -13,7 +13,7 @@ day of the history as the number of its batches.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,8 @@ def tokens_of(trace: CloudTrace) -> Tokens:
 
 def hours_of(period: Ints, period_s: float) -> Ints:
     """Return the hour of the week of each period, from 0 on the first day of the clock."""
-    return np.floor(period * (period_s / HOUR_S)).astype(np.int64) % (7 * 24)
+    hours: Ints = np.floor(period * (period_s / HOUR_S)).astype(np.int64) % (7 * 24)
+    return hours
 
 
 def keys_of(before: Ints, run: Ints, earlier: Ints, end: int) -> tuple[Ints, Ints, Ints]:
@@ -122,6 +123,30 @@ class FlavourTable:
     def rows(self, before: Ints, run: Ints, earlier: Ints) -> Ints:
         """Return the row of the table for what came before."""
         return self.contexts.rows(keys_of(before, run, earlier, self.end))
+
+    def probabilities(self, tokens: Tokens) -> Floats:
+        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        found: Floats = self.probability[self.rows(tokens.before, tokens.run, tokens.earlier)]
+        return found
+
+    def tilted(self, odds: Floats) -> "FlavourTable":
+        """Return the table with other odds of tokens: float64 [K + 1], factors."""
+        weighed, by_day = self.probability * odds, self.by_day * odds
+        return replace(
+            self,
+            probability=weighed / weighed.sum(axis=-1, keepdims=True),
+            by_day=by_day / by_day.sum(axis=-1, keepdims=True),
+        )
+
+    def draw(
+        self,
+        n_batches: int,
+        rng: np.random.Generator,
+        day: Ints | None,
+        hour: Ints,  # noqa: ARG002 - as `qualities.NextFlavour`
+    ) -> tuple[Ints, Ints]:
+        """Draw the flavours of some batches; the hour says nothing. See `draw_flavours`."""
+        return draw_flavours(self, n_batches, rng, day)
 
 
 def fit_flavours(

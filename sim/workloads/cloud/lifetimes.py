@@ -53,6 +53,14 @@ class LifetimeTable:
         """Bins of lifetimes."""
         return int(self.hazard.shape[1])
 
+    def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
+        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        return self.hazard, self.contexts.rows(contexts_of(trace, self.long_bin))
+
+    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
+        """Draw a bin for every job; see `draw_lifetimes`."""
+        return draw_lifetimes(self, flavour, batch, n_flavours, rng)
+
 
 def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints:
     """Return what became of each job: its bin, or n_bins + the bin in which it was seen last.

@@ -5,24 +5,25 @@ Trees are grown on these rows, with the features of the paper's network (section
 the flavour and the one before, size of the batch and place in it, what became of the three jobs
 before, how long they have been alike, the bin itself, and how far it lies beyond the bins of the
 jobs before. Rows that are the same are one row that counts so often, so a fit takes seconds.
+
+Tables take all jobs before that lived long for one (`lifetimes`); trees are told their bins as they
+are. Holding them for one costs likelihood here, and makes jobs that are drawn live too long.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace
 from sim.workloads.cloud.boosted import Boosted, grown
+from sim.workloads.cloud.contexts import Ints
 from sim.workloads.cloud.lifetimes import (
     SIZES,
     Floats,
-    Ints,
     checked_lifetimes,
     first_above,
     lagged,
-    long_bin_of,
     mass,
     size_class,
 )
@@ -36,7 +37,7 @@ MOST_ALIKE = 6
 MOST_TAUGHT = 300_000
 """Jobs that trees are grown on, the last ones of a log."""
 
-ROUNDS, RATE, LEAVES, DEPTH = 60, 0.2, 63, 10
+ROUNDS, RATE, LEAVES, DEPTH = 60, 0.2, 63, 8
 N_FEATURES = 13
 CONTEXTS_AT_ONCE = 4096
 
@@ -49,17 +50,15 @@ class LifetimeTrees:
         trees: of `N_FEATURES` features, see `_columns`.
         n_bins: of lifetimes.
         n_flavours: of jobs.
-        long_bin: jobs before that lived in this bin or a later one are taken for alike.
     """
 
     trees: Boosted
     n_bins: int
     n_flavours: int
-    long_bin: int
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
         """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
-        keys, rows = np.unique(contexts_of(trace, self.long_bin), return_inverse=True)
+        keys, rows = np.unique(contexts_of(trace), return_inverse=True)
         return self._of(keys), rows.reshape(-1)
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
@@ -96,9 +95,8 @@ class LifetimeTrees:
             rows = np.array([known[one] for one in asked.tolist()])[rows.reshape(-1)]
             found = first_above(sums, rows, rng.random(n))
             drawn[jobs] = found
-            now = np.minimum(found, self.long_bin)
-            alike = _more_alike(alike, now == states[0], np.full(n, step > 0))
-            states, before = [now, *states[:2]], flavour[jobs]
+            alike = np.where(found == states[0], np.minimum(alike + 1, MOST_ALIKE), 0)
+            states, before = [found, *states[:2]], flavour[jobs]
         return drawn
 
     def _of(self, keys: Ints) -> Floats:
@@ -113,14 +111,14 @@ class LifetimeTrees:
         return np.clip(found, 1e-7, 1 - 1e-7)
 
 
-def contexts_of(trace: CloudTrace, long_bin: int) -> Ints:
+def contexts_of(trace: CloudTrace) -> Ints:
     """Return the context of every job of a trace, packed into one number: int64 [n_jobs]."""
     n_bins, n_flavours = trace.bins.n, len(trace.flavours)
     begins = trace.first_in_batch
     before = np.where(begins, n_flavours, np.concatenate([[n_flavours], trace.flavour[:-1]]))
     at = np.arange(trace.n_jobs)
     place = at - np.maximum.accumulate(np.where(begins, at, 0))
-    states = [lagged(trace, steps, long_bin) for steps in (1, 2, 3)]
+    states = [lagged(trace, steps, n_bins) for steps in (1, 2, 3)]
     # The last two jobs before were other than one another, or there are no two: counted from here.
     differs = (states[0] != states[1]) | (place < 2)
     alike = np.minimum(at - np.maximum.accumulate(np.where(differs, at, 0)), MOST_ALIKE)
@@ -138,40 +136,36 @@ def fit_trees(trace: CloudTrace) -> LifetimeTrees:
         WorkloadError: lifetimes are unknown, or every job ended in the first bin.
     """
     checked_lifetimes(trace)
-    n_bins, n_flavours, long_bin = trace.bins.n, len(trace.flavours), long_bin_of(trace)
+    n_bins, n_flavours = trace.bins.n, len(trace.flavours)
     last = slice(max(0, trace.n_jobs - MOST_TAUGHT), None)
     lifetime, censored = trace.lifetime[last], trace.censored[last]
-    keys, row = np.unique(contexts_of(trace, long_bin)[last], return_inverse=True)
-    ended, seen = (
+    keys, row = np.unique(contexts_of(trace)[last], return_inverse=True)
+    ended, last_seen = (
         np.bincount((row.reshape(-1) * n_bins + lifetime)[some], minlength=len(keys) * n_bins)
         .reshape(-1, n_bins)
         for some in (censored == 0, censored == 1)
     )  # fmt: skip
-    at_risk = np.cumsum((ended + seen)[:, ::-1], axis=1)[:, ::-1] - seen
+    at_risk = np.cumsum((ended + last_seen)[:, ::-1], axis=1)[:, ::-1] - last_seen
     went_on = at_risk - ended
-    parts = [(kind, *np.nonzero(counts)) for kind, counts in ((1, ended), (0, went_on))]
-    if any(len(rows) == 0 for _, rows, _ in parts):
+    seen_ended, seen_going = np.nonzero(ended), np.nonzero(went_on)
+    if len(seen_ended[0]) == 0 or len(seen_going[0]) == 0:
         raise WorkloadError(
             "all jobs of this log ended in the first bin of lifetimes, or none ended; trees learn "
             "nothing from that: fit quality 'tables'."
         )
     facts = _unpacked(keys, n_bins, n_flavours)
-    columns = [_columns(facts, n_bins, rows, bins) for _, rows, bins in parts]
-    weight = [(ended if kind else went_on)[rows, bins] for kind, rows, bins in parts]
+    columns = [_columns(facts, n_bins, *seen) for seen in (seen_ended, seen_going)]
+    weight = np.concatenate([ended[seen_ended], went_on[seen_going]])
     trees = grown(
         np.concatenate(columns, axis=1).T,
-        np.repeat([kind for kind, *_ in parts], [len(one) for one in weight]),
-        np.concatenate(weight).astype(np.float64),
-        rounds=ROUNDS, rate=RATE, leaves=LEAVES, depth=DEPTH,
-    )  # fmt: skip
-    return LifetimeTrees(trees, n_bins, n_flavours, long_bin)
-
-
-def _more_alike(
-    alike: Ints, repeats: NDArray[np.bool_], has_before: NDArray[np.bool_]
-) -> Ints:
-    """Return how many steps the jobs before have been alike, one job later."""
-    return np.where(repeats & has_before, np.minimum(alike + 1, MOST_ALIKE), 0)
+        np.repeat([1, 0], [len(seen_ended[0]), len(seen_going[0])]),
+        weight.astype(np.float64),
+        rounds=ROUNDS,
+        rate=RATE,
+        leaves=LEAVES,
+        depth=DEPTH,
+    )
+    return LifetimeTrees(trees, n_bins, n_flavours)
 
 
 def _place_class(place: Ints) -> Ints:
