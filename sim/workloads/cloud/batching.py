@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace, Flavour
 from sim.model.bins import DAY_S, Bins
 from sim.model.hours import WallClock
-from sim.model.workload import UNKNOWN, Workload
+from sim.model.observed import ObservedJobs, kinds_of
+from sim.model.workload import Workload
 from sim.workloads.streams import Streams
 
 MOST_EXAMPLES = 200
@@ -66,36 +66,28 @@ def batches_of(
     Raises:
         WorkloadError: no user is known.
     """
-    if (workload.user == UNKNOWN).all():
-        raise WorkloadError(
-            f"{workload.name}: no job tells its user, and batches are made by users; fit another "
-            "generator, such as resampling."
-        )
-    period = np.floor(clock_of(workload) / period_s).astype(np.int64)
-    # Jobs of unknown users belong to nobody else: each is a batch of its own.
-    user = np.where(workload.user == UNKNOWN, -1 - np.arange(workload.n_jobs), workload.user)
-    arrival = np.arange(workload.n_jobs)
-    by_user = np.lexsort((arrival, user, period))
-    new = np.ones(len(by_user), dtype=bool)
-    new[1:] = (np.diff(period[by_user]) != 0) | (np.diff(user[by_user]) != 0)
-    first_arrival = arrival[by_user][new][np.cumsum(new) - 1]
-    order = by_user[np.lexsort((arrival[by_user], first_arrival, period[by_user]))]
-    begins = np.ones(len(order), dtype=bool)
-    begins[1:] = (np.diff(period[order]) != 0) | (np.diff(user[order]) != 0)
-    flavour, names = _flavours(workload, most_flavours)
-    trace = CloudTrace(
-        period=period[order],
-        batch=np.cumsum(begins) - 1,
-        flavour=flavour[order],
-        lifetime=bins.of(workload.runtime_s)[order],
+    observed = observed_of(workload, most_flavours=most_flavours)
+    trace, _ = observed.batches(period_s, bins)
+    return trace, _examples(workload, observed.flavour, len(observed.flavours))
+
+
+def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
+    """Return the jobs of a workload as demand: each begins when it is submitted.
+
+    Args:
+        workload: of jobs that all ended.
+        most_flavours: requests with a flavour of their own, 1 or more.
+    """
+    flavour, flavours = _flavours(workload, most_flavours)
+    return ObservedJobs(
+        begin_s=clock_of(workload),
+        lived_s=workload.runtime_s,
         censored=np.zeros(workload.n_jobs, dtype=np.int64),
-        flavours=names,
-        first_period=int(period.min()),
-        n_periods=int(period.max() - period.min()) + 1,
-        period_s=period_s,
-        bins=bins,
+        user=workload.user,
+        flavour=flavour,
+        flavours=flavours,
+        name=workload.name,
     )
-    return trace, _examples(workload, flavour, len(names))
 
 
 def clock_of(workload: Workload) -> Floats:
@@ -111,23 +103,16 @@ def _flavours(workload: Workload, most: int) -> tuple[Ints, tuple[Flavour, ...]]
     requests = np.column_stack(
         [workload.procs, np.round(workload.requested_s), workload.mem_bytes_per_proc]
     ).astype(np.int64)
-    unique, which, counts = np.unique(requests, axis=0, return_inverse=True, return_counts=True)
-    which = which.reshape(-1)
-    often = np.sort(np.argsort(-counts, kind="stable")[:most])
-    power = np.ceil(np.log2(np.maximum(workload.procs, 1))).astype(np.int64)
-    place = np.full(len(unique), -1, dtype=np.int64)
-    place[often] = np.arange(len(often))
-    rest = np.unique(power[place[which] < 0])
-    flavour = np.where(place[which] >= 0, place[which], len(often) + np.searchsorted(rest, power))
+    flavour, often, rest = kinds_of(requests, workload.procs, most)
     names = [
         Flavour(
             f"{procs}x{requested_s}s",
             int(procs) * 1000,
             int(memory) * int(procs) if memory >= 0 else -1,
         )
-        for procs, requested_s, memory in unique[often].tolist()
+        for procs, requested_s, memory in often.tolist()
     ]
-    names += [Flavour(f"others up to {2**p}", 2 ** int(p) * 1000) for p in rest.tolist()]
+    names += [Flavour(f"others up to {2**p}", 2**p * 1000) for p in rest]
     return flavour, tuple(names)
 
 
