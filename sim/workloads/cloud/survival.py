@@ -120,7 +120,7 @@ def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> Survival:
         bins: of lifetimes.
         stepped: all that end in a bin end at its end; otherwise they are spread evenly.
     """
-    after = np.cumprod(1.0 - hazard, axis=1)
-    begins = np.concatenate([np.ones((len(hazard), 1)), after[:, :-1]], axis=1)
+    after = np.cumprod(1.0 - hazard, axis=1).astype(np.float64)
+    begins = np.concatenate([np.ones_like(after[:, :1]), after[:, :-1]], axis=1)
     after[:, -1] = 0.0
     return Survival(bins.edges_s, begins, begins if stepped else after)

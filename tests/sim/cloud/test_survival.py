@@ -57,7 +57,7 @@ def test_survival_by_hand() -> None:
     # A job that lives 20 s: right for 10 s, then 1/4 for 10 s, then 1/4 for the 80 s after.
     assert stepped.mse(np.array([20.0]), np.array([0])) == pytest.approx(90 / 4 / 100)
     spread = survival_of(hazard, FOUR, stepped=False)
-    # From 1 to 1/2 within 10 s: the square of the miss is 10 / 12; from 1/2 to 0 within 60: 60 / 12.
+    # From 1 to 1/2 within 10 s: a square of 10 / 12; from 1/2 to 0 within 60: 60 / 12.
     expected = (10 / 12 + 10 / 4 + 20 / 4 + 60 / 12) / 100
     assert spread.mse(np.array([20.0]), np.array([0])) == pytest.approx(expected)
 
