@@ -87,6 +87,7 @@ from sim.traces.philly import PHILLY_COLUMNS, read_philly
 from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
+from sim.traces.vm_table import VM_COLUMNS, read_vm_table
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
@@ -117,6 +118,7 @@ __all__ = [
     "TAU_S",
     "TELEMETRY_COLUMNS",
     "USUAL_PHASES",
+    "VM_COLUMNS",
     "Allocation",
     "CacheCounts",
     "CapacityWindow",
@@ -222,6 +224,7 @@ __all__ = [
     "read_openb",
     "read_philly",
     "read_telemetry",
+    "read_vm_table",
     "remove_other_caches",
     "render_manifests",
     "retarget",
