@@ -16,6 +16,7 @@ from sim.workloads.cloud.batching import Examples
 from sim.workloads.cloud.qualities import Hazards, hazards_of, packed_hazards
 from sim.workloads.generator import checked_number, number_of
 from sim.workloads.model import Json, Model
+from sim.workloads.packed import packed_tasks, tasks_of
 
 MOST_DAYS = 100_000
 _EXAMPLES = ("procs", "requested_s", "mem_bytes_per_proc")
@@ -71,6 +72,11 @@ def packed(ground: Ground) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
         **{f"examples_{name}": getattr(ground.examples, name) for name in _EXAMPLES},
     }
     told, more = packed_hazards(ground.lifetimes)
+    examples = ground.examples
+    if examples.tasks is not None and examples.runtime_s is not None:
+        of_tasks, arrays_of_tasks = packed_tasks(examples.tasks)
+        told |= of_tasks
+        more |= arrays_of_tasks | {"examples_runtime_s": examples.runtime_s}
     return parameters | told, arrays | more
 
 
@@ -149,9 +155,21 @@ def _examples(model: Model, n_flavours: int) -> Examples:
     if first[0] != 0 or (np.diff(first) < 1).any():
         raise WorkloadError(f"every flavour of '{model.generator}' needs an example.")
     n = int(first[-1])
+    tasks, runtime_s = tasks_of(model), None
+    if tasks is not None:
+        runtime_s = array_of(model, "examples_runtime_s", (n,), 0.0, 2.0**53)
+        inside = np.repeat(np.arange(n_flavours), np.diff(first))
+        falls = (np.diff(runtime_s) < 0) & (np.diff(inside) == 0)
+        if falls.any() or tasks.n_jobs != n:
+            raise WorkloadError(
+                f"the tasks of '{model.generator}' are those of its examples, whose run times rise "
+                "within each flavour."
+            )
     return Examples(
         first,
         whole_of(model, "examples_procs", (n,), 1, 2**53),
         array_of(model, "examples_requested_s", (n,), 0.0, 2.0**53),
         whole_of(model, "examples_mem_bytes_per_proc", (n,), -1, 2**53),
+        runtime_s,
+        tasks,
     )
