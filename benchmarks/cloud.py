@@ -56,7 +56,7 @@ N_WINDOWS, QUICK_WINDOWS, QUICK_JOBS = 200, 5, 6000
 QUICK_TO_DRAW = ("naive", "simple_batch", "three_stage, tables")
 """Drawn three times, as long as the training window; the others once, as the development one."""
 
-FEWER_WINDOWS = {"three_stage, trees": 40}
+FEWER_WINDOWS = {"three_stage, mix": 40, "three_stage, trees": 40}
 """Of those that take long to draw."""
 
 
@@ -83,10 +83,12 @@ def main() -> None:
     options.add_argument("--azure", type=Path, metavar="DIR", help="the split of Bergsma et al.")
     options.add_argument("--trace", type=Path, metavar="FILE", action="append", default=[])
     options.add_argument("--part", choices=PARTS, action="append", help="all of them if not given")
+    options.add_argument("--generator", choices=GENERATORS, action="append", help="likewise")
     chosen = options.parse_args()
     if chosen.azure is None and not chosen.trace:
         options.error("give --azure DIR, --trace FILE, or both")
-    record = Record("cloud", chosen, [SEED], free=("part", "trace"))
+    record = Record("cloud", chosen, [SEED], free=("part", "generator", "trace"))
+    generators = tuple(chosen.generator or GENERATORS)
     for path in chosen.trace:
         _trace(record, path, QUICK_JOBS if chosen.quick else None)
     if chosen.azure is None:
@@ -105,9 +107,10 @@ def main() -> None:
         elif part == "survival":
             _survival(record, dev, test)
         elif part == "demand":
-            _demand(record, train, dev, test, QUICK_WINDOWS if chosen.quick else N_WINDOWS)
+            n_windows = QUICK_WINDOWS if chosen.quick else N_WINDOWS
+            _demand(record, train, dev, test, n_windows, generators)
         else:
-            _speed(record, train, dev)
+            _speed(record, train, dev, generators)
     record.write()
 
 
@@ -250,7 +253,12 @@ def _trace(record: Record, path: Path, most_jobs: int | None) -> None:
 
 
 def _demand(
-    record: Record, train: CloudTrace, dev: CloudTrace, test: CloudTrace, n_windows: int
+    record: Record,
+    train: CloudTrace,
+    dev: CloudTrace,
+    test: CloudTrace,
+    n_windows: int,
+    generators: tuple[str, ...],
 ) -> None:
     real = cores_in_use(test, np.random.default_rng(SEED))
     distances = reuse_distances(test.flavour, len(test.flavours))
@@ -273,7 +281,7 @@ def _demand(
         }  # fmt: skip
 
     rows = [["real", "", f"{test.n_jobs:,}", "", "", "", "", ""]]
-    for name in GENERATORS:
+    for name in generators:
         one = record.step(f"demand of {name}", lambda name=name: measured(name))  # type: ignore[misc]
         rows.append(
             [name, f"{one['windows']}", f"{one['jobs']:,.0f}", f"{one['inside']:.1%}",
@@ -291,7 +299,7 @@ def _demand(
     )  # fmt: skip
 
 
-def _speed(record: Record, train: CloudTrace, dev: CloudTrace) -> None:
+def _speed(record: Record, train: CloudTrace, dev: CloudTrace, generators: tuple[str, ...]) -> None:
     def measured(name: str) -> dict[str, Any]:
         model = _fitted(name, train, dev)
         quick = name in QUICK_TO_DRAW
@@ -305,7 +313,7 @@ def _speed(record: Record, train: CloudTrace, dev: CloudTrace) -> None:
         return {"jobs_per_s": best}
 
     rows = []
-    for name in GENERATORS:
+    for name in generators:
         one = record.step(f"speed of {name}", lambda name=name: measured(name))  # type: ignore[misc]
         rows.append([name, f"{one['jobs_per_s']:,.0f}"])
         record.figure(f"speed of {name} (jobs per CPU s)", one["jobs_per_s"])
