@@ -40,7 +40,7 @@ class FuturesSettings(Strict):
 
     model: str | None = None
     generator: str | None = None
-    knobs: dict[str, Number] = Field(default_factory=dict)
+    knobs: dict[str, Number | str] = Field(default_factory=dict)
     count: int = Field(default=10, ge=1, le=1000)
     duration: DurationS = 7 * 86_400.0
     scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
@@ -101,7 +101,7 @@ class FuturesSettings(Strict):
 
 
 @lru_cache(maxsize=_KEPT_FITS)
-def _fitted(generator: str, log: Workload, knobs: tuple[tuple[str, float], ...]) -> Model:
+def _fitted(generator: str, log: Workload, knobs: tuple[tuple[str, float | str], ...]) -> Model:
     """Fit once; a log is known by its digest."""
     return fit(generator, log, dict(knobs))
 

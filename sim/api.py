@@ -109,6 +109,7 @@ from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
 from sim.traces.swf_write import write_swf
 from sim.traces.task_table import read_task_table, write_task_table
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
+from sim.traces.vm_table import VM_COLUMNS, read_vm_table
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
@@ -143,6 +144,7 @@ __all__ = [
     "USUAL_PHASES",
     "Algorithm",
     "AlgorithmRun",
+    "VM_COLUMNS",
     "Allocation",
     "Amounts",
     "CacheCounts",
@@ -273,6 +275,7 @@ __all__ = [
     "read_task_table",
     "read_telemetry",
     "register_placement",
+    "read_vm_table",
     "remove_other_caches",
     "render_manifests",
     "retarget",

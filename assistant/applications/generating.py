@@ -140,17 +140,19 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
     return found
 
 
-def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float]:
-    """Return knobs of fitting, which are numbers; true and false are 1 and 0.
+def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
+    """Return knobs of fitting: numbers, or names of kinds; true and false are 1 and 0.
 
     Raises:
-        SettingsError: one is not of the form ``name=number``, or a name is given twice.
+        SettingsError: one is not of the form ``name=value``, or a name is given twice.
     """
     found = settings_of(texts, option)
     for name, value in found.items():
-        if not isinstance(value, int | float):
-            raise SettingsError(f"{option} {name} is {value!r}; allowed are numbers")
-    return {name: float(value) for name, value in found.items()}
+        if not isinstance(value, int | float | str):
+            raise SettingsError(f"{option} {name} is {value!r}; allowed are numbers and names")
+    return {
+        name: value if isinstance(value, str) else float(value) for name, value in found.items()
+    }
 
 
 def has_rules(path: Path) -> bool:

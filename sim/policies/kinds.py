@@ -32,6 +32,7 @@ class Option:
         is_whole: only whole numbers are allowed.
         unit: for people; empty if it counts or switches.
         needs: another option of the same policy; while that is 0 this one changes nothing.
+        names: what 0, 1, ... are called, if they are kinds of something; either may be told.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Option:
     is_whole: bool = False
     unit: str = ""
     needs: str = ""
+    names: tuple[str, ...] = ()
 
     def checked(self, value: object, of: str) -> float:
         """Return a value as a float.
@@ -49,14 +51,16 @@ class Option:
         Raises:
             ScenarioError: it is not allowed.
         """
+        if isinstance(value, str) and value in self.names:
+            return float(self.names.index(value))
         number = float(value) if isinstance(value, int | float) else math.nan
         is_kind = number == int(number) if self.is_whole and math.isfinite(number) else True
         if not (math.isfinite(number) and self.lowest <= number <= self.highest and is_kind):
             kind = "whole numbers" if self.is_whole else "numbers"
             upto = "" if math.isinf(self.highest) else f" to {self.highest:g}"
+            allowed = ", ".join(self.names) or f"{kind} from {self.lowest:g}{upto}"
             raise ScenarioError(
-                f"option '{self.name}' of {of} is {value!r}; allowed are {kind} from "
-                f"{self.lowest:g}{upto}."
+                f"option '{self.name}' of {of} is {value!r}; allowed are {allowed}."
             )
         return number
 

@@ -56,13 +56,19 @@ def published_model(name: str) -> Model:
     return generator.published()
 
 
-def fit(name: str, workload: Workload, knobs: Mapping[str, float] | None = None) -> Model:
+def fit(
+    name: str,
+    workload: Workload,
+    knobs: Mapping[str, float | str] | None = None,
+    **more: float | str,
+) -> Model:
     """Fit a model to a workload.
 
     Args:
         name: of the generator.
         workload: what it learns from.
         knobs: values of the generator's `knobs`, by name; the others are as usual.
+        more: the same, as arguments.
 
     Raises:
         UnknownNameError: no such generator, or no such knob.
@@ -70,7 +76,7 @@ def fit(name: str, workload: Workload, knobs: Mapping[str, float] | None = None)
         ScenarioError: a knob out of range.
     """
     generator = generator_named(name)
-    told = dict(knobs or {})
+    told = {**(knobs or {}), **more}
     known = {knob.name: knob for knob in generator.knobs}
     for given in told:
         if given not in known:

@@ -28,15 +28,21 @@ def packed(workload: Workload) -> tuple[dict[str, Json], Arrays]:
         "max_procs": workload.max_procs,
         "requested_is_runtime": workload.requested_is_runtime,
     }
-    tasks = workload.tasks
-    if tasks is None:
+    if workload.tasks is None:
         return told, arrays
+    more, of_tasks = packed_tasks(workload.tasks)
+    return told | more, arrays | of_tasks
+
+
+def packed_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
+    """Return what `tasks_of` needs to give tasks back: parameters and arrays."""
+    arrays: Arrays = {}
     for prefix, holder in (("task ", tasks), ("work ", tasks.work)):
         for one in () if holder is None else fields(holder):
             if isinstance(value := getattr(holder, one.name), np.ndarray):
                 arrays[prefix + one.name] = value
     arrays |= {f"text {name}": np.array(column, dtype=str) for name, column in tasks.texts.items()}
-    told["tasks"] = {
+    told: Json = {
         "roles": list(tasks.roles),
         "gpu_resources": list(tasks.gpu_resources),
         "affinities": [
@@ -45,7 +51,7 @@ def packed(workload: Workload) -> tuple[dict[str, Json], Arrays]:
         ],
         "classes": None if tasks.work is None else list(tasks.work.classes),
     }
-    return told, arrays
+    return {"tasks": told}, arrays
 
 
 def columns_of(model: Model) -> Mapping[str, NDArray[Any]]:

@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from assistant.cli.main import run
-from sim.api import generate, load_workload, published_model, write_workload
+from sim.api import Workload, generate, load_workload, published_model, write_workload
 
 Told = Callable[..., tuple[int, str, str]]
 
@@ -59,6 +60,29 @@ def test_a_log_becomes_a_model_a_future_and_a_verdict(say: Told, log: Path) -> N
     assert code == 0
     assert f"{found['differ']} of {found['judged']} figures differ" in out
     assert "ks: Kolmogorov-Smirnov: " in out
+
+
+def test_a_quality_is_called_by_its_name(say: Told, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    n = 300
+    users = Workload.from_arrays(
+        submit_s=np.sort(rng.uniform(0, 5 * 86_400.0, n)),
+        runtime_s=rng.choice([20.0, 300.0, 4000.0], n),
+        procs=rng.choice([1, 4], n),
+        requested_s=np.full(n, 7200.0),
+        user=rng.integers(0, 5, n),
+        name="users",
+        start_unix_s=0.0,
+        time_zone="UTC",
+    )
+    write_workload(users, tmp_path / "users.swf")
+    fitted = told(
+        say, "fit", "three_stage", tmp_path / "users.swf", "--to", "m.json",
+        "--knob", "quality=mix", "--knob", "penalty=0.1",
+    )  # fmt: skip
+    assert fitted["parameters"]["quality"] == "mix"  # type: ignore[index]
+    drawn = told(say, "generate", "m.json", "--duration", "2d", "--to", "g.swf")
+    assert drawn["n_jobs"] == load_workload("g.swf").n_jobs
 
 
 def test_another_kind_of_workload_is_told_from_the_log(say: Told, log: Path) -> None:
@@ -155,7 +179,11 @@ def test_weeks_are_held_back(say: Told, log: Path) -> None:
         (("fit", "lublin", "log.swf", "--to", "m.txt"), "whose name ends in .json"),
         (("fit", "lublin", "none.swf", "--to", "m.json"), "there is no such file"),
         (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=1"), "no knob of fitting"),
-        (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=a"), "allowed are numbers"),
+        (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=[1]"), "numbers and names"),
+        (
+            ("fit", "three_stage", "log.swf", "--to", "m.json", "--knob", "quality=best"),
+            "option 'quality' of fitting 'three_stage' is 'best'; allowed are tables, mix, trees",
+        ),
         (("fit", "lublin", "log.swf", "--to", "m.json", "--until", "0s"), "no job of log is left"),
         (("convert", "log.swf", "out.csv"), ".tasks.csv.gz, .swf, .swf.gz"),
         (("convert", "none.swf", "out.swf"), "there is no such file"),

@@ -128,6 +128,11 @@ def _fitted(generator: Generator, shown: Shown) -> tuple[Intent | None, Model | 
 def _knob(generator: Generator, knob: Option) -> float:
     name, key = _title(knob.name, knob.unit), f"{_KEY}-knob-{generator.name}-{knob.name}"
     highest = None if math.isinf(knob.highest) else float(knob.highest)
+    if knob.names:
+        kind = st.selectbox(
+            name, knob.names, int(knob.usual), key=key, help=knob.summary, persist_state="session"
+        )
+        return float(knob.names.index(kind))
     if knob.is_whole:
         most = None if highest is None else int(highest)
         whole = st.number_input(

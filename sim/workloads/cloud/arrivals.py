@@ -62,14 +62,21 @@ class Arrivals:
         levels: Floats = np.cumsum(self.of_history)
         return levels if day is None else levels[day]
 
-    def drawn_days(self, n: int, rng: np.random.Generator) -> Ints:
+    def drawn_days(self, n: int, rng: np.random.Generator, *, as_published: bool = False) -> Ints:
         """Draw days of the history, the last ones most often: int64 [n], from 0.
 
         k before the last with k geometric from 0, and around again from the last where that is
         before the first.
+
+        Args:
+            n: how many.
+            rng: where the draws come from.
+            as_published: count as the authors' program does: it takes day (N - k) modulo N of the
+                days 0 ... N - 1, so that no step back is the first day, and all others are one day
+                too late.
         """
         k = rng.geometric(self.back, n) - 1
-        return (self.n_days - 1 - k) % self.n_days
+        return (self.n_days - (0 if as_published else 1) - k) % self.n_days
 
     def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
         """Draw counts of some means: int64 of the same shape."""
@@ -220,6 +227,7 @@ def coverage(
     n_days: int = 500,
     n_draws: int = 500,
     share: float = 0.9,
+    as_published: bool = False,
 ) -> tuple[float, float]:
     """Return the share of true counts inside central prediction intervals, and their mean width.
 
@@ -234,12 +242,13 @@ def coverage(
         n_days: days of the history that are drawn for each period.
         n_draws: counts per period, spread evenly over these days.
         share: of the distribution within an interval.
+        as_published: see `Arrivals.drawn_days`.
     """
     period = first_period + np.arange(len(counts))
     base = np.exp(law.log_mean(period, period_s))
     inside, width = 0, 0.0
     for some in np.array_split(np.arange(len(counts)), max(1, len(counts) // 64)):
-        day = law.drawn_days(n_days, rng)
+        day = law.drawn_days(n_days, rng, as_published=as_published)
         mean = base[some][:, None] * np.exp(law.history(day))[None, :]
         repeated = np.repeat(mean, max(1, n_draws // n_days), axis=1)
         low, high = np.quantile(

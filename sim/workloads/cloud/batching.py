@@ -5,6 +5,10 @@ jobs ask for: processors, time and memory. The most frequent requests have a fla
 all others share one for each power of two of processors. A flavour is turned into a job again by
 drawing one of the jobs that it was made of (pseudo-flavours, section 2.2.3), so that no request is
 generated that nobody ever made.
+
+Where jobs consist of tasks, what they ask for is also how many tasks and GPUs they have, and the
+job that is drawn is kept whole, with its tasks and its run time: of those of its flavour it is the
+one that ran nearest to the lifetime that was drawn.
 """
 
 from dataclasses import dataclass
@@ -12,11 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace, Flavour
 from sim.model.bins import DAY_S, Bins
 from sim.model.hours import WallClock
-from sim.model.workload import UNKNOWN, Workload
+from sim.model.observed import ObservedJobs, kinds_of
+from sim.model.tasks import Tasks
+from sim.model.workload import Workload
 from sim.workloads.streams import Streams
 
 MOST_EXAMPLES = 200
@@ -39,17 +44,39 @@ class Examples:
         procs: int64.
         requested_s: float64.
         mem_bytes_per_proc: int64, -1 where unknown.
+        runtime_s: float64, rising within each flavour; None if jobs have no tasks.
+        tasks: of the examples; None if jobs have none.
     """
 
     first: Ints
     procs: Ints
     requested_s: Floats
     mem_bytes_per_proc: Ints
+    runtime_s: Floats | None = None
+    tasks: Tasks | None = None
 
     def draw(self, flavour: Ints, rng: np.random.Generator) -> Ints:
         """Draw an example for each job: int64 [n]."""
         many = np.diff(self.first)[flavour]
         return self.first[flavour] + (rng.random(len(flavour)) * many).astype(np.int64)
+
+    def nearest(self, flavour: Ints, lived_s: Floats, runtime_s: Floats) -> Ints:
+        """Return the example of each job that ran nearest to how long it lives: int64 [n].
+
+        Args:
+            flavour: int64 [n].
+            lived_s: float64 [n].
+            runtime_s: of the examples.
+        """
+        found: Ints = np.empty(len(flavour), dtype=np.int64)
+        for one in np.unique(flavour).tolist():
+            mine = np.flatnonzero(flavour == one)
+            times = runtime_s[self.first[one] : self.first[one + 1]]
+            above = np.minimum(np.searchsorted(times, lived_s[mine]), len(times) - 1)
+            below = np.maximum(above - 1, 0)
+            nearer = lived_s[mine] - times[below] < times[above] - lived_s[mine]
+            found[mine] = self.first[one] + np.where(nearer, below, above)
+        return found
 
 
 def batches_of(
@@ -66,36 +93,28 @@ def batches_of(
     Raises:
         WorkloadError: no user is known.
     """
-    if (workload.user == UNKNOWN).all():
-        raise WorkloadError(
-            f"{workload.name}: no job tells its user, and batches are made by users; fit another "
-            "generator, such as resampling."
-        )
-    period = np.floor(clock_of(workload) / period_s).astype(np.int64)
-    # Jobs of unknown users belong to nobody else: each is a batch of its own.
-    user = np.where(workload.user == UNKNOWN, -1 - np.arange(workload.n_jobs), workload.user)
-    arrival = np.arange(workload.n_jobs)
-    by_user = np.lexsort((arrival, user, period))
-    new = np.ones(len(by_user), dtype=bool)
-    new[1:] = (np.diff(period[by_user]) != 0) | (np.diff(user[by_user]) != 0)
-    first_arrival = arrival[by_user][new][np.cumsum(new) - 1]
-    order = by_user[np.lexsort((arrival[by_user], first_arrival, period[by_user]))]
-    begins = np.ones(len(order), dtype=bool)
-    begins[1:] = (np.diff(period[order]) != 0) | (np.diff(user[order]) != 0)
-    flavour, names = _flavours(workload, most_flavours)
-    trace = CloudTrace(
-        period=period[order],
-        batch=np.cumsum(begins) - 1,
-        flavour=flavour[order],
-        lifetime=bins.of(workload.runtime_s)[order],
+    observed = observed_of(workload, most_flavours=most_flavours)
+    trace, _ = observed.batches(period_s, bins)
+    return trace, _examples(workload, observed.flavour, len(observed.flavours))
+
+
+def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
+    """Return the jobs of a workload as demand: each begins when it is submitted.
+
+    Args:
+        workload: of jobs that all ended.
+        most_flavours: requests with a flavour of their own, 1 or more.
+    """
+    flavour, flavours = _flavours(workload, most_flavours)
+    return ObservedJobs(
+        begin_s=clock_of(workload),
+        lived_s=workload.runtime_s,
         censored=np.zeros(workload.n_jobs, dtype=np.int64),
-        flavours=names,
-        first_period=int(period.min()),
-        n_periods=int(period.max() - period.min()) + 1,
-        period_s=period_s,
-        bins=bins,
+        user=workload.user,
+        flavour=flavour,
+        flavours=flavours,
+        name=workload.name,
     )
-    return trace, _examples(workload, flavour, len(names))
 
 
 def clock_of(workload: Workload) -> Floats:
@@ -109,30 +128,39 @@ def clock_of(workload: Workload) -> Floats:
 
 def _flavours(workload: Workload, most: int) -> tuple[Ints, tuple[Flavour, ...]]:
     requests = np.column_stack(
-        [workload.procs, np.round(workload.requested_s), workload.mem_bytes_per_proc]
+        [
+            workload.procs,
+            np.round(workload.requested_s),
+            workload.mem_bytes_per_proc,
+            *_of_tasks(workload.tasks),
+        ]
     ).astype(np.int64)
-    unique, which, counts = np.unique(requests, axis=0, return_inverse=True, return_counts=True)
-    which = which.reshape(-1)
-    often = np.sort(np.argsort(-counts, kind="stable")[:most])
-    power = np.ceil(np.log2(np.maximum(workload.procs, 1))).astype(np.int64)
-    place = np.full(len(unique), -1, dtype=np.int64)
-    place[often] = np.arange(len(often))
-    rest = np.unique(power[place[which] < 0])
-    flavour = np.where(place[which] >= 0, place[which], len(often) + np.searchsorted(rest, power))
-    names = [
-        Flavour(
-            f"{procs}x{requested_s}s",
-            int(procs) * 1000,
-            int(memory) * int(procs) if memory >= 0 else -1,
-        )
-        for procs, requested_s, memory in unique[often].tolist()
-    ]
-    names += [Flavour(f"others up to {2**p}", 2 ** int(p) * 1000) for p in rest.tolist()]
+    flavour, often, rest = kinds_of(requests, workload.procs, most)
+    names = [_flavour(*request) for request in often.tolist()]
+    names += [Flavour(f"others up to {2**p}", 2**p * 1000) for p in rest]
     return flavour, tuple(names)
 
 
+def _of_tasks(tasks: Tasks | None) -> list[Ints]:
+    """Return how many tasks and thousandths of GPUs each job has; nothing if there are no tasks."""
+    if tasks is None:
+        return []
+    mgpu = np.bincount(tasks.job, tasks.mgpu * tasks.instances)
+    return [np.bincount(tasks.job), mgpu.astype(np.int64)]
+
+
+def _flavour(procs: int, requested_s: int, memory: int, *of_tasks: int) -> Flavour:
+    name = f"{procs}x{requested_s}s"
+    if of_tasks:
+        name += f", tasks {of_tasks[0]}, GPUs {of_tasks[1] / 1000:g}"
+    return Flavour(name, procs * 1000, memory * procs if memory >= 0 else -1)
+
+
 def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> Examples:
+    tasks = workload.tasks
     order = np.argsort(flavour, kind="stable")
+    if tasks is not None:
+        order = np.lexsort((workload.runtime_s, flavour))
     counts = np.bincount(flavour, minlength=n_flavours)
     ends = np.cumsum(counts)
     kept = [
@@ -145,6 +173,8 @@ def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> Examples:
         procs=workload.procs[rows],
         requested_s=workload.requested_s[rows],
         mem_bytes_per_proc=workload.mem_bytes_per_proc[rows],
+        runtime_s=None if tasks is None else workload.runtime_s[rows],
+        tasks=None if tasks is None else tasks.ordered(rows),
     )
 
 
@@ -166,7 +196,11 @@ def workload_of(trace: CloudTrace, examples: Examples, streams: Streams, *, name
     rank = np.arange(trace.n_jobs) - first[which]
     start_s = (trace.period + rank / counts[which]) * trace.period_s
     lived_s = trace.bins.seconds(trace.lifetime, streams.of("lifetime_s"))
-    chosen = examples.draw(trace.flavour, streams.of("example"))
+    if examples.tasks is None or examples.runtime_s is None:
+        chosen = examples.draw(trace.flavour, streams.of("example"))
+    else:
+        chosen = examples.nearest(trace.flavour, lived_s, examples.runtime_s)
+        lived_s = examples.runtime_s[chosen]
     requested_s = examples.requested_s[chosen]
     return Workload.from_arrays(
         submit_s=start_s - start_s[0],
@@ -176,6 +210,7 @@ def workload_of(trace: CloudTrace, examples: Examples, streams: Streams, *, name
         mem_bytes_per_proc=examples.mem_bytes_per_proc[chosen],
         queue=trace.flavour,
         user=trace.batch - trace.batch[0],
+        tasks=None if examples.tasks is None else examples.tasks.ordered(chosen),
         name=name,
         max_procs=int(examples.procs.max()),
         start_unix_s=float(start_s[0]),

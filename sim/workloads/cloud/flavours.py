@@ -12,13 +12,14 @@ there may be a table for each of the last days, and a generated day takes its fl
 day of the history as the number of its batches.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.model.batches import CloudTrace
-from sim.model.bins import DAY_S
+from sim.model.bins import DAY_S, HOUR_S
 from sim.workloads.cloud.contexts import Contexts, seen
 
 EXACT_RUNS, LONGEST_RUN = 8, 31
@@ -45,6 +46,8 @@ class Tokens:
         earlier: int64 [n], the flavour before that run; `end` if there is none in the batch.
         job: int64 [n], row of the job that it is, or behind which its batch ends.
         end: the number of flavours.
+        hour: int64 [n], hour of the day of its period, from 0.
+        weekday: int64 [n], from 0, the first day of the clock.
     """
 
     token: Ints
@@ -53,6 +56,8 @@ class Tokens:
     earlier: Ints
     job: Ints
     end: int
+    hour: Ints
+    weekday: Ints
 
 
 def tokens_of(trace: CloudTrace) -> Tokens:
@@ -70,7 +75,14 @@ def tokens_of(trace: CloudTrace) -> Tokens:
     run = np.where(begins, 0, at - since + 1)
     earlier = np.where(begins, end, before[np.maximum(since - 1, 0)])
     job = np.searchsorted(place, at, side="right") - 1
-    return Tokens(token, before, run, earlier, job, end)
+    hours = hours_of(trace.period, trace.period_s)[job]
+    return Tokens(token, before, run, earlier, job, end, hours % 24, hours // 24)
+
+
+def hours_of(period: Ints, period_s: float) -> Ints:
+    """Return the hour of the week of each period, from 0 on the first day of the clock."""
+    hours: Ints = np.floor(period * (period_s / HOUR_S)).astype(np.int64) % (7 * 24)
+    return hours
 
 
 def keys_of(before: Ints, run: Ints, earlier: Ints, end: int) -> tuple[Ints, Ints, Ints]:
@@ -112,6 +124,30 @@ class FlavourTable:
         """Return the row of the table for what came before."""
         return self.contexts.rows(keys_of(before, run, earlier, self.end))
 
+    def probabilities(self, tokens: Tokens) -> Floats:
+        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        found: Floats = self.probability[self.rows(tokens.before, tokens.run, tokens.earlier)]
+        return found
+
+    def tilted(self, odds: Floats) -> "FlavourTable":
+        """Return the table with other odds of tokens: float64 [K + 1], factors."""
+        weighed, by_day = self.probability * odds, self.by_day * odds
+        return replace(
+            self,
+            probability=weighed / weighed.sum(axis=-1, keepdims=True),
+            by_day=by_day / by_day.sum(axis=-1, keepdims=True),
+        )
+
+    def draw(
+        self,
+        n_batches: int,
+        rng: np.random.Generator,
+        day: Ints | None,
+        hour: Ints,  # noqa: ARG002 - as `qualities.NextFlavour`
+    ) -> tuple[Ints, Ints]:
+        """Draw the flavours of some batches; the hour says nothing. See `draw_flavours`."""
+        return draw_flavours(self, n_batches, rng, day)
+
 
 def fit_flavours(
     tokens: Tokens, weight: Floats | None = None, day: Ints | None = None
@@ -124,13 +160,39 @@ def fit_flavours(
         day: int64 [n], day of the history of each, from 0 and never falling, if days differ.
     """
     told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
-    contexts, of_level = seen(told)
     width = tokens.end + 1
+    contexts, probability, deepest = fitted_chain(told, tokens.token, width, weight)
+    n_days = 1 if day is None else int(day[-1]) + 1
+    kept = range(0 if day is None else max(0, n_days - MOST_DAYS), n_days if day is not None else 0)
+    by_day = np.empty((len(kept), *probability.shape))
+    for place, one in enumerate(kept):
+        some = day == one
+        there = np.bincount(deepest[some] * width + tokens.token[some], minlength=probability.size)
+        there = there.reshape(-1, width)
+        by_day[place] = (there + DAY_LEANS * probability) / (
+            there.sum(axis=1, keepdims=True) + DAY_LEANS
+        )
+    return FlavourTable(contexts, probability, by_day, n_days)
+
+
+def fitted_chain(
+    told: Sequence[Ints], token: Ints, width: int, weight: Floats | None = None
+) -> tuple[Contexts, Floats, Ints]:
+    """Fit probabilities of tokens to levels of contexts, each leaning on the one above.
+
+    Args:
+        told: of each level but 0 the key of every row: int64 [n].
+        token: int64 [n].
+        width: kinds of tokens.
+        weight: float64 [n], what each counts; None counts all alike.
+
+    Returns:
+        the contexts; probabilities float64 [n_rows, width]; the deepest row of each token.
+    """
+    contexts, of_level = seen(told)
     counts = np.zeros((contexts.n_rows, width))
     for rows in of_level:
-        counts += np.bincount(rows * width + tokens.token, weight, contexts.n_rows * width).reshape(
-            -1, width
-        )
+        counts += np.bincount(rows * width + token, weight, counts.size).reshape(-1, width)
     probability = np.full((contexts.n_rows, width), 1.0 / width)
     for level in range(len(contexts.keys)):
         first, stop = contexts.first_row(level), contexts.first_row(level + 1)
@@ -140,18 +202,7 @@ def fit_flavours(
         probability[first:stop] = (here + borrowed * above) / (
             here.sum(axis=1, keepdims=True) + borrowed
         )
-    n_days = 1 if day is None else int(day[-1]) + 1
-    kept = range(0 if day is None else max(0, n_days - MOST_DAYS), n_days if day is not None else 0)
-    by_day = np.empty((len(kept), *probability.shape))
-    deepest = of_level[-1]
-    for place, one in enumerate(kept):
-        some = day == one
-        there = np.bincount(deepest[some] * width + tokens.token[some], minlength=counts.size)
-        there = there.reshape(-1, width)
-        by_day[place] = (there + DAY_LEANS * probability) / (
-            there.sum(axis=1, keepdims=True) + DAY_LEANS
-        )
-    return FlavourTable(contexts, probability, by_day, n_days)
+    return contexts, probability, of_level[-1]
 
 
 def days_of(tokens: Tokens, trace: CloudTrace) -> Ints:

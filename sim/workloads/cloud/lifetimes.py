@@ -53,6 +53,14 @@ class LifetimeTable:
         """Bins of lifetimes."""
         return int(self.hazard.shape[1])
 
+    def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
+        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        return self.hazard, self.contexts.rows(contexts_of(trace, self.long_bin))
+
+    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
+        """Draw a bin for every job; see `draw_lifetimes`."""
+        return draw_lifetimes(self, flavour, batch, n_flavours, rng)
+
 
 def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints:
     """Return what became of each job: its bin, or n_bins + the bin in which it was seen last.
@@ -110,6 +118,12 @@ def contexts_of(trace: CloudTrace, long_bin: int) -> list[Ints]:
     return keys_of(trace.flavour, sizes, *states, n_bins=n_bins, n_flavours=n_flavours)
 
 
+def checked_lifetimes(trace: CloudTrace) -> None:
+    """Raise `WorkloadError` if the lifetimes of a trace are unknown."""
+    if not trace.knows_lifetimes:
+        raise WorkloadError("the lifetimes of this trace are unknown; fit one that tells them.")
+
+
 def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
     """Fit hazards to the lifetimes of a trace.
 
@@ -121,8 +135,7 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
     Raises:
         WorkloadError: lifetimes are unknown.
     """
-    if not trace.knows_lifetimes:
-        raise WorkloadError("the lifetimes of this trace are unknown; fit one that tells them.")
+    checked_lifetimes(trace)
     long_bin = long_bin_of(trace)
     told = contexts_of(trace, long_bin)[: max(levels, 1)]
     contexts, of_level = seen(told, LEAST_SEEN)
@@ -181,13 +194,13 @@ def draw_lifetimes(
             n_flavours=n_flavours,
         )  # fmt: skip
         rows = table.contexts.rows(told)
-        found = _first_above(sums, rows, rng.random(n))
+        found = first_above(sums, rows, rng.random(n))
         drawn[jobs] = found
         states = [np.minimum(found, table.long_bin), states[0][:n], states[1][:n]]
     return drawn
 
 
-def _first_above(sums: Floats, rows: Ints, mark: Floats) -> Ints:
+def first_above(sums: Floats, rows: Ints, mark: Floats) -> Ints:
     """Return the first column of each row whose sum is above a mark, by bisection: int64 [n]."""
     low = np.zeros(len(rows), dtype=np.int64)
     high = np.full(len(rows), sums.shape[1] - 1, dtype=np.int64)

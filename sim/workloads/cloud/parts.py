@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from sim.errors import WorkloadError
 from sim.model.batches import Flavour
 from sim.model.bins import Bins
+from sim.workloads.cloud.arrays import array_of, whole_of
 from sim.workloads.cloud.arrivals import DAYS, HOURS, Arrivals
 from sim.workloads.cloud.batching import Examples
-from sim.workloads.cloud.contexts import Contexts
-from sim.workloads.cloud.flavours import FlavourTable
-from sim.workloads.cloud.lifetimes import LifetimeTable
+from sim.workloads.cloud.qualities import Hazards, hazards_of, packed_hazards
 from sim.workloads.generator import checked_number, number_of
 from sim.workloads.model import Json, Model
+from sim.workloads.packed import packed_tasks, tasks_of
 
 MOST_DAYS = 100_000
 _EXAMPLES = ("procs", "requested_s", "mem_bytes_per_proc")
@@ -32,7 +32,7 @@ class Ground:
         flavours: all of them.
         examples: jobs of each flavour.
         arrivals: of batches, or of jobs.
-        lifetimes: hazards by context.
+        lifetimes: hazards, by context or by trees.
         jobs_per_arrival: mean size of what arrives.
     """
 
@@ -41,7 +41,7 @@ class Ground:
     flavours: tuple[Flavour, ...]
     examples: Examples
     arrivals: Arrivals
-    lifetimes: LifetimeTable
+    lifetimes: Hazards
     jobs_per_arrival: float
 
 
@@ -52,7 +52,6 @@ def packed(ground: Ground) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
         "period_s": ground.period_s,
         "bin_ends_s": list(ground.bins.ends_s),
         "longest_s": ground.bins.longest_s,
-        "long_bin": ground.lifetimes.long_bin,
         "flavours": [
             {"name": one.name, "mcpu": one.mcpu, "mem_bytes": one.mem_bytes}
             for one in ground.flavours
@@ -70,17 +69,15 @@ def packed(ground: Ground) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
         "arrivals_of_day": law.of_day,
         "arrivals_of_history": law.of_history,
         "examples_first": ground.examples.first,
-        "lifetimes_hazard": ground.lifetimes.hazard,
         **{f"examples_{name}": getattr(ground.examples, name) for name in _EXAMPLES},
-        **packed_contexts("lifetimes", ground.lifetimes.contexts),
     }
-    return parameters, arrays
-
-
-def packed_contexts(name: str, contexts: Contexts) -> dict[str, NDArray[Any]]:
-    """Return the arrays of some contexts."""
-    keys = {f"{name}_keys_{level}": keys for level, keys in enumerate(contexts.keys)}
-    return {**keys, f"{name}_parent": contexts.parent}
+    told, more = packed_hazards(ground.lifetimes)
+    examples = ground.examples
+    if examples.tasks is not None and examples.runtime_s is not None:
+        of_tasks, arrays_of_tasks = packed_tasks(examples.tasks)
+        told |= of_tasks
+        more |= arrays_of_tasks | {"examples_runtime_s": examples.runtime_s}
+    return parameters | told, arrays | more
 
 
 def ground_of(model: Model) -> Ground:
@@ -113,106 +110,15 @@ def ground_of(model: Model) -> Ground:
         first_day=int(of("first_day", 0, MOST_DAYS)),
         back=of("back", 1e-6, 1.0),
     )
-    contexts = contexts_of(model, "lifetimes")
-    hazard = array_of(model, "lifetimes_hazard", (contexts.n_rows, bins.n), 0.0, 1.0)
     return Ground(
         period_s=number_of(model, "period_s", 1e-3, 86_400.0),
         bins=bins,
         flavours=flavours,
         examples=_examples(model, len(flavours)),
         arrivals=arrivals,
-        lifetimes=LifetimeTable(contexts, hazard, int(number_of(model, "long_bin", 0, bins.n))),
+        lifetimes=hazards_of(model, bins.n, len(flavours)),
         jobs_per_arrival=number_of(model, "jobs_per_arrival", 1e-6, 1e6),
     )
-
-
-def flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTable:
-    """Return the flavours by context. Raises WorkloadError if they cannot be."""
-    contexts = contexts_of(model, "flavours")
-    shape = (contexts.n_rows, n_flavours + 1)
-    found = model.arrays.get("flavours_by_day")
-    n_told = 0 if found is None else len(found)
-    if not n_told <= n_days:
-        raise WorkloadError(f"array 'flavours_by_day' of '{model.generator}' has too many days.")
-    by_day = np.empty((0, *shape))
-    if n_told:
-        by_day = shares_of(model, "flavours_by_day", (n_told, *shape))
-    probability = shares_of(model, "flavours_probability", shape)
-    return FlavourTable(contexts, probability, by_day, n_days)
-
-
-def shares_of(model: Model, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return an array of probabilities that add up to 1 along its last axis."""
-    found = array_of(model, name, shape, 0.0, 1.0)
-    if np.abs(found.sum(axis=-1) - 1.0).max() > 1e-6:
-        raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares that are not 1.")
-    return found
-
-
-def contexts_of(model: Model, name: str) -> Contexts:
-    """Return the contexts of a name. Raises WorkloadError if they cannot be."""
-    keys: list[NDArray[np.int64]] = []
-    while (key := f"{name}_keys_{len(keys)}") in model.arrays:
-        keys.append(whole_of(model, key, (None,), 0))
-        if len(keys[-1]) == 0 or (np.diff(keys[-1]) <= 0).any():
-            raise WorkloadError(f"array '{key}' of '{model.generator}' must rise.")
-    n_rows = sum(map(len, keys))
-    parent = whole_of(model, f"{name}_parent", (n_rows,), 0, max(n_rows - 1, 0))
-    if not keys or len(keys[0]) != 1 or (parent[1:] >= np.arange(1, n_rows)).any():
-        raise WorkloadError(f"the contexts '{name}' of '{model.generator}' are no tree.")
-    return Contexts(tuple(keys), parent)
-
-
-def array_of(
-    model: Model,
-    name: str,
-    shape: tuple[int | None, ...],
-    lowest: float,
-    highest: float,
-) -> NDArray[np.float64]:
-    """Return an array of numbers as float64.
-
-    Args:
-        model: that has it.
-        name: of the array.
-        shape: None is any length from 1.
-        lowest: that is allowed.
-        highest: that is allowed.
-
-    Raises:
-        WorkloadError: it is missing, of another shape, or out of range.
-    """
-    found = model.arrays.get(name)
-    if found is None:
-        raise WorkloadError(f"a model of '{model.generator}' needs the array '{name}'.")
-    is_shape = found.ndim == len(shape) and all(
-        n == want if want is not None else n > 0 for n, want in zip(found.shape, shape, strict=True)
-    )
-    if not is_shape or found.dtype.kind not in "iuf":
-        raise WorkloadError(
-            f"array '{name}' of '{model.generator}' has shape {found.shape}; numbers of shape "
-            f"{tuple('any' if n is None else n for n in shape)} are expected."
-        )
-    if not ((found >= lowest) & (found <= highest)).all():
-        raise WorkloadError(
-            f"array '{name}' of '{model.generator}' has values outside {lowest:g} to {highest:g}."
-        )
-    return found.astype(np.float64)
-
-
-def whole_of(
-    model: Model,
-    name: str,
-    shape: tuple[int | None, ...],
-    lowest: int,
-    highest: int = 2**62,
-) -> NDArray[np.int64]:
-    """Return an array of whole numbers as int64; see `array_of`."""
-    array_of(model, name, shape, float(lowest), float(highest))
-    found = model.arrays[name]
-    if found.dtype.kind == "f" and (found % 1 != 0).any():
-        raise WorkloadError(f"array '{name}' of '{model.generator}' must hold whole numbers.")
-    return found.astype(np.int64)
 
 
 def _flavours(model: Model) -> tuple[Flavour, ...]:
@@ -249,9 +155,21 @@ def _examples(model: Model, n_flavours: int) -> Examples:
     if first[0] != 0 or (np.diff(first) < 1).any():
         raise WorkloadError(f"every flavour of '{model.generator}' needs an example.")
     n = int(first[-1])
+    tasks, runtime_s = tasks_of(model), None
+    if tasks is not None:
+        runtime_s = array_of(model, "examples_runtime_s", (n,), 0.0, 2.0**53)
+        inside = np.repeat(np.arange(n_flavours), np.diff(first))
+        falls = (np.diff(runtime_s) < 0) & (np.diff(inside) == 0)
+        if falls.any() or tasks.n_jobs != n:
+            raise WorkloadError(
+                f"the tasks of '{model.generator}' are those of its examples, whose run times rise "
+                "within each flavour."
+            )
     return Examples(
         first,
         whole_of(model, "examples_procs", (n,), 1, 2**53),
         array_of(model, "examples_requested_s", (n,), 0.0, 2.0**53),
         whole_of(model, "examples_mem_bytes_per_proc", (n,), -1, 2**53),
+        runtime_s,
+        tasks,
     )

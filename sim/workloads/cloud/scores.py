@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sim.model.batches import CloudTrace
 from sim.workloads.cloud.contexts import Ints
-from sim.workloads.cloud.flavours import FlavourTable, Tokens
-from sim.workloads.cloud.lifetimes import Floats, LifetimeTable, contexts_of, mass
+from sim.workloads.cloud.flavours import Tokens
+from sim.workloads.cloud.lifetimes import Floats, LifetimeTable, mass
+from sim.workloads.cloud.qualities import Hazards, NextFlavour
 
 AT_ONCE = 100_000
 NOTHING = float("nan")
@@ -51,12 +52,12 @@ class LifetimeScore:
     masked_error: float
 
 
-def score_flavours(table: FlavourTable, tokens: Tokens) -> FlavourScore:
-    """Score a table of contexts on a sequence of tokens."""
-    rows = table.rows(tokens.before, tokens.run, tokens.earlier)
-    told = table.probability[rows, tokens.token]
-    likeliest = table.probability.argmax(axis=1)[rows]
-    return FlavourScore(float(-np.log(told).mean()), float((likeliest != tokens.token).mean()))
+def score_flavours(flavours: NextFlavour, tokens: Tokens) -> FlavourScore:
+    """Score a model of flavours on a sequence of tokens."""
+    told = flavours.probabilities(tokens)
+    likelihood = told[np.arange(len(told)), tokens.token]
+    wrong = told.argmax(axis=1) != tokens.token
+    return FlavourScore(float(-np.log(likelihood).mean()), float(wrong.mean()))
 
 
 def baseline_flavours(taught: Tokens, tokens: Tokens) -> dict[str, FlavourScore]:
@@ -79,11 +80,11 @@ def baseline_flavours(taught: Tokens, tokens: Tokens) -> dict[str, FlavourScore]
     }
 
 
-def score_lifetimes(table: LifetimeTable, trace: CloudTrace) -> LifetimeScore:
-    """Score a table of hazards on the lifetimes of a trace."""
-    rows = table.contexts.rows(contexts_of(trace, table.long_bin))
+def score_lifetimes(lifetimes: Hazards, trace: CloudTrace) -> LifetimeScore:
+    """Score a model of hazards on the lifetimes of a trace."""
+    hazard, rows = lifetimes.hazards(trace)
     parts = [
-        _summed(table.hazard[rows[i : i + AT_ONCE]], trace.lifetime[i : i + AT_ONCE],
+        _summed(hazard[rows[i : i + AT_ONCE]], trace.lifetime[i : i + AT_ONCE],
                 trace.censored[i : i + AT_ONCE])
         for i in range(0, trace.n_jobs, AT_ONCE)
     ]  # fmt: skip

@@ -1,7 +1,8 @@
 """The generator of Bergsma et al. in three stages, and the two that it is measured against.
 
 - ``three_stage``: batches arrive; a sequence of flavours, in which what came before matters; a
-  lifetime for each, in which the lifetimes before matter (section 2). Here with tables of contexts.
+  lifetime for each, in which the lifetimes before matter (section 2). Here with tables of contexts,
+  or better ones for longer fits (`qualities`).
 - ``simple_batch``: batches arrive; each has a size drawn from those seen, one flavour and one
   lifetime for all of its jobs (section 6, SIMPLEBATCH).
 - ``naive``: jobs arrive one by one; flavours and lifetimes are drawn independently (NAIVE).
@@ -12,7 +13,6 @@ the odds that a batch is over, and `flavour_odds` those of flavours by name (thr
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,25 +23,19 @@ from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace
 from sim.model.workload import Workload
 from sim.policies.kinds import Option
+from sim.workloads.cloud.arrays import shares_of, whole_of
 from sim.workloads.cloud.arrivals import DAY_S, fit_arrivals, recent_mean
 from sim.workloads.cloud.batching import Examples, batches_of, workload_of
-from sim.workloads.cloud.flavours import (
-    FlavourTable,
-    days_of,
-    draw_flavours,
-    fit_flavours,
-    recency,
-    tokens_of,
-)
-from sim.workloads.cloud.lifetimes import draw_lifetimes, fit_lifetimes, mass
-from sim.workloads.cloud.parts import (
-    Ground,
-    flavour_table_of,
-    ground_of,
-    packed,
-    packed_contexts,
-    shares_of,
-    whole_of,
+from sim.workloads.cloud.flavours import hours_of
+from sim.workloads.cloud.lifetimes import LifetimeTable, fit_lifetimes, mass
+from sim.workloads.cloud.parts import Ground, ground_of, packed
+from sim.workloads.cloud.qualities import (
+    QUALITIES,
+    NextFlavour,
+    fit_hazards,
+    fit_next_flavour,
+    next_flavour_of,
+    packed_flavours,
 )
 from sim.workloads.generator import (
     Generator,
@@ -76,6 +70,11 @@ KNOBS: tuple[Option, ...] = (
     Option("overdispersed", 1, "Counts may vary more than Poisson's.", 0, 1, is_whole=True),
 )
 
+QUALITY = Option(
+    "quality", 0, "How flavours and lifetimes are foreseen; each fits longer than the one before.",
+    0, len(QUALITIES) - 1, is_whole=True, names=QUALITIES,
+)  # fmt: skip
+
 
 def _fit(name: str, workload: Workload, knobs: Mapping[str, float]) -> Model:
     trace, examples = batches_of(
@@ -99,7 +98,8 @@ def fit_batches(
         name: of the generator.
         trace: what arrivals and flavours are learnt from.
         examples: jobs of its flavours.
-        knobs: values of all `KNOBS` but those about periods and flavours.
+        knobs: values of all `KNOBS` but those about periods and flavours; of `QUALITY` too for
+            three_stage, which is ``tables`` if it is not told.
         of: name of what it is fitted to, for people.
         lived: what lifetimes are learnt from; None is `trace`.
 
@@ -107,6 +107,8 @@ def fit_batches(
         WorkloadError: nothing arrives, or lifetimes are unknown.
     """
     by_job = name == NAIVE_NAME
+    quality = QUALITIES[int(knobs.get(QUALITY.name, QUALITY.usual))]
+    in_stages = name == THREE_STAGE_NAME
     counts = trace.jobs_by_period() if by_job else trace.batches_by_period()
     arrivals = fit_arrivals(
         counts,
@@ -119,13 +121,15 @@ def fit_batches(
     )
     ground = Ground(
         trace.period_s, trace.bins, trace.flavours, examples, arrivals,
-        fit_lifetimes(lived or trace, 5 if name == THREE_STAGE_NAME else 1),
+        fit_hazards(quality, lived or trace) if in_stages else fit_lifetimes(lived or trace, 1),
         trace.n_jobs / int(counts.sum()),
     )  # fmt: skip
     parameters, arrays = packed(ground)
-    if name == THREE_STAGE_NAME:
-        parameters |= {"end_odds": 1.0, "flavour_odds": {}}
-        arrays |= _table_arrays(trace, knobs["half_life_days"], bool(knobs["days_differ"]))
+    if in_stages:
+        parameters |= {"quality": quality, "end_odds": 1.0, "flavour_odds": {}}
+        arrays |= packed_flavours(
+            fit_next_flavour(quality, trace, knobs["half_life_days"], bool(knobs["days_differ"]))
+        )
     else:
         share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
         arrays |= {"flavour_share": share}
@@ -147,54 +151,44 @@ def fit_batches(
     return Model(name, parameters, arrays, source)
 
 
-def _table_arrays(trace: CloudTrace, half_life_days: float, days_differ: bool) -> Arrays:
-    tokens = tokens_of(trace)
-    day = days_of(tokens, trace) if days_differ else None
-    table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
-    told = {"flavours_probability": table.probability, "flavours_by_day": table.by_day}
-    return {**packed_contexts("flavours", table.contexts), **told}
-
-
 def _jobs_in_batches(
-    model: Model, ground: Ground, day: Ints, streams: Streams
+    model: Model, ground: Ground, day: Ints, hour: Ints, streams: Streams
 ) -> tuple[Ints, Ints, Ints]:
-    """Draw flavour, batch and bin of lifetime of each job by the tables."""
-    table = _tilted(model, ground, _table_of(model, ground))
-    flavour, batch = draw_flavours(table, len(day), streams.of("flavours"), day)
-    lifetime = draw_lifetimes(
-        ground.lifetimes, flavour, batch, len(ground.flavours), streams.of("lifetimes")
-    )
+    """Draw flavour, batch and bin of lifetime of each job by the models of the quality."""
+    flavours = _tilted(model, ground, _next_flavour(model, ground))
+    flavour, batch = flavours.draw(len(day), streams.of("flavours"), day, hour)
+    lifetime = ground.lifetimes.draw(flavour, batch, len(ground.flavours), streams.of("lifetimes"))
     return flavour, batch, lifetime
 
 
 def _alike_in_batches(
-    model: Model, ground: Ground, day: Ints, streams: Streams
+    model: Model, ground: Ground, day: Ints, _hour: Ints, streams: Streams
 ) -> tuple[Ints, Ints, Ints]:
     n = len(day)
     sizes = whole_of(model, "sizes", (None,), 1, 10**7)
     share = shares_of(model, "size_share", (len(sizes),))
     drawn = sizes[_drawn(share, n, streams.of("sizes"))]
     flavour = _drawn(_flavour_share(model, ground), n, streams.of("flavours"))
-    lifetime = draw_lifetimes(
-        ground.lifetimes, flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
+    lifetime = ground.lifetimes.draw(
+        flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
     )
     return np.repeat(flavour, drawn), np.repeat(np.arange(n), drawn), np.repeat(lifetime, drawn)
 
 
 def _jobs_alone(
-    model: Model, ground: Ground, day: Ints, streams: Streams
+    model: Model, ground: Ground, day: Ints, _hour: Ints, streams: Streams
 ) -> tuple[Ints, Ints, Ints]:
     n = len(day)
     flavour = _drawn(_flavour_share(model, ground), n, streams.of("flavours"))
-    lifetime = draw_lifetimes(
-        ground.lifetimes, flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
+    lifetime = ground.lifetimes.draw(
+        flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
     )
     return flavour, np.arange(n), lifetime
 
 
-_Stages = Callable[[Model, Ground, Ints, Streams], tuple[Ints, Ints, Ints]]
-"""Model, its parts, the day of the history of each batch, and streams, to the flavour, the batch
-and the bin of the lifetime of each job."""
+_Stages = Callable[[Model, Ground, Ints, Ints, Streams], tuple[Ints, Ints, Ints]]
+"""Model, its parts, the day of the history and the hour of the week of each batch, and streams, to
+the flavour, the batch and the bin of the lifetime of each job."""
 
 
 def draw_batches(
@@ -218,7 +212,9 @@ def draw_batches(
     check_number_of_jobs(float(counts.sum()) * ground.jobs_per_arrival)
     if counts.sum() == 0:
         return None
-    flavour, batch, lifetime = stages(model, ground, np.repeat(day, counts), streams)
+    hour = hours_of(period, ground.period_s)
+    begun = np.repeat(np.arange(n_periods), counts)
+    flavour, batch, lifetime = stages(model, ground, day[begun], hour[begun], streams)
     return CloudTrace(
         period=np.repeat(period, counts)[batch],
         batch=batch,
@@ -278,8 +274,8 @@ def _flavour_share(model: Model, ground: Ground) -> NDArray[np.float64]:
     return shares_of(model, "flavour_share", (len(ground.flavours),))
 
 
-def _tilted(model: Model, ground: Ground, table: FlavourTable) -> FlavourTable:
-    """Return the table with the odds that the model tells (section 8: what if)."""
+def _tilted(model: Model, ground: Ground, flavours: NextFlavour) -> NextFlavour:
+    """Return the model of flavours with the odds that the model tells (section 8: what if)."""
     odds = np.ones(len(ground.flavours) + 1)
     odds[-1] = number_of(model, "end_odds", 1 / MOST_ODDS, MOST_ODDS)
     told = model.parameters.get("flavour_odds")
@@ -297,25 +293,18 @@ def _tilted(model: Model, ground: Ground, table: FlavourTable) -> FlavourTable:
             )
         what = f"flavour_odds of '{name}' of '{model.generator}'"
         odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
-    if (odds == 1).all():
-        return table
-    weighed, by_day = table.probability * odds, table.by_day * odds
-    return replace(
-        table,
-        probability=weighed / weighed.sum(axis=-1, keepdims=True),
-        by_day=by_day / by_day.sum(axis=-1, keepdims=True),
-    )
+    return flavours if (odds == 1).all() else flavours.tilted(odds)
 
 
-def _table_of(model: Model, ground: Ground) -> FlavourTable:
-    return flavour_table_of(model, len(ground.flavours), ground.arrivals.n_days)
+def _next_flavour(model: Model, ground: Ground) -> NextFlavour:
+    return next_flavour_of(model, len(ground.flavours), ground.arrivals.n_days)
 
 
 def _check(model: Model) -> None:
     ground = ground_of(model)
     if model.generator == THREE_STAGE_NAME:
-        _tilted(model, ground, _table_of(model, ground))
-        known = {"end_odds", "flavour_odds"}
+        _tilted(model, ground, _next_flavour(model, ground))
+        known = {"quality", "end_odds", "flavour_odds"}
     else:
         _flavour_share(model, ground)
         known = set()
@@ -325,17 +314,20 @@ def _check(model: Model) -> None:
     unknown = set(model.parameters) - set(packed(ground)[0]) - known
     if unknown:
         raise WorkloadError(f"'{model.generator}' has no parameter '{min(unknown)}'.")
-    if mass(ground.lifetimes.hazard).min() < 0:
+    table = ground.lifetimes
+    if isinstance(table, LifetimeTable) and mass(table.hazard).min() < 0:
         raise WorkloadError(f"array 'lifetimes_hazard' of '{model.generator}' holds no hazards.")
 
 
-def _generator(name: str, summary: str) -> Generator:
-    return Generator(name, summary, check=_check, draw=_draw, fit=partial(_fit, name), knobs=KNOBS)
+def _generator(name: str, summary: str, *more: Option) -> Generator:
+    knobs = (*more, *KNOBS)
+    return Generator(name, summary, check=_check, draw=_draw, fit=partial(_fit, name), knobs=knobs)
 
 
 THREE_STAGE = _generator(
     THREE_STAGE_NAME,
-    "Batches of like jobs, with the memory of a cloud (Bergsma et al. 2021), by tables.",
+    "Batches of like jobs, with the memory of a cloud (Bergsma et al. 2021).",
+    QUALITY,
 )
 SIMPLE_BATCH = _generator(
     SIMPLE_BATCH_NAME,

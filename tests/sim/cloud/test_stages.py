@@ -71,6 +71,8 @@ def test_days_of_the_history_are_geometric_and_go_around() -> None:
         [0.5, 0.25, 0.125], abs=0.01
     )
     assert law(back=1.0).drawn_days(5, np.random.default_rng(1)).tolist() == [20] * 5
+    as_published = law(back=0.5).drawn_days(40_000, np.random.default_rng(1), as_published=True)
+    assert ((as_published - 1) % 21 == days).all(), "a day late, and the first for the last"
     around = law(back=1e-3).drawn_days(20_000, np.random.default_rng(1))
     assert np.bincount(around, minlength=21).min() > 700, "before the first it begins again"
 

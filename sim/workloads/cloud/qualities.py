@@ -1,0 +1,239 @@
+"""How well flavours and lifetimes are foreseen, at what price: qualities behind one interface.
+
+| quality | flavours | lifetimes |
+|---|---|---|
+| ``tables`` | one table of contexts (`flavours`) | one table of contexts (`lifetimes`) |
+| ``mix`` | a log-linear mix of a dozen tables (`mix`) | as ``tables`` |
+| ``trees`` | as ``mix`` | boosted trees (`trees`) |
+
+Every model of flavours is a `NextFlavour` and every model of lifetimes is a `Hazards`; what fits,
+scores, draws and keeps them knows no more.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import WorkloadError
+from sim.model.batches import CloudTrace
+from sim.workloads.cloud.arrays import array_of, contexts_of, packed_contexts, shares_of, whole_of
+from sim.workloads.cloud.boosted import Boosted
+from sim.workloads.cloud.flavours import (
+    FlavourTable,
+    Tokens,
+    days_of,
+    fit_flavours,
+    recency,
+    tokens_of,
+)
+from sim.workloads.cloud.lifetimes import LifetimeTable, fit_lifetimes
+from sim.workloads.cloud.mix import MEMORIES, RUN_CLASSES, Expert, FlavourMix, fit_mix
+from sim.workloads.cloud.trees import N_FEATURES, LifetimeTrees, fit_trees
+from sim.workloads.generator import number_of
+from sim.workloads.model import Json, Model
+
+QUALITIES = ("tables", "mix", "trees")
+MOST_WEIGHT, MOST_LOGIT = 1e3, 1e6
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]
+"""Parameters and arrays of a model."""
+
+
+class NextFlavour(Protocol):
+    """Which token comes next, given those before it in the batch."""
+
+    @property
+    def end(self) -> int:
+        """The token that ends a batch: the number of flavours."""
+
+    def probabilities(self, tokens: Tokens) -> Floats:
+        """Return the probabilities of each next token: float64 [n, K + 1]."""
+
+    def tilted(self, odds: Floats) -> "NextFlavour":
+        """Return the model with other odds of tokens: float64 [K + 1], factors."""
+
+    def draw(
+        self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
+    ) -> tuple[Ints, Ints]:
+        """Draw the flavours of some batches, none of them empty.
+
+        Args:
+            n_batches: that are drawn.
+            rng: where the draws come from.
+            day: int64 [n_batches], which day of the history each takes; None takes that of all.
+            hour: int64 [n_batches], hour of the week at which each begins.
+
+        Returns:
+            flavours int64 [n_jobs] and their batches int64 [n_jobs], in order.
+        """
+
+
+class Hazards(Protocol):
+    """How likely a job that lived up to a bin ends in it, given those before it in the batch."""
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of lifetimes."""
+
+    def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
+        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+
+    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
+        """Draw a bin for every job, given flavours in batches: int64 [n_jobs]; none censored."""
+
+
+def fit_next_flavour(
+    quality: str, trace: CloudTrace, half_life_days: float, days_differ: bool
+) -> NextFlavour:
+    """Fit the model of flavours of a quality.
+
+    Args:
+        quality: one of `QUALITIES`.
+        trace: what is learnt from.
+        half_life_days: flavours of so long ago count half; 0 counts all alike.
+        days_differ: each day has a table.
+    """
+    tokens = tokens_of(trace)
+    day = days_of(tokens, trace) if days_differ else None
+    table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
+    return table if quality == "tables" else fit_mix(trace, table, half_life_days)
+
+
+def fit_hazards(quality: str, trace: CloudTrace) -> Hazards:
+    """Fit the model of lifetimes of a quality. Raises WorkloadError if lifetimes are unknown."""
+    return fit_trees(trace) if quality == "trees" else fit_lifetimes(trace)
+
+
+def quality_of(model: Model) -> str:
+    """Return the quality of a model; those that do not tell have one table.
+
+    Raises:
+        WorkloadError: there is no such quality.
+    """
+    quality = model.parameters.get("quality", QUALITIES[0])
+    if quality not in QUALITIES:
+        raise WorkloadError(
+            f"parameter 'quality' of '{model.generator}' is {quality!r}; allowed are "
+            f"{', '.join(QUALITIES)}."
+        )
+    return str(quality)
+
+
+def packed_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model of flavours."""
+    table = flavours.table if isinstance(flavours, FlavourMix) else flavours
+    if not isinstance(table, FlavourTable):
+        raise TypeError(f"{type(flavours).__name__} is no model of flavours that can be kept.")
+    arrays = {
+        "flavours_probability": table.probability,
+        "flavours_by_day": table.by_day,
+        **packed_contexts("flavours", table.contexts),
+    }
+    if isinstance(flavours, FlavourMix):
+        arrays["mix_weight"] = flavours.weight
+        for place, expert in enumerate(flavours.experts):
+            arrays[f"mix_{place}_probability"] = expert.probability
+            arrays |= packed_contexts(f"mix_{place}", expert.contexts)
+    return arrays
+
+
+def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
+    """Return the model of flavours that `packed_flavours` kept. Raises WorkloadError."""
+    table = _flavour_table_of(model, n_flavours, n_days)
+    if quality_of(model) == "tables":
+        return table
+    experts = []
+    for place, memory in enumerate(MEMORIES):
+        name = f"mix_{place}"
+        contexts = contexts_of(model, name)
+        if len(contexts.keys) != len(memory.levels) + 1:
+            raise WorkloadError(
+                f"the contexts '{name}' of '{model.generator}' have {len(contexts.keys)} levels; "
+                f"{len(memory.levels) + 1} are expected."
+            )
+        shape = (contexts.n_rows, n_flavours + 1)
+        experts.append(Expert(contexts, _positive_shares(model, f"{name}_probability", shape)))
+    weight = array_of(
+        model, "mix_weight", (len(RUN_CLASSES) + 1, len(MEMORIES)), -MOST_WEIGHT, MOST_WEIGHT
+    )
+    return FlavourMix(table, tuple(experts), weight, np.ones(n_flavours + 1))
+
+
+def packed_hazards(hazards: Hazards) -> Packed:
+    """Return parameters and arrays of a model of lifetimes."""
+    if isinstance(hazards, LifetimeTable):
+        arrays = {
+            "lifetimes_hazard": hazards.hazard,
+            **packed_contexts("lifetimes", hazards.contexts),
+        }
+        return {"long_bin": hazards.long_bin}, arrays
+    if not isinstance(hazards, LifetimeTrees):
+        raise TypeError(f"{type(hazards).__name__} is no model of lifetimes that can be kept.")
+    trees = hazards.trees
+    return {"trees_baseline": trees.baseline}, {
+        f"trees_{name}": getattr(trees, name)
+        for name in ("first", "feature", "threshold", "left", "right", "value")
+    }
+
+
+def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
+    """Return the model of lifetimes that `packed_hazards` kept. Raises WorkloadError."""
+    if quality_of(model) != "trees":
+        long_bin = int(number_of(model, "long_bin", 0, n_bins))
+        contexts = contexts_of(model, "lifetimes")
+        hazard = array_of(model, "lifetimes_hazard", (contexts.n_rows, n_bins), 0.0, 1.0)
+        return LifetimeTable(contexts, hazard, long_bin)
+    return LifetimeTrees(_trees_of(model), n_bins, n_flavours)
+
+
+def _flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTable:
+    contexts = contexts_of(model, "flavours")
+    shape = (contexts.n_rows, n_flavours + 1)
+    found = model.arrays.get("flavours_by_day")
+    n_told = 0 if found is None else len(found)
+    if not n_told <= n_days:
+        raise WorkloadError(f"array 'flavours_by_day' of '{model.generator}' has too many days.")
+    by_day = np.empty((0, *shape))
+    if n_told:
+        by_day = shares_of(model, "flavours_by_day", (n_told, *shape))
+    probability = shares_of(model, "flavours_probability", shape)
+    return FlavourTable(contexts, probability, by_day, n_days)
+
+
+def _positive_shares(model: Model, name: str, shape: tuple[int, int]) -> Floats:
+    found = shares_of(model, name, shape)
+    if found.min() <= 0:
+        raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares of 0.")
+    return found
+
+
+def _trees_of(model: Model) -> Boosted:
+    where = f"the trees of '{model.generator}'"
+    first = whole_of(model, "trees_first", (None,), 0)
+    n = int(first[-1])
+    own = np.arange(n)
+    if first[0] != 0 or len(first) < 2 or (np.diff(first) < 1).any():
+        raise WorkloadError(f"{where} must begin one after another, from 0.")
+    left = whole_of(model, "trees_left", (n,), 0, n - 1)
+    right = whole_of(model, "trees_right", (n,), 0, n - 1)
+    stop = np.repeat(first[1:], np.diff(first))
+    is_leaf = (left == own) & (right == own)
+    goes_on = (left > own) & (right > own) & (left < stop) & (right < stop)
+    if not (is_leaf | goes_on).all():
+        raise WorkloadError(f"{where} go around; a node's children come after it, in its tree.")
+    threshold = model.arrays.get("trees_threshold")
+    is_whole = threshold is not None and threshold.shape == (n,) and threshold.dtype.kind == "f"
+    if threshold is None or not is_whole or np.isnan(threshold).any():
+        raise WorkloadError(f"{where} need the array 'trees_threshold', a number per node.")
+    return Boosted(
+        first=first,
+        feature=whole_of(model, "trees_feature", (n,), 0, N_FEATURES - 1),
+        threshold=threshold.astype(np.float64),
+        left=left,
+        right=right,
+        value=array_of(model, "trees_value", (n,), -MOST_LOGIT, MOST_LOGIT),
+        baseline=number_of(model, "trees_baseline", -MOST_LOGIT, MOST_LOGIT),
+    )
