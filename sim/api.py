@@ -89,6 +89,16 @@ from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.cloud.packing import Packings, PackingSummary, Requests, requests_of
+from sim.workloads.cloud.packing import pack as pack_jobs
+from sim.workloads.cloud.tuples import (
+    PACKING_RULES,
+    SchedulingTuple,
+    TupleRanges,
+    draw_tuples,
+    read_tuples,
+    write_tuples,
+)
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -112,6 +122,7 @@ __all__ = [
     "GENERATORS",
     "MACHINE_COLUMNS",
     "OPENB_COLUMNS",
+    "PACKING_RULES",
     "PHILLY_COLUMNS",
     "SIZE_CLASSES",
     "TAU_S",
@@ -149,6 +160,8 @@ __all__ = [
     "MoldableJobs",
     "Option",
     "Overrun",
+    "PackingSummary",
+    "Packings",
     "Partition",
     "Phase",
     "Placement",
@@ -157,10 +170,12 @@ __all__ = [
     "Readiness",
     "ReadingNote",
     "ReadingRules",
+    "Requests",
     "Restarts",
     "ResultCache",
     "Scenario",
     "ScenarioError",
+    "SchedulingTuple",
     "SimError",
     "SimulationResult",
     "StepSeries",
@@ -171,6 +186,7 @@ __all__ = [
     "ThrottleWindow",
     "TooWide",
     "TraceError",
+    "TupleRanges",
     "UnknownNameError",
     "WallClock",
     "Window",
@@ -194,6 +210,7 @@ __all__ = [
     "compilation",
     "default_workload",
     "describe",
+    "draw_tuples",
     "explain",
     "export_bundle",
     "fit",
@@ -214,6 +231,7 @@ __all__ = [
     "moldable_jobs",
     "offered_load",
     "other_caches",
+    "pack_jobs",
     "parse_duration",
     "profile",
     "published_model",
@@ -222,8 +240,10 @@ __all__ = [
     "read_openb",
     "read_philly",
     "read_telemetry",
+    "read_tuples",
     "remove_other_caches",
     "render_manifests",
+    "requests_of",
     "retarget",
     "rule_choices",
     "rules_from_texts",
@@ -239,6 +259,7 @@ __all__ = [
     "write_joulie",
     "write_manifests",
     "write_swf",
+    "write_tuples",
     "write_workload",
     "written_as",
 ]
