@@ -63,8 +63,10 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--azure", type=Path, required=True, metavar="DIR")
     options.add_argument("--part", choices=PARTS, action="append", help="all of them if not given")
+    options.add_argument("--generator", choices=GENERATORS, action="append", help="likewise")
     chosen = options.parse_args()
-    record = Record("cloud", chosen, [SEED], free=("part",))
+    record = Record("cloud", chosen, [SEED], free=("part", "generator"))
+    generators = tuple(chosen.generator or GENERATORS)
     train, dev, test = _windows(chosen.azure)
     if chosen.quick:
         train, dev, test = (_head(trace, 600) for trace in (train, dev, test))
@@ -76,9 +78,10 @@ def main() -> None:
         elif part == "lifetimes":
             _lifetimes(record, dev, test)
         elif part == "demand":
-            _demand(record, train, dev, test, QUICK_WINDOWS if chosen.quick else N_WINDOWS)
+            n_windows = QUICK_WINDOWS if chosen.quick else N_WINDOWS
+            _demand(record, train, dev, test, n_windows, generators)
         else:
-            _speed(record, train, dev)
+            _speed(record, train, dev, generators)
     record.write()
 
 
@@ -100,6 +103,7 @@ def _arrivals(record: Record, train: CloudTrace, test: CloudTrace) -> None:
         ("batches, Poisson, the last day", "56.5 %", False, True, False, 1.0),
         ("batches, Poisson, days drawn", "82.5 %", False, True, False, 1 / 7),
         ("batches, negative binomial, days drawn", "", False, True, True, 1 / 7),
+        ("batches, negative binomial, weeks drawn", "", False, True, True, 1 / 7),
         ("jobs, Poisson, no days", "18 %", True, False, False, 1 / 7),
         ("jobs, Poisson, days drawn", "51.4 %", True, True, False, 1 / 7),
     )
@@ -107,15 +111,17 @@ def _arrivals(record: Record, train: CloudTrace, test: CloudTrace) -> None:
     def measured() -> dict[str, Any]:
         told = {}
         for name, _, by_job, with_history, overdispersed, back in laws:
+            by_week = "weeks" in name
             counts = [
                 t.jobs_by_period() if by_job else t.batches_by_period() for t in (train, test)
             ]
             law = fit_arrivals(
                 counts[0], train.first_period, train.period_s, penalty=1e-3, back=back,
-                with_history=with_history, overdispersed=overdispersed,
+                with_history=with_history, overdispersed=overdispersed, by_week=by_week,
             )  # fmt: skip
+            rng = np.random.default_rng(SEED)
             inside, width = coverage(
-                law, counts[1], test.first_period, test.period_s, np.random.default_rng(SEED)
+                law, counts[1], test.first_period, test.period_s, rng, by_week=by_week
             )
             told[name] = {"inside": inside, "width": width}
         return told
@@ -197,7 +203,12 @@ def _lifetimes(record: Record, dev: CloudTrace, test: CloudTrace) -> None:
 
 
 def _demand(
-    record: Record, train: CloudTrace, dev: CloudTrace, test: CloudTrace, n_windows: int
+    record: Record,
+    train: CloudTrace,
+    dev: CloudTrace,
+    test: CloudTrace,
+    n_windows: int,
+    generators: tuple[str, ...],
 ) -> None:
     real = cores_in_use(test, np.random.default_rng(SEED))
     distances = reuse_distances(test.flavour, len(test.flavours))
@@ -219,7 +230,7 @@ def _demand(
         }  # fmt: skip
 
     rows = [["real", f"{test.n_jobs:,}", "", "", "", "", ""]]
-    for name in GENERATORS:
+    for name in generators:
         one = record.step(f"demand of {name}", lambda name=name: measured(name))  # type: ignore[misc]
         rows.append(
             [name, f"{one['jobs']:,.0f}", f"{one['inside']:.1%}", f"{one['width']:,.0f}",
@@ -236,7 +247,7 @@ def _demand(
     )  # fmt: skip
 
 
-def _speed(record: Record, train: CloudTrace, dev: CloudTrace) -> None:
+def _speed(record: Record, train: CloudTrace, dev: CloudTrace, generators: tuple[str, ...]) -> None:
     def measured(name: str) -> dict[str, Any]:
         model = _fitted(name, train, dev)
         best = 0.0
@@ -248,7 +259,7 @@ def _speed(record: Record, train: CloudTrace, dev: CloudTrace) -> None:
         return {"jobs_per_s": best}
 
     rows = []
-    for name in GENERATORS:
+    for name in generators:
         one = record.step(f"speed of {name}", lambda name=name: measured(name))  # type: ignore[misc]
         rows.append([name, f"{one['jobs_per_s']:,.0f}"])
         record.figure(f"speed of {name} (jobs per CPU s)", one["jobs_per_s"])

@@ -30,7 +30,7 @@ from sim.workloads.streams import Streams
 
 SEED = 2021
 N_TUPLES, QUICK_TUPLES = 500, 24
-N_WINDOWS, QUICK_WINDOWS = 100, 2
+N_WINDOWS, QUICK_WINDOWS = 50, 2
 GENERATORS = ("naive", "simple_batch", "three_stage")
 VARIANTS = {"jobs leave": (True, 1.0), "nobody leaves": (False, 1.0), "ten times": (False, 10.0)}
 PAPER = {

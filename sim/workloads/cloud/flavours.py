@@ -25,10 +25,9 @@ EXACT_RUNS, LONGEST_RUN = 8, 31
 MOST_DAYS = 42
 """Days that have a table of their own, the last ones; others have that of all days."""
 
-DAY_LEANS = 5_000.0
+DAY_LEANS = 10_000.0
 """So many tokens of the table of all days are added to what a day tells of a context. Fewer let
-days differ more: the mix of generated windows then varies as much as that of real ones does, and
-the band of their demand is the wider."""
+days differ more, and the band of their demand is the wider."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

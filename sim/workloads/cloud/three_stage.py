@@ -116,6 +116,7 @@ def fit_batches(
         with_history=not by_job,
         overdispersed=bool(knobs["overdispersed"]) and not by_job,
         back=1.0 / knobs["back_days"],
+        by_week=name == THREE_STAGE_NAME,
     )
     ground = Ground(
         trace.period_s, trace.bins, trace.flavours, examples, arrivals,
@@ -214,7 +215,13 @@ def draw_batches(
     """
     stages, ground = _STAGES[model.generator], ground_of(model)
     period = first_period + np.arange(n_periods)
-    counts, day = ground.arrivals.draw(period, ground.period_s, streams.of("arrivals"), scale)
+    counts, day = ground.arrivals.draw(
+        period,
+        ground.period_s,
+        streams.of("arrivals"),
+        scale,
+        by_week=model.generator == THREE_STAGE_NAME,
+    )
     check_number_of_jobs(float(counts.sum()) * ground.jobs_per_arrival)
     if counts.sum() == 0:
         return None

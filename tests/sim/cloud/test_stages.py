@@ -57,6 +57,50 @@ def test_the_law_of_arrivals_is_recovered(dispersion: float) -> None:
     assert width > 5
 
 
+@pytest.mark.parametrize(("n_days", "first_day"), [(7, 0), (10, 3), (21, 5), (40, 6)])
+def test_weeks_of_the_history_have_the_weekdays_of_the_days_they_are_for(
+    n_days: int, first_day: int
+) -> None:
+    one = law(of_history=np.zeros(n_days), first_day=first_day)
+    rng = np.random.default_rng(n_days)
+    for begin in range(first_day + n_days, first_day + n_days + 7):
+        taken = one.drawn_weeks(begin, 24, rng)
+        assert ((taken >= 0) & (taken < n_days)).all()
+        assert ((first_day + taken - begin - np.arange(24)) % 7 == 0).all()
+        for week in (taken[:7], taken[7:14], taken[14:21]):
+            assert week.max() - week.min() <= 13  # around one day, or a week from it at an end
+    near = np.arange(n_days)
+    for weekday in range(7):
+        found = one.of_weekday(near, np.full(n_days, weekday))
+        alike = near[(first_day + near) % 7 == weekday]
+        nearest = np.abs(alike[None, :] - near[:, None]).min(axis=1)
+        inside = (near >= 3) & (near < n_days - 3)
+        assert (np.abs(found - near)[inside] == nearest[inside]).all()
+
+
+def test_a_history_shorter_than_a_week_is_taken_as_it_is() -> None:
+    one = law(of_history=np.zeros(3))
+    taken = one.drawn_weeks(3, 30, np.random.default_rng(1))
+    assert ((taken >= 0) & (taken < 3)).all()
+
+
+def test_weeks_vary_together_and_bring_as_much_as_the_history() -> None:
+    rng = np.random.default_rng(5)
+    weeks = np.repeat([1.0, 3.0, 1.5, 0.7], 7)
+    days = np.tile([1.0, 1.0, 1.0, 1.0, 1.0, 0.3, 0.3], 4)
+    counts = rng.poisson(np.repeat(20.0 * weeks * days, 24))
+    found = fit_arrivals(counts, 0, 3600.0, penalty=3e-2, back=1 / 14, by_week=True)
+    period = np.arange(28 * 24, 35 * 24)
+    drawn = np.stack([found.draw(period, 3600.0, rng, by_week=True)[0] for _ in range(300)])
+    assert drawn.mean() == pytest.approx(recent_mean(counts, 0, 3600.0, 1 / 14), rel=0.1)
+    by_day = drawn.reshape(300, 7, 24).mean(axis=2)
+    alone = np.stack([found.draw(period, 3600.0, rng)[0] for _ in range(300)])
+    alone = alone.reshape(300, 7, 24).mean(axis=2)
+    assert np.corrcoef(by_day[:, 1], by_day[:, 3])[0, 1] > 0.6
+    assert abs(np.corrcoef(alone[:, 1], alone[:, 3])[0, 1]) < 0.3
+    assert by_day[:, 5].mean() < 0.5 * by_day[:, 4].mean()
+
+
 def test_a_step_in_the_history_is_found() -> None:
     rng = np.random.default_rng(4)
     counts = rng.poisson(np.where(np.arange(20 * PER_DAY) < 10 * PER_DAY, 10.0, 30.0))
