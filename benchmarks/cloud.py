@@ -103,7 +103,6 @@ def _arrivals(record: Record, train: CloudTrace, test: CloudTrace) -> None:
         ("batches, Poisson, the last day", "56.5 %", False, True, False, 1.0),
         ("batches, Poisson, days drawn", "82.5 %", False, True, False, 1 / 7),
         ("batches, negative binomial, days drawn", "", False, True, True, 1 / 7),
-        ("batches, negative binomial, weeks drawn", "", False, True, True, 1 / 7),
         ("jobs, Poisson, no days", "18 %", True, False, False, 1 / 7),
         ("jobs, Poisson, days drawn", "51.4 %", True, True, False, 1 / 7),
     )
@@ -111,17 +110,15 @@ def _arrivals(record: Record, train: CloudTrace, test: CloudTrace) -> None:
     def measured() -> dict[str, Any]:
         told = {}
         for name, _, by_job, with_history, overdispersed, back in laws:
-            by_week = "weeks" in name
             counts = [
                 t.jobs_by_period() if by_job else t.batches_by_period() for t in (train, test)
             ]
             law = fit_arrivals(
                 counts[0], train.first_period, train.period_s, penalty=1e-3, back=back,
-                with_history=with_history, overdispersed=overdispersed, by_week=by_week,
+                with_history=with_history, overdispersed=overdispersed,
             )  # fmt: skip
-            rng = np.random.default_rng(SEED)
             inside, width = coverage(
-                law, counts[1], test.first_period, test.period_s, rng, by_week=by_week
+                law, counts[1], test.first_period, test.period_s, np.random.default_rng(SEED)
             )
             told[name] = {"inside": inside, "width": width}
         return told

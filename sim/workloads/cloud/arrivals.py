@@ -4,8 +4,9 @@ Bergsma et al., section 2.1: the mean is exp(w x) of the hour of the day (24, on
 the week (7, one-hot) and the day of the history (survival-encoded: the first n of N features are 1
 on day n), under an elastic net. Future days have no feature of their own: each takes a day of the
 history, k before the last with k from a geometric distribution. Ours may take weeks: the days of
-a future week take those of the same weekdays around one day that is drawn so. What is much on one
-day is then much on the next, as it is in a history, and Sundays are like Sundays.
+a future week all have the level of one day that is drawn so, since what is much on one day is much
+on the next; what else there is of days, as the flavours, they take from the days of the same
+weekdays around it.
 
 The counts vary more than a Poisson variable does. Ours has a negative binomial variable of the same
 mean: variance = mean + dispersion * mean**2, dispersion by moments (Cameron and Trivedi, Regression
@@ -84,17 +85,6 @@ class Arrivals:
         found = np.where(found >= self.n_days, found - DAYS, found)
         return np.clip(np.where(found < 0, found + DAYS, found), 0, self.n_days - 1)
 
-    def drawn_weeks(self, first_day: int, n: int, rng: np.random.Generator) -> Ints:
-        """Draw days of the history for consecutive days, a week for each of theirs: int64 [n].
-
-        Args:
-            first_day: by the clock.
-            n: how many days.
-            rng: where the draws come from.
-        """
-        near = np.repeat(self.drawn_days(-(-n // DAYS), rng), DAYS)[:n]
-        return self.of_weekday(near, (first_day + np.arange(n)) % DAYS)
-
     def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
         """Draw counts of some means: int64 of the same shape."""
         if self.dispersion > 0:
@@ -121,12 +111,14 @@ class Arrivals:
 
         Returns:
             counts int64 [n], and the day of the history that each period takes, int64 [n] from 0.
+            By weeks that is one of its weekday.
         """
         day = calendar(period, period_s)[0]
         first, n = int(day[0]), int(day[-1] - day[0]) + 1
-        days = self.drawn_weeks(first, n, rng) if by_week else self.drawn_days(n, rng)
-        taken = days[day - first]
-        mean = scale * np.exp(self.log_mean(period, period_s) + self.history(taken))
+        alike = DAYS if by_week else 1
+        near = np.repeat(self.drawn_days(-(-n // alike), rng), alike)[day - first]
+        mean = scale * np.exp(self.log_mean(period, period_s) + self.history(near))
+        taken = self.of_weekday(near, day % DAYS) if by_week else near
         return self.counts(mean, rng), taken
 
 
@@ -147,7 +139,6 @@ def fit_arrivals(
     with_history: bool = True,
     overdispersed: bool = True,
     back: float = 1 / 7,
-    by_week: bool = False,
 ) -> Arrivals:
     """Fit the law of counts, all periods of a window included.
 
@@ -160,7 +151,6 @@ def fit_arrivals(
         with_history: days of the history matter; otherwise there is one for all.
         overdispersed: counts may spread more than a Poisson variable.
         back: see `Arrivals`.
-        by_week: it will be drawn from by weeks.
 
     Raises:
         WorkloadError: nothing arrives.
@@ -182,7 +172,7 @@ def fit_arrivals(
         float(intercept), weights[:HOURS], weights[HOURS : HOURS + DAYS], of_history,
         max(float(spread), 0.0), int(day[0]), back,
     )  # fmt: skip
-    added = _evened(law, counts, first_period, period_s, by_week)
+    added = _evened(law, counts, first_period, period_s)
     return replace(law, intercept=law.intercept + added)
 
 
@@ -209,23 +199,18 @@ def _chance(n_days: int, back: float) -> Floats:
     return shares
 
 
-def _evened(
-    law: Arrivals, counts: Ints, first_period: int, period_s: float, by_week: bool
-) -> float:
+def _evened(law: Arrivals, counts: Ints, first_period: int, period_s: float) -> float:
     """Return what to add to the intercept so that drawn days bring as much as those they take.
 
     A drawn day joins the level of one day to the weekday of another, and where the two went
-    together in the history, their product is another number on average. Weeks are taken from
-    nearby days.
+    together in the history, their product is another number on average.
     """
     wanted = float(counts.mean())
     if law.n_days > 1:
         wanted = recent_mean(counts, first_period, period_s, law.back)
-    weekday = np.arange(DAYS)[:, None]
-    near = np.broadcast_to(np.arange(law.n_days), (DAYS, law.n_days))
-    taken = law.of_weekday(near, weekday) if by_week else near
-    of_day = np.exp(law.of_day[weekday] + law.history()[taken]) @ _chance(law.n_days, law.back)
-    drawn = float(np.exp(law.intercept) * np.exp(law.of_hour).mean() * of_day.mean())
+    usual = np.exp(law.of_hour).mean() * np.exp(law.of_day).mean()
+    level = (_chance(law.n_days, law.back) * np.exp(law.history())).sum()
+    drawn = float(np.exp(law.intercept) * usual * level)
     return float(np.log(wanted / drawn)) if wanted > 0 else 0.0
 
 
@@ -266,7 +251,6 @@ def coverage(
     n_days: int = 500,
     n_draws: int = 500,
     share: float = 0.9,
-    by_week: bool = False,
 ) -> tuple[float, float]:
     """Return the share of true counts inside central prediction intervals, and their mean width.
 
@@ -281,16 +265,13 @@ def coverage(
         n_days: days of the history that are drawn for each period.
         n_draws: counts per period, spread evenly over these days.
         share: of the distribution within an interval.
-        by_week: days are of the weekday of the period.
     """
     period = first_period + np.arange(len(counts))
     base = np.exp(law.log_mean(period, period_s))
-    weekday = calendar(period, period_s)[0] % DAYS
     inside, width = 0, 0.0
     for some in np.array_split(np.arange(len(counts)), max(1, len(counts) // 64)):
-        day = np.broadcast_to(law.drawn_days(n_days, rng), (len(some), n_days))
-        day = law.of_weekday(day, weekday[some][:, None]) if by_week else day
-        mean = base[some][:, None] * np.exp(law.history(day))
+        day = law.drawn_days(n_days, rng)
+        mean = base[some][:, None] * np.exp(law.history(day))[None, :]
         repeated = np.repeat(mean, max(1, n_draws // n_days), axis=1)
         low, high = np.quantile(
             law.counts(repeated, rng), (0.5 - share / 2, 0.5 + share / 2), axis=1

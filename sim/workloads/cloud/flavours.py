@@ -9,7 +9,7 @@ is a level of contexts; a level borrows from the one above as much as it has see
 Days differ: on one a tenant asks for thousands of small machines, on another nobody does. A table
 of all days mixes them, and every generated day is then like the mean of all, which none was. So
 there may be a table for each of the last days, and a generated day takes its flavours from the same
-day of the history as the number of its batches.
+day of the history as the number of its batches, a day of the same weekday.
 """
 
 from dataclasses import dataclass

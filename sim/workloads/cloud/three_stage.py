@@ -116,7 +116,6 @@ def fit_batches(
         with_history=not by_job,
         overdispersed=bool(knobs["overdispersed"]) and not by_job,
         back=1.0 / knobs["back_days"],
-        by_week=name == THREE_STAGE_NAME,
     )
     ground = Ground(
         trace.period_s, trace.bins, trace.flavours, examples, arrivals,

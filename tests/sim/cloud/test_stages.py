@@ -64,9 +64,10 @@ def test_weeks_of_the_history_have_the_weekdays_of_the_days_they_are_for(
     one = law(of_history=np.zeros(n_days), first_day=first_day)
     rng = np.random.default_rng(n_days)
     for begin in range(first_day + n_days, first_day + n_days + 7):
-        taken = one.drawn_weeks(begin, 24, rng)
+        days = begin + np.arange(24)
+        taken = one.draw(days, 86_400.0, rng, by_week=True)[1]
         assert ((taken >= 0) & (taken < n_days)).all()
-        assert ((first_day + taken - begin - np.arange(24)) % 7 == 0).all()
+        assert ((first_day + taken - days) % 7 == 0).all()
         for week in (taken[:7], taken[7:14], taken[14:21]):
             assert week.max() - week.min() <= 13  # around one day, or a week from it at an end
     near = np.arange(n_days)
@@ -80,25 +81,25 @@ def test_weeks_of_the_history_have_the_weekdays_of_the_days_they_are_for(
 
 def test_a_history_shorter_than_a_week_is_taken_as_it_is() -> None:
     one = law(of_history=np.zeros(3))
-    taken = one.drawn_weeks(3, 30, np.random.default_rng(1))
+    taken = one.draw(3 + np.arange(30), 86_400.0, np.random.default_rng(1), by_week=True)[1]
     assert ((taken >= 0) & (taken < 3)).all()
 
 
-def test_weeks_vary_together_and_bring_as_much_as_the_history() -> None:
-    rng = np.random.default_rng(5)
-    weeks = np.repeat([1.0, 3.0, 1.5, 0.7], 7)
-    days = np.tile([1.0, 1.0, 1.0, 1.0, 1.0, 0.3, 0.3], 4)
-    counts = rng.poisson(np.repeat(20.0 * weeks * days, 24))
-    found = fit_arrivals(counts, 0, 3600.0, penalty=3e-2, back=1 / 14, by_week=True)
-    period = np.arange(28 * 24, 35 * 24)
-    drawn = np.stack([found.draw(period, 3600.0, rng, by_week=True)[0] for _ in range(300)])
-    assert drawn.mean() == pytest.approx(recent_mean(counts, 0, 3600.0, 1 / 14), rel=0.1)
-    by_day = drawn.reshape(300, 7, 24).mean(axis=2)
-    alone = np.stack([found.draw(period, 3600.0, rng)[0] for _ in range(300)])
-    alone = alone.reshape(300, 7, 24).mean(axis=2)
-    assert np.corrcoef(by_day[:, 1], by_day[:, 3])[0, 1] > 0.6
-    assert abs(np.corrcoef(alone[:, 1], alone[:, 3])[0, 1]) < 0.3
-    assert by_day[:, 5].mean() < 0.5 * by_day[:, 4].mean()
+def test_the_level_of_a_week_is_that_of_one_day() -> None:
+    levels = np.log([10.0, 30.0, 15.0, 7.0, 22.0, 12.0, 40.0, 9.0, 18.0, 26.0])
+    one = law(
+        of_hour=np.zeros(24), of_history=np.diff(levels, prepend=0.0), of_day=np.full(7, 5.0),
+        back=0.2,
+    )  # fmt: skip
+    rng, days = np.random.default_rng(5), 10 + np.arange(21)
+    near = levels[None, :] + 5.0
+    for _ in range(20):
+        found = np.log(one.draw(days, 86_400.0, rng, by_week=True)[0])
+        for week in (found[:7], found[7:14], found[14:]):
+            off = np.abs(week[:, None] - near).max(axis=0)
+            assert off.min() < 0.15, "one day of the history explains the week"
+    alone = [np.log(one.draw(days, 86_400.0, rng)[0])[:7].std() for _ in range(20)]
+    assert np.mean(alone) > 0.2
 
 
 def test_a_step_in_the_history_is_found() -> None:
