@@ -112,6 +112,16 @@ from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.traces.vm_table import VM_COLUMNS, read_vm_table
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.cloud.packing import Packings, PackingSummary, Requests, requests_of
+from sim.workloads.cloud.packing import pack as pack_jobs
+from sim.workloads.cloud.tuples import (
+    PACKING_RULES,
+    SchedulingTuple,
+    TupleRanges,
+    draw_tuples,
+    read_tuples,
+    write_tuples,
+)
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -137,6 +147,7 @@ __all__ = [
     "GENERATORS",
     "MACHINE_COLUMNS",
     "OPENB_COLUMNS",
+    "PACKING_RULES",
     "PHILLY_COLUMNS",
     "SIZE_CLASSES",
     "TAU_S",
@@ -189,6 +200,8 @@ __all__ = [
     "Monitor",
     "Option",
     "Overrun",
+    "PackingSummary",
+    "Packings",
     "Partition",
     "Phase",
     "Placement",
@@ -200,10 +213,12 @@ __all__ = [
     "Readiness",
     "ReadingNote",
     "ReadingRules",
+    "Requests",
     "Restarts",
     "ResultCache",
     "Scenario",
     "ScenarioError",
+    "SchedulingTuple",
     "SimError",
     "SimulationResult",
     "StepSeries",
@@ -215,6 +230,7 @@ __all__ = [
     "ThrottleWindow",
     "TooWide",
     "TraceError",
+    "TupleRanges",
     "UnknownNameError",
     "WallClock",
     "Window",
@@ -239,6 +255,7 @@ __all__ = [
     "compilation",
     "default_workload",
     "describe",
+    "draw_tuples",
     "explain",
     "export_bundle",
     "fit",
@@ -263,6 +280,7 @@ __all__ = [
     "moldable_jobs",
     "offered_load",
     "other_caches",
+    "pack_jobs",
     "parse_duration",
     "placement_by_score",
     "profile",
@@ -276,8 +294,10 @@ __all__ = [
     "read_telemetry",
     "register_placement",
     "read_vm_table",
+    "read_tuples",
     "remove_other_caches",
     "render_manifests",
+    "requests_of",
     "retarget",
     "rule_choices",
     "rules_from_texts",
@@ -297,6 +317,7 @@ __all__ = [
     "write_manifests",
     "write_swf",
     "write_task_table",
+    "write_tuples",
     "write_workload",
     "written_as",
 ]

@@ -14,6 +14,7 @@ from assistant.cli import (
     hooks,
     init,
     platform,
+    packing,
     play,
     pods,
     queue,
@@ -63,6 +64,7 @@ def register(app: typer.Typer) -> None:
     workload.command("generate")(generating.generate)
     workload.command("convert")(generating.convert)
     workload.command("validate")(generating.validate)
+    workload.command("pack")(packing.pack)
     workload.command("manifests")(pods.manifests)
     workload.command("retarget")(pods.retarget)
     workload.command("calibrate")(pods.measured)

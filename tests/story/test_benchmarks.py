@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "futures": ("--logs", "swf"),
     "slurm_fidelity": ("--run", "slurm_runs"),
     "cloud": ("--azure", "azure_v1"),
+    "cloud_packing": ("--azure", "azure_v1"),
     "search": ("--tables", "tables"),
     "suggest": (),
     "agents": (),

@@ -3,7 +3,10 @@
 Bergsma et al., section 2.1: the mean is exp(w x) of the hour of the day (24, one-hot), the day of
 the week (7, one-hot) and the day of the history (survival-encoded: the first n of N features are 1
 on day n), under an elastic net. Future days have no feature of their own: each takes a day of the
-history, k before the last with k from a geometric distribution.
+history, k before the last with k from a geometric distribution. Ours may take weeks: the days of
+a future week all have the level of one day that is drawn so, since what is much on one day is much
+on the next; what else there is of days, as the flavours, they take from the days of the same
+weekdays around it.
 
 The counts vary more than a Poisson variable does. Ours has a negative binomial variable of the same
 mean: variance = mean + dispersion * mean**2, dispersion by moments (Cameron and Trivedi, Regression
@@ -78,6 +81,17 @@ class Arrivals:
         k = rng.geometric(self.back, n) - 1
         return (self.n_days - (0 if as_published else 1) - k) % self.n_days
 
+    def of_weekday(self, near: Ints, weekday: Ints) -> Ints:
+        """Return the days of the history nearest to some that have some weekdays, from 0.
+
+        Args:
+            near: days of the history, from 0.
+            weekday: by the clock, 0 to 6, of a shape that goes with it.
+        """
+        found = near + (weekday - self.first_day - near + 3) % DAYS - 3
+        found = np.where(found >= self.n_days, found - DAYS, found)
+        return np.clip(np.where(found < 0, found + DAYS, found), 0, self.n_days - 1)
+
     def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
         """Draw counts of some means: int64 of the same shape."""
         if self.dispersion > 0:
@@ -85,16 +99,33 @@ class Arrivals:
         return rng.poisson(mean)
 
     def draw(
-        self, period: Ints, period_s: float, rng: np.random.Generator, scale: float = 1.0
+        self,
+        period: Ints,
+        period_s: float,
+        rng: np.random.Generator,
+        scale: float = 1.0,
+        *,
+        by_week: bool = False,
     ) -> tuple[Ints, Ints]:
         """Draw the counts of some periods; every day takes a day of the history.
 
+        Args:
+            period: consecutive, by the clock.
+            period_s: length of each.
+            rng: where the draws come from.
+            scale: factor on the mean.
+            by_week: take weeks of the history, see the head of this module.
+
         Returns:
             counts int64 [n], and the day of the history that each period takes, int64 [n] from 0.
+            By weeks that is one of its weekday.
         """
         day = calendar(period, period_s)[0]
-        taken = self.drawn_days(int(day[-1] - day[0]) + 1, rng)[day - day[0]]
-        mean = scale * np.exp(self.log_mean(period, period_s) + self.history(taken))
+        first, n = int(day[0]), int(day[-1] - day[0]) + 1
+        alike = DAYS if by_week else 1
+        near = np.repeat(self.drawn_days(-(-n // alike), rng), alike)[day - first]
+        mean = scale * np.exp(self.log_mean(period, period_s) + self.history(near))
+        taken = self.of_weekday(near, day % DAYS) if by_week else near
         return self.counts(mean, rng), taken
 
 

@@ -9,7 +9,7 @@ is a level of contexts; a level borrows from the one above as much as it has see
 Days differ: on one a tenant asks for thousands of small machines, on another nobody does. A table
 of all days mixes them, and every generated day is then like the mean of all, which none was. So
 there may be a table for each of the last days, and a generated day takes its flavours from the same
-day of the history as the number of its batches.
+day of the history as the number of its batches, a day of the same weekday.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,9 @@ EXACT_RUNS, LONGEST_RUN = 8, 31
 MOST_DAYS = 42
 """Days that have a table of their own, the last ones; others have that of all days."""
 
-DAY_LEANS = 5_000.0
+DAY_LEANS = 10_000.0
 """So many tokens of the table of all days are added to what a day tells of a context. Fewer let
-days differ more: the mix of generated windows then varies as much as that of real ones does, and
-the band of their demand is the wider."""
+days differ more, and the band of their demand is the wider."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

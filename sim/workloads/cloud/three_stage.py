@@ -208,7 +208,13 @@ def draw_batches(
     """
     stages, ground = _STAGES[model.generator], ground_of(model)
     period = first_period + np.arange(n_periods)
-    counts, day = ground.arrivals.draw(period, ground.period_s, streams.of("arrivals"), scale)
+    counts, day = ground.arrivals.draw(
+        period,
+        ground.period_s,
+        streams.of("arrivals"),
+        scale,
+        by_week=model.generator == THREE_STAGE_NAME,
+    )
     check_number_of_jobs(float(counts.sum()) * ground.jobs_per_arrival)
     if counts.sum() == 0:
         return None

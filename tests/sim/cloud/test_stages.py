@@ -57,6 +57,51 @@ def test_the_law_of_arrivals_is_recovered(dispersion: float) -> None:
     assert width > 5
 
 
+@pytest.mark.parametrize(("n_days", "first_day"), [(7, 0), (10, 3), (21, 5), (40, 6)])
+def test_weeks_of_the_history_have_the_weekdays_of_the_days_they_are_for(
+    n_days: int, first_day: int
+) -> None:
+    one = law(of_history=np.zeros(n_days), first_day=first_day)
+    rng = np.random.default_rng(n_days)
+    for begin in range(first_day + n_days, first_day + n_days + 7):
+        days = begin + np.arange(24)
+        taken = one.draw(days, 86_400.0, rng, by_week=True)[1]
+        assert ((taken >= 0) & (taken < n_days)).all()
+        assert ((first_day + taken - days) % 7 == 0).all()
+        for week in (taken[:7], taken[7:14], taken[14:21]):
+            assert week.max() - week.min() <= 13  # around one day, or a week from it at an end
+    near = np.arange(n_days)
+    for weekday in range(7):
+        found = one.of_weekday(near, np.full(n_days, weekday))
+        alike = near[(first_day + near) % 7 == weekday]
+        nearest = np.abs(alike[None, :] - near[:, None]).min(axis=1)
+        inside = (near >= 3) & (near < n_days - 3)
+        assert (np.abs(found - near)[inside] == nearest[inside]).all()
+
+
+def test_a_history_shorter_than_a_week_is_taken_as_it_is() -> None:
+    one = law(of_history=np.zeros(3))
+    taken = one.draw(3 + np.arange(30), 86_400.0, np.random.default_rng(1), by_week=True)[1]
+    assert ((taken >= 0) & (taken < 3)).all()
+
+
+def test_the_level_of_a_week_is_that_of_one_day() -> None:
+    levels = np.log([10.0, 30.0, 15.0, 7.0, 22.0, 12.0, 40.0, 9.0, 18.0, 26.0])
+    one = law(
+        of_hour=np.zeros(24), of_history=np.diff(levels, prepend=0.0), of_day=np.full(7, 5.0),
+        back=0.2,
+    )  # fmt: skip
+    rng, days = np.random.default_rng(5), 10 + np.arange(21)
+    near = levels[None, :] + 5.0
+    for _ in range(20):
+        found = np.log(one.draw(days, 86_400.0, rng, by_week=True)[0])
+        for week in (found[:7], found[7:14], found[14:]):
+            off = np.abs(week[:, None] - near).max(axis=0)
+            assert off.min() < 0.15, "one day of the history explains the week"
+    alone = [np.log(one.draw(days, 86_400.0, rng)[0])[:7].std() for _ in range(20)]
+    assert np.mean(alone) > 0.2
+
+
 def test_a_step_in_the_history_is_found() -> None:
     rng = np.random.default_rng(4)
     counts = rng.poisson(np.where(np.arange(20 * PER_DAY) < 10 * PER_DAY, 10.0, 30.0))
