@@ -69,6 +69,8 @@ from sim.policies.order import ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
 from sim.policies.placement import PLACEMENTS, placement_named
 from sim.policies.told import options_of
+from sim.traces.bergsma_files import is_bergsma as is_cloud_trace
+from sim.traces.bergsma_files import read_beside as read_cloud_trace
 from sim.traces.formats import (
     FORMATS,
     Format,
@@ -89,6 +91,14 @@ from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
+from sim.workloads.cloud.report import chosen_generators, cloud_report
+from sim.workloads.cloud.report_values import DEFINITIONS as CLOUD_DEFINITIONS
+from sim.workloads.cloud.report_values import LEVELS as CLOUD_LEVELS
+from sim.workloads.cloud.report_values import CloudReport
+from sim.workloads.cloud.report_windows import Windows as CloudWindows
+from sim.workloads.cloud.report_windows import windows_of as cloud_windows
+from sim.workloads.cloud.report_windows import windows_of_traces as cloud_windows_of_traces
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -107,6 +117,9 @@ from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
+    "CLOUD_DEFINITIONS",
+    "CLOUD_GENERATORS",
+    "CLOUD_LEVELS",
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
@@ -120,6 +133,8 @@ __all__ = [
     "Allocation",
     "CacheCounts",
     "CapacityWindow",
+    "CloudReport",
+    "CloudWindows",
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
@@ -190,6 +205,10 @@ __all__ = [
     "check_order",
     "check_policies",
     "check_scenario",
+    "chosen_generators",
+    "cloud_report",
+    "cloud_windows",
+    "cloud_windows_of_traces",
     "compare_workloads",
     "compilation",
     "default_workload",
@@ -202,6 +221,7 @@ __all__ = [
     "generate",
     "generator_named",
     "import_bundle",
+    "is_cloud_trace",
     "is_model",
     "known_names",
     "known_options",
@@ -217,6 +237,7 @@ __all__ = [
     "parse_duration",
     "profile",
     "published_model",
+    "read_cloud_trace",
     "read_joulie",
     "read_machines",
     "read_openb",
