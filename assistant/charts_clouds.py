@@ -19,6 +19,9 @@ FLAVOUR_COLOURS = (
 )  # fmt: skip
 """After Okabe and Ito; what is rarer is grey."""
 
+FAR_ABOVE = 8.0
+"""Of what generated windows mostly reach."""
+
 REAL = "real"
 KINDS = (SECOND, ACCENT, "#009e73", "#cc79a7")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
@@ -86,7 +89,7 @@ def batches(
             rows.append({"row": one.row, "from": begin, "to": end, "flavour": name})
     shown = [*named, "others"]
     return {
-        **_frame(460, 9 * n_rows),
+        **_frame(440, 9 * n_rows),
         "data": {"values": rows},
         "transform": [{"calculate": "datum.row + 0.82", "as": "below"}],
         "mark": {"type": "rect"},
@@ -124,6 +127,8 @@ def widest(blocks: Sequence[Block], n_rows: int, share: float = 0.9) -> int:
 def course(moments: Sequence[Moment], title: str, colour: str = SECOND) -> Spec:
     """Real numbers over time as a line, the generated median and the band that holds 90 %.
 
+    Where a few real numbers are far above all else, the axis is logarithmic from 1 on.
+
     Args:
         moments: in order.
         title: of the numbers.
@@ -137,15 +142,26 @@ def course(moments: Sequence[Moment], title: str, colour: str = SECOND) -> Spec:
     colours = {
         "type": "nominal",
         "scale": {"domain": kinds, "range": [TEXT, colour, colour]},
-        "legend": {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3},
+        "legend": {
+            "title": None,
+            "symbolType": "stroke",
+            "symbolStrokeWidth": 3,
+            "symbolOpacity": 1,
+        },
     }
     x = {
         "field": "day", "type": "quantitative", "title": "days since the begin of the window",
         "axis": {"grid": False}, "scale": {"nice": False},
     }  # fmt: skip
-    y = {"type": "quantitative", "title": title}
+    y: dict[str, Any] = {"type": "quantitative", "title": title}
+    highs = sorted(m.high for m in moments)
+    usual = highs[int(0.95 * (len(highs) - 1))] if highs else 0.0
+    most = max((max(m.real, m.high) for m in moments), default=1.0)
+    if most > FAR_ABOVE * max(usual, 1.0):
+        y["scale"] = {"type": "symlog", "constant": 1}
+        y["axis"] = {"values": [t for t in _COUNTS if t <= most]}
     return {
-        **_frame(640, 200),
+        **_frame(440, 190),
         "data": {"values": rows},
         "layer": [
             {
@@ -204,7 +220,7 @@ def lives(
         "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
     }  # fmt: skip
     return {
-        **_frame(640, 260),
+        **_frame(560, 240),
         "data": {"values": rows},
         "layer": [
             {
@@ -246,7 +262,7 @@ def reuse(real: Sequence[float], made: Mapping[str, Sequence[float]], most: int 
         ]
     names = list(every)
     return {
-        **_frame(640, 220),
+        **_frame(560, 220),
         "data": {"values": rows},
         "mark": {"type": "bar"},
         "encoding": {
@@ -301,7 +317,9 @@ def quantiles(
     }  # fmt: skip
     names = [REAL, *order]
     colour = _lines(names)
-    colour["legend"] = {"title": None, "orient": "top", "values": list(made)}
+    colour["legend"] = {
+        "title": None, "orient": "top", "values": list(made), "symbolOpacity": 1,
+    }  # fmt: skip
     diagonal = [{"real": 0, "median": 0}, {"real": most, "median": most}]
     return {
         **_frame(300, 300),
@@ -383,7 +401,10 @@ def _lines(names: Sequence[str]) -> dict[str, Any]:
     return {
         "field": "line", "type": "nominal",
         "scale": {"domain": list(names), "range": [TEXT, *KINDS][: len(names)]},
-        "legend": {"title": None, "orient": "top", "symbolStrokeWidth": 2},
+        "legend": {
+            "title": None, "orient": "top", "symbolStrokeWidth": 2, "symbolOpacity": 1,
+            "symbolType": "circle",
+        },
     }  # fmt: skip
 
 

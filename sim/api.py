@@ -23,6 +23,7 @@ from sim.engine.preparation import (
     remove_other_caches,
 )
 from sim.engine.preparation import begin as begin_to_compile
+from sim.engine.servers import first_fit_servers, plan_capacity
 from sim.errors import (
     ClusterError,
     DurationError,
@@ -91,6 +92,8 @@ from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
+from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
 from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
 from sim.workloads.cloud.report import chosen_generators, cloud_report
 from sim.workloads.cloud.report_values import DEFINITIONS as CLOUD_DEFINITIONS
@@ -117,6 +120,7 @@ from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
+    "CAPACITY_DEFINITIONS",
     "CLOUD_DEFINITIONS",
     "CLOUD_GENERATORS",
     "CLOUD_LEVELS",
@@ -132,7 +136,9 @@ __all__ = [
     "USUAL_PHASES",
     "Allocation",
     "CacheCounts",
+    "CapacityPlan",
     "CapacityWindow",
+    "Case",
     "CloudReport",
     "CloudWindows",
     "ClusterError",
@@ -162,6 +168,7 @@ __all__ = [
     "Metrics",
     "Model",
     "MoldableJobs",
+    "Needed",
     "Option",
     "Overrun",
     "Partition",
@@ -176,6 +183,7 @@ __all__ = [
     "ResultCache",
     "Scenario",
     "ScenarioError",
+    "Server",
     "SimError",
     "SimulationResult",
     "StepSeries",
@@ -215,7 +223,9 @@ __all__ = [
     "describe",
     "explain",
     "export_bundle",
+    "first_fit_servers",
     "fit",
+    "fluid_servers",
     "format_duration",
     "format_of",
     "generate",
@@ -235,6 +245,7 @@ __all__ = [
     "offered_load",
     "other_caches",
     "parse_duration",
+    "plan_capacity",
     "profile",
     "published_model",
     "read_cloud_trace",

@@ -55,8 +55,8 @@ def read_windows(
             f"{train.name} tells the lifetimes of its jobs; another file is read for them only "
             "beside the authors' batches of flavours."
         )
-    one, two = (load_workload(p, rules=rules if has_rules(p) else None) for p in (train, test))
-    return cloud_windows(one, two)
+    logs = [load_workload(p, rules=rules if has_rules(p) else None) for p in (train, test)]
+    return cloud_windows(*logs)
 
 
 __all__ = [

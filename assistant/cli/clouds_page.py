@@ -8,7 +8,6 @@ from markupsafe import Markup
 from assistant import charts_clouds as charts
 from assistant.cli.clouds_words import headline, tables
 from assistant.report.pages import pages, svg
-from assistant.report.words import duration
 from assistant.starting import version
 from sim.api import CLOUD_DEFINITIONS, CLOUD_LEVELS, CloudReport
 
@@ -34,7 +33,7 @@ def render_html(found: CloudReport) -> str:
             test=found.test,
             headline=headline(found),
             notes=found.notes,
-            period=duration(found.period_s),
+            period=f"{found.period_s / 60:g} minutes",
             pictures=_pictures(found),
             courses=[_course(found, *one) for one in _COURSES],
             lives=svg(

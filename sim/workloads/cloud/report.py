@@ -228,7 +228,7 @@ def survival_of(trace: CloudTrace) -> Floats:
     ended = np.bincount(trace.lifetime[trace.censored == 0], minlength=n_bins)
     at_risk = np.cumsum((seen + ended)[::-1])[::-1] - seen
     hazard = np.where(at_risk > 0, ended / np.maximum(at_risk, 1), 0.0)
-    outlived: Floats = np.cumprod(1.0 - hazard)[:-1]
+    outlived: Floats = np.cumprod(1.0 - hazard)[:-1].astype(np.float64)
     return outlived
 
 

@@ -255,16 +255,19 @@ def _shift(
         day = int(np.ceil(stop / per_day))
         own_day = int(np.floor(asked.first_period / per_day))
         shift = round((day - own_day) * per_day)
-        return shift, [
-            f"The dates of {train.name if train.start_unix_s is None else test.name} are unknown; "
-            f"{test.name} is taken to begin on the day after {train.name} ends."
-        ]
+        unknown = train.name if train.start_unix_s is None else test.name
+        said = (
+            f"The dates of {unknown} are unknown; {test.name} is taken to begin on the day after "
+            f"{train.name} ends."
+        )
+        return shift, [said]
     if asked.first_period < stop:
         hours = (stop - asked.first_period) * learnt.period_s / 3600.0
-        return 0, [
+        said = (
             f"{test.name} begins {hours:,.1f} h before {train.name} ends; what was learnt from is "
             "no test, and the figures are flattered."
-        ]
+        )
+        return 0, [said]
     return 0, []
 
 
