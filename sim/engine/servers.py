@@ -6,6 +6,7 @@ simulation tells the least number, and nothing has to be searched.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,16 +141,9 @@ def plan_capacity(
         for scale in scales:
             label = f"{name}, {scale:g} times the arrivals" if scale != 1.0 else name
             one = _case(
-                supposed,
-                server,
-                days,
-                warm_up,
-                futures,
-                float(scale),
-                packed,
-                seed,
-                lambda done, label=label: say(label, done, futures),
-            )  # type: ignore[misc]
+                supposed, server, days, warm_up, futures, float(scale), packed, seed,
+                partial(_in_case, say, label, futures),
+            )  # fmt: skip
             jobs, missing, fluid, by_first_fit = one
             cases.append(
                 Case(
@@ -165,6 +159,10 @@ def plan_capacity(
 
 def _silent(_what: str, _done: int, _of: int) -> None:
     return None
+
+
+def _in_case(say: Told, label: str, futures: int, done: int) -> None:
+    say(label, done, futures)
 
 
 def _midnight_s(drawn: Workload) -> float:
