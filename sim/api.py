@@ -96,6 +96,8 @@ from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
 from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
 from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
 from sim.workloads.cloud.report import chosen_generators, cloud_report
+from sim.workloads.cloud.report import fit_trace as fit_cloud_trace
+from sim.workloads.cloud.report import knob_values as cloud_knobs
 from sim.workloads.cloud.report_values import DEFINITIONS as CLOUD_DEFINITIONS
 from sim.workloads.cloud.report_values import LEVELS as CLOUD_LEVELS
 from sim.workloads.cloud.report_values import CloudReport
@@ -214,6 +216,7 @@ __all__ = [
     "check_policies",
     "check_scenario",
     "chosen_generators",
+    "cloud_knobs",
     "cloud_report",
     "cloud_windows",
     "cloud_windows_of_traces",
@@ -225,6 +228,7 @@ __all__ = [
     "export_bundle",
     "first_fit_servers",
     "fit",
+    "fit_cloud_trace",
     "fluid_servers",
     "format_duration",
     "format_of",

@@ -15,10 +15,13 @@ from sim.api import (
     ReadingRules,
     Server,
     Window,
+    fit_cloud_trace,
     generator_named,
+    is_cloud_trace,
     is_model,
     load_workload,
     plan_capacity,
+    read_cloud_trace,
 )
 
 GIB = 2**30
@@ -35,7 +38,8 @@ def model_for(
     """Return a model by its file or name, or fit one to a log.
 
     Args:
-        what: a file of a model or a log, or a generator with published parameters.
+        what: a file of a model or of a log (or of Bergsma et al.'s batches), or a generator with
+            published parameters.
         generator: that is fitted to a log.
         knobs: how.
         window: which jobs of the log.
@@ -50,6 +54,8 @@ def model_for(
         if knobs:
             raise SettingsError("knobs are for fitting to a log; this model is fitted already")
         return model_of(what)
+    if is_cloud_trace(path):
+        return fit_cloud_trace(generator, read_cloud_trace(path), knobs, of=path.name)
     generator_named(generator)
     log = load_workload(path, rules=rules if has_rules(path) else None)
     return fit(generator, (window or Window()).of(log), knobs)

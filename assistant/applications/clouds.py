@@ -3,6 +3,7 @@
 The shells come to `sim` through here, so that all of them say the same.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from assistant.applications.generating import has_rules
@@ -13,6 +14,7 @@ from sim.api import (
     ReadingRules,
     WorkloadError,
     chosen_generators,
+    cloud_knobs,
     cloud_report,
     cloud_windows,
     cloud_windows_of_traces,
@@ -23,7 +25,11 @@ from sim.api import (
 
 
 def read_windows(
-    train: Path, test: Path, lifetimes: Path | None = None, rules: ReadingRules | None = None
+    train: Path,
+    test: Path,
+    lifetimes: Path | None = None,
+    rules: ReadingRules | None = None,
+    knobs: Mapping[str, float] | None = None,
 ) -> CloudWindows:
     """Read two windows, either workloads or files of Bergsma et al.
 
@@ -33,11 +39,13 @@ def read_windows(
         lifetimes: what lifetimes are learnt from, if `train` does not tell them; of the authors'
             files only.
         rules: for files in the Standard Workload Format.
+        knobs: of fitting; here those of periods and flavours matter.
 
     Raises:
         SimError: a file cannot be read, has no users, is too short, or has nothing in common with
             the other.
     """
+    told = cloud_knobs(knobs or {})
     kinds = {is_cloud_trace(path) for path in (train, test, *([lifetimes] if lifetimes else []))}
     if kinds == {True}:
         lived = None if lifetimes is None else read_cloud_trace(lifetimes)
@@ -56,7 +64,7 @@ def read_windows(
             "beside the authors' batches of flavours."
         )
     logs = [load_workload(p, rules=rules if has_rules(p) else None) for p in (train, test)]
-    return cloud_windows(*logs)
+    return cloud_windows(*logs, period_s=told["period_s"], most_flavours=int(told["flavours"]))
 
 
 __all__ = [

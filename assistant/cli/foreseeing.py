@@ -1,5 +1,6 @@
 """``workload validate --train A --test B``: how well generators foresee a window of a cloud."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -38,6 +39,10 @@ WhichGenerator = Annotated[
 HowMany = Annotated[
     int, typer.Option(help="With --train: windows that each generator draws.", min=2)
 ]
+Knob = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="With --train: how it is fitted; see the guide."),
+]
 Page = Annotated[
     Path | None,
     typer.Option(help="With --train: write a report with pictures here.", show_default=False),
@@ -55,6 +60,7 @@ class Asked:
     windows: int
     seed: int
     html: Path | None
+    knobs: Mapping[str, float]
 
 
 def foresee(asked: Asked, rules: ReadingRules, *, as_json: bool) -> int:
@@ -63,7 +69,7 @@ def foresee(asked: Asked, rules: ReadingRules, *, as_json: bool) -> int:
     if asked.html is not None:
         check_target(asked.html)
     with working(f"Reading {asked.train.name} and {asked.test.name} …"):
-        windows = read_windows(asked.train, asked.test, asked.lifetimes, rules)
+        windows = read_windows(asked.train, asked.test, asked.lifetimes, rules, asked.knobs)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
         task = shown.add_task("")
@@ -72,8 +78,9 @@ def foresee(asked: Asked, rules: ReadingRules, *, as_json: bool) -> int:
             shown.update(task, description=what, completed=done, total=of)
 
         found = cloud_report(
-            windows, generators=generators, n_windows=asked.windows, seed=asked.seed, told=told
-        )
+            windows, generators=generators, n_windows=asked.windows, seed=asked.seed,
+            knobs=asked.knobs, told=told,
+        )  # fmt: skip
     if asked.html is not None:
         from assistant.cli.clouds_page import render_html
 

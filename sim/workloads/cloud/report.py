@@ -5,7 +5,7 @@ the window many times, and what it drew is held against what came: arrivals, dem
 sizes. `DEFINITIONS` says what each figure is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,7 @@ from sim.workloads.cloud.report_windows import (
     Jobs,
     Windows,
     cores_by_period,
+    examples_of,
     generated_jobs,
 )
 from sim.workloads.cloud.scores import (
@@ -47,9 +48,9 @@ from sim.workloads.cloud.scores import (
     total_variation,
 )
 from sim.workloads.cloud.three_stage import (
-    KNOBS,
     NAIVE_NAME,
     SIMPLE_BATCH_NAME,
+    THREE_STAGE,
     THREE_STAGE_NAME,
     draw_batches,
     fit_batches,
@@ -85,13 +86,50 @@ def chosen_generators(name: str) -> tuple[str, ...]:
     return (name,)
 
 
+def knob_values(told: Mapping[str, float]) -> dict[str, float]:
+    """Return how generators are fitted: what is told, and the rest as usual.
+
+    Raises:
+        UnknownNameError: there is no such knob.
+        ScenarioError: a value out of range.
+    """
+    known = {knob.name: knob for knob in THREE_STAGE.knobs}
+    for name in told:
+        if name not in known:
+            raise UnknownNameError("knob of fitting clouds", name, known)
+    return {
+        name: knob.checked(told.get(name, knob.usual), "fitting clouds")
+        for name, knob in known.items()
+    }
+
+
+def fit_trace(
+    name: str, trace: CloudTrace, knobs: Mapping[str, float] | None = None, *, of: str
+) -> Model:
+    """Fit a generator of clouds to a trace such as the authors'.
+
+    Args:
+        name: of the generator.
+        trace: with lifetimes.
+        knobs: see `knob_values`.
+        of: name of the trace, for people.
+
+    Raises:
+        WorkloadError: lifetimes are unknown.
+        UnknownNameError, ScenarioError: no such generator, or see `knob_values`.
+    """
+    if name not in REPORTED:
+        raise UnknownNameError("generator of clouds", name, REPORTED)
+    return fit_batches(name, trace, examples_of(trace), knob_values(knobs or {}), of=of)
+
+
 def cloud_report(
     windows: Windows,
     *,
     generators: Sequence[str] = REPORTED,
     n_windows: int = 200,
     seed: int = 0,
-    knobs: dict[str, float] | None = None,
+    knobs: Mapping[str, float] | None = None,
     told: Told | None = None,
 ) -> CloudReport:
     """Fit generators to one window and hold them against the other.
@@ -101,17 +139,19 @@ def cloud_report(
         generators: names out of `REPORTED`.
         n_windows: that each of them draws, 2 or more.
         seed: of the draws.
-        knobs: of fitting, those that are not as usual.
+        knobs: of fitting, those that are not as usual; those of periods and flavours are said to
+            who makes the windows.
         told: is called as it goes on; may raise to end it.
 
     Raises:
         WorkloadError: fewer than 2 windows, or a generator cannot be fitted.
+        UnknownNameError, ScenarioError: see `knob_values`.
     """
     if n_windows < 2:
         raise WorkloadError(f"{n_windows} windows are no band; allowed are whole numbers from 2.")
     say = told or _silent
     train, test = windows.train, windows.test
-    values = {knob.name: knob.usual for knob in KNOBS} | (knobs or {})
+    values = knob_values(knobs or {})
     models = {}
     for at, name in enumerate(generators):
         say("Fitting", at, len(generators))

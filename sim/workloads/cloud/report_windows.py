@@ -151,20 +151,25 @@ def windows_of_traces(
     for one, name in ((told, names[0]), (test, names[1])):
         if not one.knows_lifetimes:
             raise WorkloadError(f"the lifetimes of {name} are unknown; name a file that has them.")
-    n = len(train.flavours)
-    cores = np.array([max(one.mcpu // 1000, 1) for one in train.flavours])
-    memory = np.array([one.mem_bytes for one in train.flavours])
-    examples = Examples(
-        np.arange(n + 1), cores, np.full(n, train.bins.longest_s),
-        np.where(memory >= 0, memory // cores, -1),
-    )  # fmt: skip
+    examples = examples_of(train)
     rng = np.random.default_rng(0)
     lived_s = test.bins.seconds(test.lifetime, rng)
     start_s = starts_of(test)
     jobs = Jobs(
-        start_s, lived_s, cores[test.flavour], test.censored == 0, test.batch_sizes
+        start_s, lived_s, examples.procs[test.flavour], test.censored == 0, test.batch_sizes
     )  # fmt: skip
     return Windows(names, train, told, examples, test, jobs)
+
+
+def examples_of(trace: CloudTrace) -> Examples:
+    """Return one job for each flavour of a trace: its whole cores, and no limit of time."""
+    n = len(trace.flavours)
+    cores = np.array([max(one.mcpu // 1000, 1) for one in trace.flavours])
+    memory = np.array([one.mem_bytes for one in trace.flavours])
+    return Examples(
+        np.arange(n + 1), cores, np.full(n, trace.bins.longest_s),
+        np.where(memory >= 0, memory // cores, -1),
+    )  # fmt: skip
 
 
 def starts_of(trace: CloudTrace) -> Floats:
