@@ -77,8 +77,8 @@ def answer(plan: CapacityPlan) -> str:
     needed = first.packed or first.fluid
     how = "placed by first fit" if first.packed else "if jobs were water"
     return (
-        f"{needed.servers:,} servers of {server_words(plan.server)} suffice in {plan.share:.0%} of "
-        f"{plan.futures:,} generated futures of {plan.days:g} days, {how} "
+        f"{needed.servers:,} servers of {server_words(plan.server)} suffice in "
+        f"{share_words(plan)} of {plan.futures:,} generated futures of {plan.days:g} days, {how} "
         f"({interval_words(needed)})."
     )
 
@@ -99,6 +99,11 @@ def notes(plan: CapacityPlan) -> tuple[str, ...]:
     if any((one.packed or one.fluid).high is None for one in plan.cases):
         said.append("The interval has no upper end: with more futures it would.")
     return tuple(said)
+
+
+def share_words(plan: CapacityPlan) -> str:
+    """Return the share of the futures."""
+    return f"{100.0 * plan.share:.6g} %"
 
 
 def server_words(server: Server) -> str:
@@ -184,5 +189,6 @@ __all__ = [
     "plan_of",
     "rows",
     "server_words",
+    "share_words",
     "suppositions",
 ]

@@ -9,6 +9,9 @@ import pytest
 
 from assistant.cli.main import run
 from sim.api import Server, fit, load_workload, plan_capacity, save_model, write_workload
+from sim.model.bins import PAPER
+from sim.traces.bergsma import write_bergsma
+from sim.workloads.cloud.batching import batches_of
 from tests.sim.cloud.logs import log_of
 
 Told = Callable[..., tuple[int, str, str]]
@@ -67,22 +70,47 @@ def test_the_report_is_a_page_of_its_own(say: Told, logs: tuple[Path, Path]) -> 
 def test_script_and_command_plan_the_same(say: Told, logs: tuple[Path, Path]) -> None:
     model = fit("three_stage", load_workload(logs[0]))
     save_model(model, Path("m.json"))
-    plan = plan_capacity(model, Server(16), days=1.0, futures=6, scales=(1.0, 2.0), seed=9)
-    options = ("--cores-per-server", "16", "--days", "1", "--futures", "6", "--seed", "9",
+    plan = plan_capacity(model, Server(16), days=0.5, futures=3, scales=(1.0, 2.0), seed=9)
+    options = ("--cores-per-server", "16", "--days", "0.5", "--futures", "3", "--seed", "9",
                "--scale", "1", "--scale", "2")  # fmt: skip
-    code, out, err = say("capacity", "m.json", *options, "--json")
+    code, out, err = say("capacity", "m.json", *options, "--set", "end_odds=0.2", "--json")
     assert code == 0, err
     told = json.loads(out)
-    assert told["cases"] == json.loads(json.dumps(plan.to_dict()))["cases"]
-    code, fitted, _ = say("capacity", logs[0], *options, "--json")
-    assert json.loads(fitted)["cases"] == told["cases"], "a log is fitted on the way"
-    code, out, _ = say("capacity", "m.json", *options, "--set", "end_odds=0.2")
-    assert out.splitlines()[0] == told["answer"]
+    assert told["cases"][:2] == json.loads(json.dumps(plan.to_dict()))["cases"]
+    assert told["cases"][3]["name"] == "with end_odds=0.2, 2 times the arrivals"
     needed = plan.cases[0].packed
     assert needed is not None
-    assert told["answer"].startswith(f"{needed.servers:,} servers of 16 processors suffice in 95%")
-    assert "with end_odds=0.2, 2 times the arrivals" in out
+    assert told["answer"].startswith(f"{needed.servers:,} servers of 16 processors suffice in 95 %")
+    code, out, _ = say("capacity", logs[0], *options, "--picture", "out/c.svg")
+    assert out.splitlines()[0] == told["answer"], "a log is fitted on the way"
     assert "first fit: Jobs are placed in the order of their submission" in out
+    assert Path("out/c.svg").read_text().startswith("<svg")
+
+
+def test_the_authors_files_will_do(say: Told, tmp_path: Path) -> None:
+    for name, days, begin in (("early", 3.0, 0.0), ("late", 0.5, 3.0)):
+        log = log_of(days, 4, begin_day=begin)
+        trace, _ = batches_of(log, bins=PAPER)
+        write_bergsma(trace, tmp_path / f"{name}.txt", tmp_path / f"{name}.c9.txt")
+        written = "".join(f"{one.mcpu // 1000},1 {one.name}\n" for one in trace.flavours)
+        (tmp_path / "flav_map.txt").write_text(written)
+        write_workload(log, tmp_path / f"{name}.swf")
+    asked = ("validate", "--test", "late.txt", "--windows", "2", "--generator", "simple_batch")
+    code, out, err = say(*asked, "--train", "early.txt")
+    assert code == 0, err
+    assert out.startswith("late.txt (")
+    code, out, err = say(*asked, "--train", "early.swf")
+    assert (code, out) == (2, "")
+    assert "are of different kinds" in err
+    (tmp_path / "early.c9.txt").rename(tmp_path / "told.c9.txt")
+    code, out, err = say(*asked, "--train", "early.txt")
+    assert (code, out) == (2, "")
+    assert "the lifetimes of early.txt are unknown" in err
+    options = ("--cores-per-server", "8", "--days", "0.1", "--futures", "1", "--no-first-fit",
+               "--memory-per-server", "100000000000")  # fmt: skip
+    code, out, err = say("capacity", "late.txt", *options)
+    assert code == 0, err
+    assert "servers of 8 processors and 93.13 GiB suffice" in out
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from assistant.applications.capacity import (
     curves,
     notes,
     rows,
+    share_words,
 )
 from assistant.applications.generating import GENERATORS
 from assistant.ui.background import Attempted
@@ -81,6 +82,7 @@ def _asked(shown: Shown) -> PlanWish:
         "Memory of a server [GiB]", 0.0, 1e6, 0.0, format="%g", key=f"{_KEY}-memory",
         persist_state="session", help="0: memory is not looked at.",
     )  # fmt: skip
+    first, second, third = st.columns(3)
     days = first.number_input(
         "Days", 0.01, _MOST_DAYS, 7.0, format="%g", key=f"{_KEY}-days", persist_state="session",
         help="The servers shall suffice for so long.",
@@ -92,6 +94,7 @@ def _asked(shown: Shown) -> PlanWish:
     futures = third.number_input(
         "Futures", 1, _MOST_FUTURES, 200, key=f"{_KEY}-futures", persist_state="session"
     )
+    first, second, third = st.columns(3)
     scales = first.text_input(
         "Scales", "1, 1.5, 2", key=f"{_KEY}-scales", persist_state="session",
         help="Factors on the rate of arrivals, separated by commas; a case each.",
@@ -171,7 +174,7 @@ def _plan(plan: CapacityPlan) -> None:
         for n, share in steps
     )
     alt = f"share of the futures for which so many servers suffice; {answer(plan)}"
-    caption = f"The dashed line is {plan.share:.0%} of the futures."
+    caption = f"The dashed line is {share_words(plan)} of the futures."
     shown_chart(low(specs.servers(made, plan.share)), alt, every, caption)
     with st.expander("What the figures mean"):
         told = CAPACITY_DEFINITIONS.items()

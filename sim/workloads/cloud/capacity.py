@@ -34,8 +34,10 @@ DEFINITIONS: dict[str, str] = {
     "first fit": "Jobs are placed in the order of their submission, each on the first server that "
     "has room; the servers in use during the days. With fewer, first fit turns a job away. A job "
     "that is wider than a server takes whole servers and a rest.",
-    "interval": f"{LEVEL:.0%}, by order statistics over the futures; none above if there are too "
-    "few futures to tell.",
+    "interval": f"{100 * LEVEL:g} %, by order statistics over the futures; none above if there are "
+    "too few futures to tell.",
+    "scale": "Factor on the rate of arrivals. Every scale is drawn anew with the same seeds; of "
+    "few futures a larger one may need fewer servers by chance.",
     "warm-up": "Days that are generated before those that count, since a future begins empty. "
     "Jobs that live longer are missing at the begin: the share of the demand that this makes is "
     "told.",

@@ -28,7 +28,8 @@ DEFINITIONS: dict[str, str] = {
     "to have ended in.",
     "NLL per job": "Negative log-likelihood of the bin of a lifetime, in nats per job.",
     "inside": f"Share of the periods in which the real value lies in the band that holds "
-    f"{SHARE:.0%} of the generated windows; the nearer to {SHARE:.0%}, the better.",
+    f"{100 * SHARE:g} % of the generated windows; the nearer to that, the better. Every job of "
+    "`naive` is a batch of its own.",
     "width": "Mean width of that band.",
     "interval score": "Width, and what lies outside of the band times 2 / (1 - share), averaged "
     "(Gneiting and Raftery 2007). Less is better.",
