@@ -33,6 +33,7 @@ from sim.engine.preparation import (
     remove_other_caches,
 )
 from sim.engine.preparation import begin as begin_to_compile
+from sim.engine.servers import first_fit_servers, plan_capacity
 from sim.errors import (
     ClusterError,
     DurationError,
@@ -90,6 +91,8 @@ from sim.policies.placements.kinds import PlacementRule
 from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
 from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
+from sim.traces.bergsma_files import is_bergsma as is_cloud_trace
+from sim.traces.bergsma_files import read_beside as read_cloud_trace
 from sim.traces.formats import (
     FORMATS,
     Format,
@@ -122,6 +125,18 @@ from sim.workloads.cloud.tuples import (
     read_tuples,
     write_tuples,
 )
+from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
+from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
+from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
+from sim.workloads.cloud.report import chosen_generators, cloud_report
+from sim.workloads.cloud.report import fit_trace as fit_cloud_trace
+from sim.workloads.cloud.report import knob_values as cloud_knobs
+from sim.workloads.cloud.report_values import DEFINITIONS as CLOUD_DEFINITIONS
+from sim.workloads.cloud.report_values import LEVELS as CLOUD_LEVELS
+from sim.workloads.cloud.report_values import CloudReport
+from sim.workloads.cloud.report_windows import Windows as CloudWindows
+from sim.workloads.cloud.report_windows import windows_of as cloud_windows
+from sim.workloads.cloud.report_windows import windows_of_traces as cloud_windows_of_traces
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -142,6 +157,10 @@ from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
     "CLOUDSIMPY_COLUMNS",
+    "CAPACITY_DEFINITIONS",
+    "CLOUD_DEFINITIONS",
+    "CLOUD_GENERATORS",
+    "CLOUD_LEVELS",
     "DEFINITIONS",
     "FORMATS",
     "GENERATORS",
@@ -159,7 +178,11 @@ __all__ = [
     "Allocation",
     "Amounts",
     "CacheCounts",
+    "CapacityPlan",
     "CapacityWindow",
+    "Case",
+    "CloudReport",
+    "CloudWindows",
     "ClusterError",
     "ClusterSpec",
     "ColumnSummary",
@@ -198,6 +221,7 @@ __all__ = [
     "Model",
     "MoldableJobs",
     "Monitor",
+    "Needed",
     "Option",
     "Overrun",
     "PackingSummary",
@@ -219,6 +243,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "SchedulingTuple",
+    "Server",
     "SimError",
     "SimulationResult",
     "StepSeries",
@@ -251,6 +276,11 @@ __all__ = [
     "check_order",
     "check_policies",
     "check_scenario",
+    "chosen_generators",
+    "cloud_knobs",
+    "cloud_report",
+    "cloud_windows",
+    "cloud_windows_of_traces",
     "compare_workloads",
     "compilation",
     "default_workload",
@@ -258,7 +288,10 @@ __all__ = [
     "draw_tuples",
     "explain",
     "export_bundle",
+    "first_fit_servers",
     "fit",
+    "fit_cloud_trace",
+    "fluid_servers",
     "format_duration",
     "format_of",
     "fragmentation",
@@ -267,6 +300,7 @@ __all__ = [
     "has_room",
     "import_bundle",
     "inflated",
+    "is_cloud_trace",
     "is_model",
     "kernel",
     "known_names",
@@ -286,6 +320,8 @@ __all__ = [
     "profile",
     "published_model",
     "read_cloudsimpy",
+    "plan_capacity",
+    "read_cloud_trace",
     "read_joulie",
     "read_machines",
     "read_openb",

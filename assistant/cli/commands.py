@@ -6,6 +6,7 @@ from assistant.cli import (
     agents,
     backup,
     browser,
+    capacity,
     doctor,
     effects,
     experiments,
@@ -65,6 +66,7 @@ def register(app: typer.Typer) -> None:
     workload.command("convert")(generating.convert)
     workload.command("validate")(generating.validate)
     workload.command("pack")(packing.pack)
+    workload.command("capacity")(capacity.capacity)
     workload.command("manifests")(pods.manifests)
     workload.command("retarget")(pods.retarget)
     workload.command("calibrate")(pods.measured)

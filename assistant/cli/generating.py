@@ -29,10 +29,21 @@ from assistant.applications.generating import (
 from assistant.applications.generating import fit as fit_model
 from assistant.applications.generating import generate as draw
 from assistant.cli.console import OUT, Json, print_json
+from assistant.cli.foreseeing import (
+    Asked,
+    HowMany,
+    Knob,
+    Lifetimes,
+    Page,
+    Test,
+    Train,
+    WhichGenerator,
+    foresee,
+)
 from assistant.cli.models import model_dict, model_lines
 from assistant.cli.options import ReadingRule
 from assistant.cli.working import working
-from assistant.cli.workloads import First, Log, load_log
+from assistant.cli.workloads import First, Log, load_log, rules_of
 from assistant.errors import SettingsError
 from assistant.files import is_folder
 from assistant.report.words import quantity
@@ -193,21 +204,40 @@ def convert(
 
 def validate(
     one: Annotated[
-        Path, typer.Argument(metavar="LOG", help="The measure: a log.", show_default=False)
-    ],
+        Path | None, typer.Argument(metavar="LOG", help="The measure: a log.", show_default=False)
+    ] = None,
     two: Annotated[
-        Path,
+        Path | None,
         typer.Argument(metavar="OTHER", help="Generated, or held back.", show_default=False),
-    ],
+    ] = None,
     procs: Annotated[
         int | None,
         typer.Option(help="Processors to tell both loads against; the log's own if not given."),
     ] = None,
     reading: ReadingRule = None,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap over days.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the bootstrap over days, or of what is drawn.", min=0)
+    ] = 0,
+    train: Train = None,
+    test: Test = None,
+    lifetimes: Lifetimes = None,
+    generator: WhichGenerator = "all",
+    windows: HowMany = 200,
+    knob: Knob = None,
+    html: Page = None,
     as_json: Json = False,
 ) -> int:
-    """Say how like a workload is to a log: distances, quantiles, hours, load, with intervals."""
+    """Say how like a workload is to a log: distances, quantiles, hours, load, with intervals.
+
+    With --train and --test: how well generators that learnt from one window foresee the other.
+    """
+    if train is not None or test is not None:
+        if train is None or test is None or one is not None:
+            raise SettingsError("name either LOG and OTHER, or both --train and --test")
+        asked = Asked(train, test, lifetimes, generator, windows, seed, html, knobs_of(knob or []))
+        return foresee(asked, rules_of(reading), as_json=as_json)
+    if one is None or two is None:
+        raise SettingsError("name LOG and OTHER to compare, or --train and --test to foresee")
     if procs is not None and procs < 1:
         raise SettingsError(f"--procs is {procs}; allowed are whole numbers from 1")
     with working(f"Reading {one.name} and {two.name} …"):

@@ -13,6 +13,7 @@ from assistant.cli.options import ReadingRule
 from assistant.errors import SettingsError
 from assistant.report.words import number, quantity
 from sim.api import (
+    ReadingRules,
     Window,
     Workload,
     WorkloadProfile,
@@ -41,13 +42,23 @@ def load_log(log: Path, first: int | None, reading: list[str] | None) -> Workloa
         SettingsError: a rule that is not of the form.
         SimError: the log cannot be read so.
     """
+    return load_workload(log, rules=rules_of(reading), first=first)
+
+
+def rules_of(reading: list[str] | None) -> ReadingRules:
+    """Return the rules that the command line tells.
+
+    Raises:
+        SettingsError: one is not of the form.
+        SimError: there is no such rule or choice.
+    """
     chosen = {}
     for text in reading or []:
         rule, equals, choice = text.partition("=")
         if not equals:
             raise SettingsError(f"--reading '{text}' is not of the form unsorted=sort")
         chosen[rule.strip()] = choice.strip()
-    return load_workload(log, rules=rules_from_texts(chosen), first=first)
+    return rules_from_texts(chosen)
 
 
 def describe(

@@ -26,6 +26,8 @@ MOST = 8
 
 _OWNER = "workload-state-owner"
 
+Failed = Literal["refused", "stopped", "broken"]
+
 
 @dataclass(frozen=True, slots=True)
 class FitWish:
@@ -85,15 +87,15 @@ class Fitting(Work):
     def __init__(self, wish: FitWish, found: Chosen, window: Window) -> None:
         folder = work_folder("copperline-fit-")
         self._wish, self._model = wish, Path(folder.name) / "model.json"
-        log = _log_file(found, Path(folder.name))
+        log = log_file(found, Path(folder.name))
         command = ["workload", "fit", wish.generator, log, "--to", str(self._model), "--json"]
         for name, value in wish.knobs:
             command += ["--knob", f"{name}={value!r}"]
         for rule, choice in found.reading.items():
             command += ["--reading", f"{rule}={choice}"]
-        command += ["--leave-out", str(window.leave_out), "--from", _seconds(window.from_s)]
+        command += ["--leave-out", str(window.leave_out), "--from", seconds(window.from_s)]
         if window.to_s is not None:
-            command += ["--until", _seconds(window.to_s)]
+            command += ["--until", seconds(window.to_s)]
         super().__init__([command], folder)
 
     def result(self) -> Made | None:
@@ -123,7 +125,7 @@ class Drawing(Work):
         self._wish, self._model = wish, model
         command = [
             "workload", "generate", str(file), "--to", str(drawn), "--json",
-            "--duration", _seconds(wish.days * 86_400.0), "--seed", str(wish.seed),
+            "--duration", seconds(wish.days * 86_400.0), "--seed", str(wish.seed),
             "--scale", repr(wish.scale),
         ]  # fmt: skip
         for setting in json.loads(wish.settings):
@@ -165,21 +167,25 @@ def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
 
 
 def _failed(wish: FitWish | DrawWish, code: int, last_word: str, *, stopped: bool) -> Made | None:
+    told = why_not(code, last_word, stopped=stopped)
+    return None if told is None else Made(wish, told[0], sentence=told[1])
+
+
+def why_not(code: int, last_word: str, *, stopped: bool) -> tuple[Failed, str] | None:
+    """Return what became of a command and the sentence for people; None if it did well."""
     if stopped:
-        return Made(wish, "stopped")
+        return "stopped", ""
     if code == 0:
         return None
-    text = f"{last_word[:1].upper()}{last_word[1:]}"
     if code == 2:
-        return Made(wish, "refused", sentence=text)
-    return Made(
-        wish, "broken",
-        sentence=f"Something in Copperline went wrong: it ended with exit code {code}; its last "
-        f"word: {last_word}",
-    )  # fmt: skip
+        return "refused", f"{last_word[:1].upper()}{last_word[1:]}"
+    return "broken", (
+        f"Something in Copperline went wrong: it ended with exit code {code}; its last word: "
+        f"{last_word}"
+    )
 
 
-def _log_file(found: Chosen, folder: Path) -> str:
+def log_file(found: Chosen, folder: Path) -> str:
     """Return the file of a log, and write one if there is none."""
     if found.path is not None:
         return str(Path(found.path).absolute())
@@ -192,5 +198,6 @@ def _log_file(found: Chosen, folder: Path) -> str:
     return str(path)
 
 
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.6f}s"
+def seconds(number: float) -> str:
+    """Return a number of seconds as the command line takes it."""
+    return f"{number:.6f}s"

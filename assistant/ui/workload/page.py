@@ -23,13 +23,13 @@ from assistant.ui.intents import FieldError, Intent, answer_at, sentence
 from assistant.ui.new import fields
 from assistant.ui.new.form import Form
 from assistant.ui.words import plain
+from assistant.ui.workload import capacity, generate
 from assistant.ui.workload import drawing as charts
-from assistant.ui.workload import generate
 from assistant.ui.workload.generate import Shown
 from assistant.ui.workload.log import Chosen, choose
 
 _KEY = "workload"
-_THIS, _MAKE = "This log", "Generate and compare"
+_THIS, _MAKE, _PLAN = "This log", "Generate and compare", "Capacity"
 _DAY_S = 86_400.0
 _MOST_PROCS = 10**12
 LOGS = Path("copperline-out") / "logs"
@@ -57,13 +57,14 @@ def page(chosen: str | None = None) -> Intent | None:
     intent = _acts(found, seen, is_part=window != Window())
     _notes(found.log)
     view = st.segmented_control(
-        "View", [_THIS, _MAKE], key=f"{_KEY}-view", default=_THIS, required=True,
+        "View", [_THIS, _MAKE, _PLAN], key=f"{_KEY}-view", default=_THIS, required=True,
         persist_state="session", label_visibility="collapsed",
     )  # fmt: skip
-    if view == _MAKE:
+    if view != _THIS:
         identity = (*_identity(found.log), window)
         shown = Shown(found, window, window.of(found.log), seen, identity)
-        return intent or generate.section(shown)
+        section = generate.section if view == _MAKE else capacity.section
+        return intent or section(shown)
     charts.draw(seen)
     _compare(seen)
     return intent

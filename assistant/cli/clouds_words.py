@@ -1,0 +1,80 @@
+"""The report on windows that were foreseen, in words and tables: of the console and of the page."""
+
+from assistant.report.words import number
+from sim.api import CloudReport
+
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
+"""Headings, and rows of as many cells."""
+
+
+def headline(found: CloudReport) -> str:
+    """Say what was foreseen from what, in one sentence."""
+    return (
+        f"{found.test} ({found.n_jobs[1]:,} jobs in {found.n_batches[1]:,} batches, "
+        f"{found.days[1]:.1f} days) foreseen from {found.train} ({found.n_jobs[0]:,} jobs in "
+        f"{found.n_batches[0]:,} batches, {found.days[0]:.1f} days); {found.n_windows} windows of "
+        f"each generator, seed {found.seed}"
+    )
+
+
+def tables(found: CloudReport) -> dict[str, Table]:
+    """Return the figures of a report as tables of texts, by their titles."""
+    told: dict[str, Table] = {
+        "Next flavour or end of batch": (
+            ("", "NLL", "error"),
+            tuple((r.name, _figure(r.nll), _share(r.error)) for r in found.next_flavour),
+        ),
+        "Bin of the lifetime": (
+            ("", "BCE", "NLL per job", "error", "error as the paper counts it"),
+            tuple(
+                (r.name, _figure(r.bce), _figure(r.nll), _share(r.error), _share(r.masked_error))
+                for r in found.next_lifetime
+            ),
+        ),
+    }
+    for what, title in (
+        ("batches", "Batches that begin in a period"), ("jobs", "Jobs that begin in a period"),
+        ("cores", "Demand: processors in use if nobody waits"),
+    ):  # fmt: skip
+        courses = [(one.name, getattr(one, what)) for one in found.generators]
+        told[title] = (
+            ("", "inside the 90 % band", "mean width", "interval score"),
+            tuple(
+                (name, _share(c.inside), number(c.width), number(c.score)) for name, c in courses
+            ),
+        )
+    told["Generated windows"] = (
+        ("", "jobs in a window", "reuse distance, total variation", "survival, largest difference"),
+        (
+            ("real", f"{found.n_jobs[1]:,}", "", ""),
+            *(
+                (g.name, f"{g.n_jobs.mean:,.0f} ({g.n_jobs.low:,.0f} to {g.n_jobs.high:,.0f})",
+                 f"{g.reuse_variation:.3f}", f"{g.survival_distance:.3f}")
+                for g in found.generators
+            ),
+        ),
+    )  # fmt: skip
+    columns = dict.fromkeys(one.column for g in found.generators for one in g.columns)
+    for column in columns:
+        rows = [
+            (g.name, one) for g in found.generators for one in g.columns if one.column == column
+        ]
+        told[f"{column[:1].upper()}{column[1:]}"] = (
+            ("", "KS", "90 % of the windows", f"Wasserstein [{rows[0][1].unit}]",
+             "90 % of the windows"),
+            tuple(
+                (name, f"{one.ks.mean:.3f}", f"{one.ks.low:.3f} to {one.ks.high:.3f}",
+                 number(one.wasserstein.mean),
+                 f"{number(one.wasserstein.low)} to {number(one.wasserstein.high)}")
+                for name, one in rows
+            ),
+        )  # fmt: skip
+    return {title: table for title, table in told.items() if table[1]}
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"

@@ -1,0 +1,399 @@
+"""How well generators that learnt from one window of a cloud foresee the next (sections 5 and 6).
+
+Stages are scored step by step, each given what really came before it; then every generator draws
+the window many times, and what it drew is held against what came: arrivals, demand, reuse, lives,
+sizes. `DEFINITIONS` says what each figure is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import UnknownNameError, WorkloadError
+from sim.model.batches import CloudTrace
+from sim.workloads.cloud.demand import Band
+from sim.workloads.cloud.flavours import tokens_of
+from sim.workloads.cloud.lifetimes import fit_lifetimes
+from sim.workloads.cloud.parts import flavour_table_of, ground_of
+from sim.workloads.cloud.report_values import (
+    LEVELS,
+    SHARE,
+    CloudReport,
+    Course,
+    FlavourRow,
+    Generated,
+    LifetimeRow,
+    Likeness,
+    Picture,
+    Spread,
+)
+from sim.workloads.cloud.report_windows import (
+    Jobs,
+    Windows,
+    cores_by_period,
+    examples_of,
+    generated_jobs,
+)
+from sim.workloads.cloud.scores import (
+    FlavourScore,
+    LifetimeScore,
+    baseline_flavours,
+    repeat_lifetime_error,
+    reuse_distances,
+    score_coin_flip,
+    score_flavours,
+    score_lifetimes,
+    total_variation,
+)
+from sim.workloads.cloud.three_stage import (
+    NAIVE_NAME,
+    SIMPLE_BATCH_NAME,
+    THREE_STAGE,
+    THREE_STAGE_NAME,
+    draw_batches,
+    fit_batches,
+)
+from sim.workloads.model import Model
+from sim.workloads.streams import Streams
+
+REPORTED: tuple[str, ...] = (THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME)
+"""Generators that know batches, flavours and lifetimes, and can be reported on."""
+
+MOST_COMPARED = 40
+"""Windows whose values are sorted for quantiles and distances; the first ones."""
+
+PICTURE_ROWS, PICTURE_JOBS = 28, 60
+MOST_POINTS = 2048
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Told = Callable[[str, int, int], None]
+"""What is done, how far it is, and of how much."""
+
+
+def chosen_generators(name: str) -> tuple[str, ...]:
+    """Return the generators of a name; ``all`` are those of `REPORTED`.
+
+    Raises:
+        UnknownNameError: it is none of them.
+    """
+    if name == "all":
+        return REPORTED
+    if name not in REPORTED:
+        raise UnknownNameError("generator of clouds", name, (*REPORTED, "all"))
+    return (name,)
+
+
+def knob_values(told: Mapping[str, float]) -> dict[str, float]:
+    """Return how generators are fitted: what is told, and the rest as usual.
+
+    Raises:
+        UnknownNameError: there is no such knob.
+        ScenarioError: a value out of range.
+    """
+    known = {knob.name: knob for knob in THREE_STAGE.knobs}
+    for name in told:
+        if name not in known:
+            raise UnknownNameError("knob of fitting clouds", name, known)
+    return {
+        name: knob.checked(told.get(name, knob.usual), "fitting clouds")
+        for name, knob in known.items()
+    }
+
+
+def fit_trace(
+    name: str, trace: CloudTrace, knobs: Mapping[str, float] | None = None, *, of: str
+) -> Model:
+    """Fit a generator of clouds to a trace such as the authors'.
+
+    Args:
+        name: of the generator.
+        trace: with lifetimes.
+        knobs: see `knob_values`.
+        of: name of the trace, for people.
+
+    Raises:
+        WorkloadError: lifetimes are unknown.
+        UnknownNameError, ScenarioError: no such generator, or see `knob_values`.
+    """
+    if name not in REPORTED:
+        raise UnknownNameError("generator of clouds", name, REPORTED)
+    return fit_batches(name, trace, examples_of(trace), knob_values(knobs or {}), of=of)
+
+
+def cloud_report(
+    windows: Windows,
+    *,
+    generators: Sequence[str] = REPORTED,
+    n_windows: int = 200,
+    seed: int = 0,
+    knobs: Mapping[str, float] | None = None,
+    told: Told | None = None,
+) -> CloudReport:
+    """Fit generators to one window and hold them against the other.
+
+    Args:
+        windows: both.
+        generators: names out of `REPORTED`.
+        n_windows: that each of them draws, 2 or more.
+        seed: of the draws.
+        knobs: of fitting, those that are not as usual; those of periods and flavours are said to
+            who makes the windows.
+        told: is called as it goes on; may raise to end it.
+
+    Raises:
+        WorkloadError: fewer than 2 windows, or a generator cannot be fitted.
+        UnknownNameError, ScenarioError: see `knob_values`.
+    """
+    if n_windows < 2:
+        raise WorkloadError(f"{n_windows} windows are no band; allowed are whole numbers from 2.")
+    say = told or _silent
+    train, test = windows.train, windows.test
+    values = knob_values(knobs or {})
+    models = {}
+    for at, name in enumerate(generators):
+        say("Fitting", at, len(generators))
+        models[name] = fit_batches(
+            name, train, windows.examples, values, of=windows.names[0], lived=windows.lived
+        )
+    say("Scoring", 0, 1)
+    real = _Seen.of(test, windows.jobs)
+    made = tuple(
+        _generated(name, model, windows, real, n_windows, seed, say)
+        for name, model in models.items()
+    )
+    per_day = 86_400.0 / test.period_s
+    return CloudReport(
+        windows.names[0], windows.names[1], (train.n_jobs, test.n_jobs),
+        (train.n_batches, test.n_batches), (train.n_periods / per_day, test.n_periods / per_day),
+        test.period_s, n_windows, seed, tuple(one.name for one in test.flavours),
+        np.array(test.bins.ends_s), windows.notes, _flavour_rows(windows, models),
+        _lifetime_rows(windows, models), real.batches, real.jobs, real.cores, real.reuse,
+        real.survival, picture_of(test), made,
+    )  # fmt: skip
+
+
+def _silent(_what: str, _done: int, _of: int) -> None:
+    return None
+
+
+def _flavour_rows(windows: Windows, models: dict[str, Model]) -> tuple[FlavourRow, ...]:
+    taught, tokens = tokens_of(windows.train), tokens_of(windows.test)
+    rows = [_flavour_row(name, one) for name, one in baseline_flavours(taught, tokens).items()]
+    model = models.get(THREE_STAGE_NAME)
+    if model is not None:
+        days = ground_of(model).arrivals.n_days
+        table = flavour_table_of(model, len(windows.train.flavours), days)
+        rows.append(_flavour_row(THREE_STAGE_NAME, score_flavours(table, tokens)))
+    return tuple(rows)
+
+
+def _flavour_row(name: str, one: FlavourScore) -> FlavourRow:
+    return FlavourRow(name, _known(one.nll), one.error)
+
+
+def _lifetime_rows(windows: Windows, models: dict[str, Model]) -> tuple[LifetimeRow, ...]:
+    test = windows.test
+    if not (test.censored == 0).any():
+        return ()
+    pooled = fit_lifetimes(windows.lived, 0)
+    rows = [
+        _lifetime_row("CoinFlip", score_coin_flip(test)),
+        _lifetime_row("Overall KM", score_lifetimes(pooled, test)),
+        _lifetime_row("Per-flavour KM", score_lifetimes(fit_lifetimes(windows.lived, 1), test)),
+        LifetimeRow("RepeatLifetime", None, None, repeat_lifetime_error(pooled, test), None),
+    ]
+    model = models.get(THREE_STAGE_NAME)
+    if model is not None:
+        rows.append(
+            _lifetime_row(THREE_STAGE_NAME, score_lifetimes(ground_of(model).lifetimes, test))
+        )
+    return tuple(rows)
+
+
+def _lifetime_row(name: str, one: LifetimeScore) -> LifetimeRow:
+    return LifetimeRow(
+        name, _known(one.bce), _known(one.nll), float(one.error), float(one.masked_error)
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What a window, real or generated, looks like."""
+
+    n_jobs: int
+    batches: Floats
+    jobs: Floats
+    cores: Floats
+    reuse: Floats
+    survival: Floats
+    columns: dict[str, Floats]
+
+    @classmethod
+    def of(cls, trace: CloudTrace, jobs: Jobs) -> "_Seen":
+        return cls(
+            trace.n_jobs,
+            trace.batches_by_period().astype(np.float64),
+            trace.jobs_by_period().astype(np.float64),
+            cores_by_period(jobs, trace.n_periods, trace.period_s),
+            reuse_distances(trace.flavour, len(trace.flavours)),
+            survival_of(trace),
+            {
+                "time between submissions": np.diff(jobs.start_s),
+                "lifetime": jobs.lived_s[jobs.ended],
+                "processors of a job": jobs.procs.astype(np.float64),
+                "jobs of a batch": jobs.batch_size.astype(np.float64),
+            },
+        )
+
+
+UNITS = {
+    "time between submissions": "s",
+    "lifetime": "s",
+    "processors of a job": "processors",
+    "jobs of a batch": "jobs",
+}
+
+
+def survival_of(trace: CloudTrace) -> Floats:
+    """Return the share of the jobs that outlive each bin, by Kaplan and Meier: [n_bins - 1]."""
+    n_bins = trace.bins.n
+    seen = np.bincount(trace.lifetime[trace.censored == 1], minlength=n_bins)
+    ended = np.bincount(trace.lifetime[trace.censored == 0], minlength=n_bins)
+    at_risk = np.cumsum((seen + ended)[::-1])[::-1] - seen
+    hazard = np.where(at_risk > 0, ended / np.maximum(at_risk, 1), 0.0)
+    outlived: Floats = np.cumprod(1.0 - hazard)[:-1].astype(np.float64)
+    return outlived
+
+
+@dataclass(eq=False)
+class _Gathered:
+    """What is kept of the windows that were drawn; it grows by a row a window."""
+
+    n_jobs: list[int] = field(default_factory=list)
+    courses: dict[str, list[NDArray[np.float32]]] = field(default_factory=dict)
+    reuse: list[Floats] = field(default_factory=list)
+    survival: list[Floats] = field(default_factory=list)
+    quantiles: dict[str, list[Floats]] = field(default_factory=dict)
+    distances: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def add(self, one: _Seen) -> None:
+        self.n_jobs.append(one.n_jobs)
+        for name in ("batches", "jobs", "cores"):
+            self.courses.setdefault(name, []).append(getattr(one, name).astype(np.float32))
+        self.reuse.append(one.reuse)
+        self.survival.append(one.survival)
+
+    def compare(self, one: _Seen, points: dict[str, tuple[Floats, Floats]]) -> None:
+        for column, (at, shares) in points.items():
+            if len(one.columns[column]) == 0:
+                continue
+            values = np.sort(one.columns[column])
+            self.quantiles.setdefault(column, []).append(
+                np.quantile(values, LEVELS, method="inverted_cdf")
+            )
+            self.distances.setdefault(column, []).append(_distance(values, at, shares))
+
+
+def _distance(values: Floats, points: Floats, shares: Floats) -> tuple[float, float]:
+    """Return the KS and the Wasserstein distance of sorted values from a distribution.
+
+    Args:
+        values: of the generated window, rising.
+        points: float64 [n], rising, at which the shares of the real one are known.
+        shares: float64 [n], of the real values that are at most so large.
+    """
+    low, high = float(values[0]), float(values[-1])
+    outside = np.array([one for one in (low, high) if one < points[0] or one > points[-1]])
+    every = np.unique(np.concatenate([points, outside]))
+    real = np.concatenate([[0.0], shares])[np.searchsorted(points, every, side="right")]
+    made = np.searchsorted(values, every, side="right") / len(values)
+    apart = np.abs(real - made)
+    return float(apart.max()), float(apart[:-1] @ np.diff(every))
+
+
+def _points(values: Floats) -> tuple[Floats, Floats]:
+    """Return at most `MOST_POINTS` values of a column and the shares that are at most so large."""
+    points = np.unique(values)
+    if len(points) > MOST_POINTS:
+        points = np.unique(
+            np.quantile(values, np.linspace(0, 1, MOST_POINTS), method="inverted_cdf")
+        )
+    return points, np.searchsorted(np.sort(values), points, side="right") / len(values)
+
+
+def _generated(
+    name: str, model: Model, windows: Windows, real: _Seen, n_windows: int, seed: int, say: Told
+) -> Generated:
+    test = windows.test
+    gathered, picture = _Gathered(), None
+    points = {column: _points(of) for column, of in real.columns.items() if len(of)}
+    for at in range(n_windows):
+        say(f"Drawing windows of {name}", at, n_windows)
+        streams = Streams(seed + at).inside("report")
+        drawn = draw_batches(model, test.first_period, test.n_periods, streams)
+        if drawn is None:
+            raise WorkloadError(
+                f"a generated window of '{name}' has no jobs; {windows.names[1]} is too short for "
+                "what it learnt."
+            )
+        jobs = generated_jobs(
+            drawn, windows.examples, streams.of("lifetime_s"), streams.of("example")
+        )
+        one = _Seen.of(drawn, jobs)
+        gathered.add(one)
+        if at < MOST_COMPARED:
+            gathered.compare(one, points)
+        picture = picture or picture_of(drawn)
+    say(f"Drawing windows of {name}", n_windows, n_windows)
+    courses = {
+        what: Course.of(np.stack(rows), getattr(real, what))
+        for what, rows in gathered.courses.items()
+    }
+    reuse = np.mean(gathered.reuse, axis=0)
+    tail = (1.0 - SHARE) / 2.0
+    survival = Band(*np.quantile(gathered.survival, (tail, 0.5, 1.0 - tail), axis=0))
+    assert picture is not None  # noqa: S101 - there are two windows or more
+    return Generated(
+        name, model.source, Spread.of(np.array(gathered.n_jobs, dtype=np.float64)),
+        courses["batches"], courses["jobs"], courses["cores"], reuse,
+        total_variation(reuse, real.reuse), survival,
+        float(np.abs(np.mean(gathered.survival, axis=0) - real.survival).max()),
+        tuple(_likeness(column, gathered, real) for column in gathered.quantiles), picture,
+    )  # fmt: skip
+
+
+def _likeness(column: str, gathered: _Gathered, real: _Seen) -> Likeness:
+    tail = (1.0 - SHARE) / 2.0
+    low, median, high = np.quantile(gathered.quantiles[column], (tail, 0.5, 1.0 - tail), axis=0)
+    ks, wasserstein = np.array(gathered.distances[column]).T
+    quantiles = np.quantile(real.columns[column], LEVELS, method="inverted_cdf")
+    return Likeness(
+        column, UNITS[column], Spread.of(ks), Spread.of(wasserstein), quantiles, low, median, high
+    )
+
+
+def picture_of(trace: CloudTrace) -> Picture:
+    """Return some periods with jobs, one after another from the middle of the window on."""
+    with_jobs = np.unique(trace.period)
+    begin = min(int(np.searchsorted(with_jobs, trace.first_period + trace.n_periods // 2)),
+                max(len(with_jobs) - PICTURE_ROWS, 0))  # fmt: skip
+    chosen = with_jobs[begin : begin + PICTURE_ROWS]
+    parts: list[Ints] = []
+    left_out = []
+    for row, period in enumerate(chosen.tolist()):
+        low, high = np.searchsorted(trace.period, (period, period + 1)).tolist()
+        shown = slice(low, min(high, low + PICTURE_JOBS))
+        left_out.append(high - shown.stop)
+        batch = trace.batch[shown] - trace.batch[low]
+        parts.append(
+            np.stack([np.full(len(batch), row), batch, trace.flavour[shown], trace.lifetime[shown]])
+        )
+    period, batch, flavour, lifetime = np.concatenate(parts, axis=1)
+    return Picture(period, batch, flavour, lifetime, np.array(left_out, dtype=np.int64))
