@@ -17,8 +17,7 @@ each other tied, with the first and last seventh of each week left out of the me
 fills, and empties), and how much worse the policy is that is best on the generated weeks than the
 best in hindsight.
 
-``--back-days`` fits `three_stage`, `simple_batch` and `naive` with days of the history drawn from
-so far back on average; 7 is usual, 1000 takes all alike.
+``--knob NAME=VALUE`` is for the fits of `three_stage`, `simple_batch` and `naive`; repeat it.
 """
 
 import argparse
@@ -165,7 +164,7 @@ def main() -> None:
     taken.add_argument("--generated", type=int, default=30, help="weeks of each generator")
     taken.add_argument("--load", type=float, default=0.85, help="of every week")
     taken.add_argument("--by", choices=("gaps", "machine"), default="gaps")
-    taken.add_argument("--back-days", type=float, default=7.0, help="see above")
+    taken.add_argument("--knob", action="append", default=[], help="NAME=VALUE, see above")
     options = taken.parse_args()
     names = options.traces.split(",")
     if not set(names) <= set(LOGS):
@@ -191,7 +190,8 @@ def measured(
 
     @cache
     def model(generator: str) -> Model:
-        knobs = {"back_days": options.back_days} if generator in CLOUD else {}
+        told = dict(one.split("=", 1) for one in options.knob) if generator in CLOUD else {}
+        knobs = {knob: float(value) for knob, value in told.items()}
         return fit(generator, week_of(log, 0, first), knobs)
 
     def step(what: str, made: Callable[[], Workload]) -> dict[str, Any]:
