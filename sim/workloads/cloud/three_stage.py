@@ -7,12 +7,10 @@
 - ``naive``: jobs arrive one by one; flavours and lifetimes are drawn independently (NAIVE).
 
 A generated workload begins at the midnight after the last day that the model was fitted to. Whoever
-submits a batch is a user of his own: the paper generates no users. What-ifs: `end_odds` multiplies
-the odds that a batch is over, and `flavour_odds` those of flavours by name (three_stage).
+submits a batch is a user of his own: the paper generates no users. What-ifs: see `tilts`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,12 +41,11 @@ from sim.workloads.cloud.parts import (
     shares_of,
     whole_of,
 )
+from sim.workloads.cloud.tilts import FOR_ALL, FOR_BATCHES, tilts_of
 from sim.workloads.generator import (
     Generator,
     Horizon,
     check_number_of_jobs,
-    checked_number,
-    number_of,
 )
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
@@ -56,7 +53,6 @@ from sim.workloads.streams import Streams
 Ints = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
-MOST_ODDS = 1e6
 THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME = "three_stage", "simple_batch", "naive"
 
 KNOBS: tuple[Option, ...] = (
@@ -123,8 +119,9 @@ def fit_batches(
         trace.n_jobs / int(counts.sum()),
     )  # fmt: skip
     parameters, arrays = packed(ground)
+    parameters |= FOR_ALL
     if name == THREE_STAGE_NAME:
-        parameters |= {"end_odds": 1.0, "flavour_odds": {}}
+        parameters |= FOR_BATCHES
         arrays |= _table_arrays(trace, knobs["half_life_days"], bool(knobs["days_differ"]))
     else:
         share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
@@ -159,7 +156,7 @@ def _jobs_in_batches(
     model: Model, ground: Ground, day: Ints, streams: Streams
 ) -> tuple[Ints, Ints, Ints]:
     """Draw flavour, batch and bin of lifetime of each job by the tables."""
-    table = _tilted(model, ground, _table_of(model, ground))
+    table = tilts_of(model, ground.flavours).flavours(_table_of(model, ground))
     flavour, batch = draw_flavours(table, len(day), streams.of("flavours"), day)
     lifetime = draw_lifetimes(
         ground.lifetimes, flavour, batch, len(ground.flavours), streams.of("lifetimes")
@@ -212,7 +209,7 @@ def draw_batches(
     Raises:
         WorkloadError: parameters that cannot be, or more jobs than anyone can hold.
     """
-    stages, ground = _STAGES[model.generator], ground_of(model)
+    stages, ground = _STAGES[model.generator], _ground_of(model)
     period = first_period + np.arange(n_periods)
     counts, day = ground.arrivals.draw(period, ground.period_s, streams.of("arrivals"), scale)
     check_number_of_jobs(float(counts.sum()) * ground.jobs_per_arrival)
@@ -241,7 +238,7 @@ _STAGES: Mapping[str, _Stages] = {
 
 
 def _draw(model: Model, horizon: Horizon, streams: Streams) -> Workload:
-    ground = ground_of(model)
+    ground = _ground_of(model)
     law = ground.arrivals
     n_periods = int(np.ceil(horizon.duration_s / ground.period_s))
     highest = law.intercept + law.of_hour.mean() + law.of_day.mean() + law.history().mean()
@@ -275,36 +272,13 @@ def _drawn(share: NDArray[np.float64], n: int, rng: np.random.Generator) -> Ints
 
 
 def _flavour_share(model: Model, ground: Ground) -> NDArray[np.float64]:
-    return shares_of(model, "flavour_share", (len(ground.flavours),))
+    share = shares_of(model, "flavour_share", (len(ground.flavours),))
+    return tilts_of(model, ground.flavours).shares(share)
 
 
-def _tilted(model: Model, ground: Ground, table: FlavourTable) -> FlavourTable:
-    """Return the table with the odds that the model tells (section 8: what if)."""
-    odds = np.ones(len(ground.flavours) + 1)
-    odds[-1] = number_of(model, "end_odds", 1 / MOST_ODDS, MOST_ODDS)
-    told = model.parameters.get("flavour_odds")
-    names = [one.name for one in ground.flavours]
-    if not isinstance(told, dict):
-        raise WorkloadError(
-            f"parameter 'flavour_odds' of '{model.generator}' is {told!r}; it is a table of "
-            "numbers by flavour, and empty if nothing is tilted."
-        )
-    for name, factor in told.items():
-        if name not in names:
-            raise WorkloadError(
-                f"parameter 'flavour_odds' of '{model.generator}' names '{name}'; its "
-                f"flavours are {', '.join(names[:20])}."
-            )
-        what = f"flavour_odds of '{name}' of '{model.generator}'"
-        odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
-    if (odds == 1).all():
-        return table
-    weighed, by_day = table.probability * odds, table.by_day * odds
-    return replace(
-        table,
-        probability=weighed / weighed.sum(axis=-1, keepdims=True),
-        by_day=by_day / by_day.sum(axis=-1, keepdims=True),
-    )
+def _ground_of(model: Model) -> Ground:
+    ground = ground_of(model)
+    return tilts_of(model, ground.flavours).ground(ground)
 
 
 def _table_of(model: Model, ground: Ground) -> FlavourTable:
@@ -314,11 +288,12 @@ def _table_of(model: Model, ground: Ground) -> FlavourTable:
 def _check(model: Model) -> None:
     ground = ground_of(model)
     if model.generator == THREE_STAGE_NAME:
-        _tilted(model, ground, _table_of(model, ground))
-        known = {"end_odds", "flavour_odds"}
+        _table_of(model, ground)
+        known = {*FOR_ALL, *FOR_BATCHES}
     else:
         _flavour_share(model, ground)
-        known = set()
+        known = {*FOR_ALL}
+    tilts_of(model, ground.flavours)
     if model.generator == SIMPLE_BATCH_NAME:
         n = len(whole_of(model, "sizes", (None,), 1, 10**7))
         shares_of(model, "size_share", (n,))
