@@ -89,6 +89,7 @@ from sim.traces.swf_write import write_swf
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
+from sim.workloads.cloud.sharing import Loss, Shared, share
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -142,6 +143,7 @@ __all__ = [
     "JobState",
     "Jobs",
     "Learnt",
+    "Loss",
     "MachineSpec",
     "ManifestStyle",
     "Metrics",
@@ -161,6 +163,7 @@ __all__ = [
     "ResultCache",
     "Scenario",
     "ScenarioError",
+    "Shared",
     "SimError",
     "SimulationResult",
     "StepSeries",
@@ -230,6 +233,7 @@ __all__ = [
     "save_model",
     "scale_load",
     "shake",
+    "share",
     "simulate",
     "simulate_many",
     "speedup",

@@ -19,6 +19,7 @@ from assistant.cli import (
     reproduce,
     resume,
     service,
+    sharing,
     simulating,
     steer,
     sweep,
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
     workload.command("generate")(generating.generate)
     workload.command("convert")(generating.convert)
     workload.command("validate")(generating.validate)
+    workload.command("share")(sharing.share)
     workload.command("manifests")(pods.manifests)
     workload.command("retarget")(pods.retarget)
     workload.command("calibrate")(pods.measured)
