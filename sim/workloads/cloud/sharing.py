@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import WorkloadError
+from sim.errors import UnknownNameError, WorkloadError
 from sim.model.batches import CloudTrace
 from sim.model.workload import Workload
 from sim.workloads.cloud.arrivals import DAYS, Arrivals
@@ -116,12 +116,14 @@ def share(
 
     Raises:
         WorkloadError: no user is known, every request is too rare, or a value is not allowed.
+        UnknownNameError: no such knob.
+        ScenarioError: a knob out of range.
     """
     if type(least_users) is not int or least_users < 1:
         raise WorkloadError(f"least_users is {least_users!r}; allowed are whole numbers from 1.")
     strength = checked_number("strength", strength, 0.0, MOST_STRENGTH)
     streams = seed if isinstance(seed, Streams) else Streams(seed)
-    told = {knob.name: float(knob.usual) for knob in KNOBS} | dict(knobs or {})
+    told = _knobs(knobs or {})
     rounded, level = generalised(workload, least_users)
     trace, examples = batches_of(
         rounded, period_s=told["period_s"], most_flavours=int(told["flavours"])
@@ -172,6 +174,17 @@ def share(
         rate=_rate(arrivals) / _rate(ground.arrivals),
     )
     return Shared(model, loss)
+
+
+def _knobs(given: Mapping[str, float]) -> dict[str, float]:
+    known = {knob.name: knob for knob in KNOBS}
+    for name in given:
+        if name not in known:
+            raise UnknownNameError(f"knob of fitting '{THREE_STAGE_NAME}'", name, known)
+    return {
+        name: knob.checked(given.get(name, knob.usual), f"fitting '{THREE_STAGE_NAME}'")
+        for name, knob in known.items()
+    }
 
 
 def generalised(workload: Workload, least_users: int) -> tuple[Workload, Ints]:

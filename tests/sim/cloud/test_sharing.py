@@ -1,13 +1,14 @@
 """A model to give away: nothing that few users asked for is in it, noise is as strong as told."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import dirichlet
 
 from sim.api import GENERATORS, generate, load_model, save_model
-from sim.errors import WorkloadError
+from sim.errors import SimError, WorkloadError
 from sim.model.workload import Workload
 from sim.workloads.cloud.batching import batches_of, in_batches
 from sim.workloads.cloud.contexts import seen
@@ -177,11 +178,13 @@ def test_hazards_are_the_inverse_of_shares() -> None:
         ({"strength": 2.0}, "strength"),
         ({"least_users": 0}, "least_users is 0"),
         ({"least_users": 31}, "ask for fewer users"),
+        ({"knobs": {"flavor": 3.0}}, "flavor"),
+        ({"knobs": {"flavours": 0.0}}, "flavours"),
     ],
 )
-def test_what_cannot_be_is_refused(told: dict[str, float], said: str) -> None:
-    with pytest.raises(WorkloadError, match=said):
-        share(a_log(), 1, **told)  # type: ignore[arg-type]
+def test_what_cannot_be_is_refused(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(SimError, match=said):
+        share(a_log(), 1, **told)
 
 
 def test_the_shared_model_is_of_a_registered_generator() -> None:
