@@ -324,8 +324,9 @@ def fewer(
 def _redrawn(share: Floats, strength: float, rng: np.random.Generator) -> Floats:
     """Draw rows of shares around the given ones, as if counted in 1 / strength**2: [n, k]."""
     drawn = rng.standard_gamma(share / strength**2) + np.finfo(np.float64).tiny
-    shares: Floats = REAL * share + (1.0 - REAL) * drawn / drawn.sum(axis=1, keepdims=True)
-    return shares / shares.sum(axis=1, keepdims=True)
+    mixed = REAL * share + (1.0 - REAL) * drawn / drawn.sum(axis=1, keepdims=True)
+    shares: Floats = mixed / mixed.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _hazard(share: Floats) -> Floats:
