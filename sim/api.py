@@ -137,6 +137,7 @@ from sim.workloads.cloud.report_values import CloudReport
 from sim.workloads.cloud.report_windows import Windows as CloudWindows
 from sim.workloads.cloud.report_windows import windows_of as cloud_windows
 from sim.workloads.cloud.report_windows import windows_of_traces as cloud_windows_of_traces
+from sim.workloads.cloud.sharing import Loss, Shared, share
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -215,6 +216,7 @@ __all__ = [
     "LiveJob",
     "LiveMachine",
     "LiveTask",
+    "Loss",
     "MachineSpec",
     "ManifestStyle",
     "Metrics",
@@ -244,6 +246,7 @@ __all__ = [
     "ScenarioError",
     "SchedulingTuple",
     "Server",
+    "Shared",
     "SimError",
     "SimulationResult",
     "StepSeries",
@@ -340,6 +343,7 @@ __all__ = [
     "save_model",
     "scale_load",
     "shake",
+    "share",
     "simulate",
     "simulate_algorithm",
     "simulate_many",

@@ -22,6 +22,7 @@ from assistant.cli import (
     reproduce,
     resume,
     service,
+    sharing,
     simulating,
     steer,
     sweep,
@@ -67,6 +68,7 @@ def register(app: typer.Typer) -> None:
     workload.command("validate")(generating.validate)
     workload.command("pack")(packing.pack)
     workload.command("capacity")(capacity.capacity)
+    workload.command("share")(sharing.share)
     workload.command("manifests")(pods.manifests)
     workload.command("retarget")(pods.retarget)
     workload.command("calibrate")(pods.measured)

@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "sim": ("--logs", "swf"),
     "policies": ("--logs", "swf"),
     "futures": ("--logs", "swf"),
+    "policy_ranking": ("--logs", "swf"),
     "slurm_fidelity": ("--run", "slurm_runs"),
     "cloud": ("--azure", "azure_v1"),
     "cloud_packing": ("--azure", "azure_v1"),

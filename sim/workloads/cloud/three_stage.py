@@ -8,8 +8,7 @@
 - ``naive``: jobs arrive one by one; flavours and lifetimes are drawn independently (NAIVE).
 
 A generated workload begins at the midnight after the last day that the model was fitted to. Whoever
-submits a batch is a user of his own: the paper generates no users. What-ifs: `end_odds` multiplies
-the odds that a batch is over, and `flavour_odds` those of flavours by name (three_stage).
+submits a batch is a user of his own: the paper generates no users. What-ifs: see `tilts`.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,12 +36,11 @@ from sim.workloads.cloud.qualities import (
     next_flavour_of,
     packed_flavours,
 )
+from sim.workloads.cloud.tilts import FOR_ALL, FOR_BATCHES, tilts_of
 from sim.workloads.generator import (
     Generator,
     Horizon,
     check_number_of_jobs,
-    checked_number,
-    number_of,
 )
 from sim.workloads.model import Model
 from sim.workloads.streams import Streams
@@ -50,7 +48,6 @@ from sim.workloads.streams import Streams
 Ints = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
-MOST_ODDS = 1e6
 THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME = "three_stage", "simple_batch", "naive"
 
 KNOBS: tuple[Option, ...] = (
@@ -130,6 +127,10 @@ def fit_batches(
         arrays |= packed_flavours(
             fit_next_flavour(quality, trace, knobs["half_life_days"], bool(knobs["days_differ"]))
         )
+    parameters |= FOR_ALL
+    if name == THREE_STAGE_NAME:
+        parameters |= FOR_BATCHES
+        arrays |= _table_arrays(trace, knobs["half_life_days"], bool(knobs["days_differ"]))
     else:
         share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
         arrays |= {"flavour_share": share}
@@ -158,6 +159,12 @@ def _jobs_in_batches(
     flavours = _tilted(model, ground, _next_flavour(model, ground))
     flavour, batch = flavours.draw(len(day), streams.of("flavours"), day, hour)
     lifetime = ground.lifetimes.draw(flavour, batch, len(ground.flavours), streams.of("lifetimes"))
+    """Draw flavour, batch and bin of lifetime of each job by the tables."""
+    table = tilts_of(model, ground.flavours).flavours(_table_of(model, ground))
+    flavour, batch = draw_flavours(table, len(day), streams.of("flavours"), day)
+    lifetime = draw_lifetimes(
+        ground.lifetimes, flavour, batch, len(ground.flavours), streams.of("lifetimes")
+    )
     return flavour, batch, lifetime
 
 
@@ -206,7 +213,7 @@ def draw_batches(
     Raises:
         WorkloadError: parameters that cannot be, or more jobs than anyone can hold.
     """
-    stages, ground = _STAGES[model.generator], ground_of(model)
+    stages, ground = _STAGES[model.generator], _ground_of(model)
     period = first_period + np.arange(n_periods)
     counts, day = ground.arrivals.draw(
         period,
@@ -243,7 +250,7 @@ _STAGES: Mapping[str, _Stages] = {
 
 
 def _draw(model: Model, horizon: Horizon, streams: Streams) -> Workload:
-    ground = ground_of(model)
+    ground = _ground_of(model)
     law = ground.arrivals
     n_periods = int(np.ceil(horizon.duration_s / ground.period_s))
     highest = law.intercept + law.of_hour.mean() + law.of_day.mean() + law.history().mean()
@@ -277,7 +284,8 @@ def _drawn(share: NDArray[np.float64], n: int, rng: np.random.Generator) -> Ints
 
 
 def _flavour_share(model: Model, ground: Ground) -> NDArray[np.float64]:
-    return shares_of(model, "flavour_share", (len(ground.flavours),))
+    share = shares_of(model, "flavour_share", (len(ground.flavours),))
+    return tilts_of(model, ground.flavours).shares(share)
 
 
 def _tilted(model: Model, ground: Ground, flavours: NextFlavour) -> NextFlavour:
@@ -300,6 +308,9 @@ def _tilted(model: Model, ground: Ground, flavours: NextFlavour) -> NextFlavour:
         what = f"flavour_odds of '{name}' of '{model.generator}'"
         odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
     return flavours if (odds == 1).all() else flavours.tilted(odds)
+def _ground_of(model: Model) -> Ground:
+    ground = ground_of(model)
+    return tilts_of(model, ground.flavours).ground(ground)
 
 
 def _next_flavour(model: Model, ground: Ground) -> NextFlavour:
@@ -311,9 +322,12 @@ def _check(model: Model) -> None:
     if model.generator == THREE_STAGE_NAME:
         _tilted(model, ground, _next_flavour(model, ground))
         known = {"quality", "end_odds", "flavour_odds"}
+        _table_of(model, ground)
+        known = {*FOR_ALL, *FOR_BATCHES}
     else:
         _flavour_share(model, ground)
-        known = set()
+        known = {*FOR_ALL}
+    tilts_of(model, ground.flavours)
     if model.generator == SIMPLE_BATCH_NAME:
         n = len(whole_of(model, "sizes", (None,), 1, 10**7))
         shares_of(model, "size_share", (n,))
