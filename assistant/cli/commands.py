@@ -6,6 +6,7 @@ from assistant.cli import (
     agents,
     backup,
     browser,
+    dashboards,
     doctor,
     effects,
     experiments,
@@ -67,6 +68,12 @@ def register(app: typer.Typer) -> None:
     workload.command("calibrate")(pods.measured)
     workload.command("bundle")(pods.bundle)
     app.add_typer(workload, name="workload")
+    aiops = typer.Typer(
+        help="Tell the simulated AI platform of yours.", no_args_is_help=True, rich_markup_mode=None
+    )
+    aiops.command("describe")(dashboards.describe)
+    aiops.command("validate")(dashboards.validate)
+    app.add_typer(aiops, name="platform")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)
     app.add_typer(hook, name="hooks")

@@ -105,8 +105,17 @@ def write_report(data: ReportData, path: Path) -> Path:
     Raises:
         StoreError: the file cannot be written.
     """
+    check_target(path)
+    return write_page(render_html(data), path)
+
+
+def write_page(page: str, path: Path) -> Path:
+    """Write a page to a file, whole or not at all, and return the absolute path.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
     target = check_target(path)
-    page = render_html(data)
     try:
         with NamedTemporaryFile(
             "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
