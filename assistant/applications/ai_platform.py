@@ -172,7 +172,7 @@ class AiPlatform(SideBySide):
         return self.measured(self.scenario(values), self.simulate(values))
 
     def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
-        """Return all that happens with a configuration; the trace goes to a folder if one is told."""
+        """Return all that happens with a configuration; a folder takes the trace."""
         from sim.aiops.engine import run_platform
 
         return run_platform(self.scenario(values), folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.charts_platform import Likeness, Quantiles, WeekBands
-from sim.aiops.accuracy import WEEKS, Accuracy, accuracy
+from sim.aiops.accuracy import WEEKS, Accuracy, accuracy, example_log
 from sim.aiops.compare import Comparison
 from sim.aiops.logs import fit_statistics, read_logs
 from sim.aiops.statistics import statistics_of
@@ -16,13 +16,16 @@ from sim.api import load_model
 USUAL_WEEKS = WEEKS
 
 
+EXAMPLE = "built-in example"
+
+
 def likeness(
-    log: Path, model: Path | None = None, *, weeks: int = USUAL_WEEKS, seed: int = 0
+    log: Path | None, model: Path | None = None, *, weeks: int = USUAL_WEEKS, seed: int = 0
 ) -> Likeness:
     """Compare a log with what is simulated.
 
     Args:
-        log: of executed tasks, CSV or Parquet.
+        log: of executed tasks, CSV or Parquet; None is a built-in example.
         model: of statistics; None fits them to the log.
         weeks: simulated.
         seed: of the simulation, and of where a fit begins.
@@ -30,12 +33,13 @@ def likeness(
     Raises:
         SimError: a file that cannot be read, or nothing to compare.
     """
-    logs = read_logs(log)
+    name = EXAMPLE if log is None else log.name
+    logs = example_log() if log is None else read_logs(log)
     if model is None:
-        statistics = fit_statistics(logs, source=f"fitted to {log.name}", seed=seed)
+        statistics = fit_statistics(logs, source=f"fitted to {name}", seed=seed)
     else:
         statistics = statistics_of(load_model(model))
-    return told(log.name, accuracy(logs, statistics, weeks=weeks, seed=seed))
+    return told(name, accuracy(logs, statistics, weeks=weeks, seed=seed))
 
 
 def told(log: str, found: Accuracy) -> Likeness:

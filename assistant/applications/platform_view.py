@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assistant.applications.ai_platform import AiPlatform
+from assistant.applications.ai_platform import TODAY, AiPlatform
 from assistant.charts_platform import Panel, PlatformDrawing, Rows, length
 from assistant.objective import Measure
 from sim.aiops.arrivals import HOUR_S, Floats
@@ -21,6 +21,9 @@ MOST_POINTS = 750
 """Of a series; a longer simulation is shown by means of hours, days or weeks."""
 
 STEPS_H = (1, 3, 6, 24, 168)
+
+FULL_TRAINING: Mapping[str, Level] = {**TODAY, "training_capacity": 4}
+"""The exploratory case of the PipeSim paper: arrivals peak, and training is full behind them."""
 
 BUSY_KINDS = ("preprocess", "train", "evaluate")
 """Of the tasks whose coming is drawn: before, in and behind the training cluster."""

@@ -37,7 +37,7 @@ def describe(
         check_target(report)
     with working(f"Reading {folder} …"):
         board = traced(folder)
-    written = None if report is None else write_board(board, report)
+    written = None if report is None else write_dashboard(board, report)
     if as_json:
         print_json({**as_table(board), "report": None if written is None else str(written)})
         return 0
@@ -59,9 +59,13 @@ def describe(
 
 def validate(
     log: Annotated[
-        Path,
-        typer.Argument(metavar="LOG", help="Executed tasks, CSV or Parquet.", show_default=False),
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[LOG]",
+            help="Executed tasks, CSV or Parquet; else a built-in example.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -119,18 +123,6 @@ def _print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         OUT.print(f"  {'  '.join(cells)}".rstrip(), soft_wrap=True)
-
-
-def write_board(board: "Dashboard", path: Path) -> Path:
-    """Write a dashboard as a page and return its absolute path.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    return write_dashboard(
-        path, title=board.title, parameters=board.parameters, sentences=board.words,
-        tables=board.tables, drawings=(board.over_time, board.day),
-    )  # fmt: skip
 
 
 def as_table(board: "Dashboard") -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from assistant.charts_platform import (
     Likeness,
@@ -61,40 +61,50 @@ def write_likeness(found: Likeness, path: Path) -> Path:
     return write_page(render_likeness(found), path)
 
 
-def write_dashboard(
-    path: Path,
-    *,
-    title: str,
-    parameters: tuple[tuple[str, str], ...],
-    sentences: tuple[str, ...],
-    tables: Mapping[str, Rows],
-    drawings: tuple[PlatformDrawing, ...],
-) -> Path:
-    """Write the page of a dashboard and return its absolute path.
+class Board(Protocol):
+    """What is shown of a finished run of a platform."""
 
-    Args:
-        path: of the page.
-        title: what was simulated.
-        parameters: name and value.
-        sentences: what stands out.
-        tables: header and rows by title.
-        drawings: each with its panels.
+    @property
+    def title(self) -> str:
+        """What was simulated."""
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """Name and value."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What stands out."""
+
+    @property
+    def tables(self) -> Mapping[str, Rows]:
+        """Tasks and waits, by title."""
+
+    @property
+    def over_time(self) -> PlatformDrawing:
+        """From the beginning to the end."""
+
+    @property
+    def day(self) -> PlatformDrawing:
+        """Means by hour of the day."""
+
+
+def render_dashboard(board: Board) -> str:
+    """Return the page of a dashboard; it needs no script and no network."""
+    drawn = [
+        (heading, [(panel.title, svg(panel_chart(panel, one))) for panel in one.panels])
+        for heading, one in (("Over time", board.over_time), ("A mean day", board.day))
+    ]
+    return _render("dashboard.html.j2", board=board, drawn=drawn)
+
+
+def write_dashboard(board: Board, path: Path) -> Path:
+    """Write the page of a dashboard and return its absolute path.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    drawn = [
-        (
-            "A mean day" if one.is_day else "Over time",
-            [(panel.title, svg(panel_chart(panel, one))) for panel in one.panels],
-        )
-        for one in drawings
-    ]
-    page = _render(
-        "dashboard.html.j2", title=title, parameters=parameters, sentences=sentences,
-        tables=tables, drawn=drawn,
-    )  # fmt: skip
-    return write_page(page, path)
+    return write_page(render_dashboard(board), path)
 
 
 def _render(template: str, **told: Any) -> str:

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.aiops.arrivals import Arrivals, arrival_blocks
+from sim.aiops.collecting import PlatformResult
 from sim.aiops.compare import Comparison, compare
 from sim.aiops.engine import run_platform
 from sim.aiops.fitting import LEAST_GAP_S
-from sim.aiops.logs import LEAST_TASKS, Logs
+from sim.aiops.graph import TASKS
+from sim.aiops.logs import LEAST_TASKS, NUMBERS, Logs
 from sim.aiops.scenario import PlatformScenario
 from sim.aiops.statistics import Statistics
 from sim.aiops.validation import HourlyBands, hourly_bands, validate
@@ -99,6 +101,39 @@ def accuracy(logs: Logs, statistics: Statistics, *, weeks: int = WEEKS, seed: in
     return Accuracy(
         len(logs), result.n_pipelines, weeks, seed, statistics.source, tasks, gaps, hours
     )
+
+
+def log_of(result: PlatformResult) -> Logs:
+    """Return the log that a platform would have written, of a simulation that kept its tables.
+
+    The second training of a hierarchical pipeline, which is part of one, is left out.
+    """
+    tasks, of = result.tables["tasks"], result.tables["pipelines"]
+    place = np.searchsorted(of["pipeline"], tasks["pipeline"])
+    part = (of["prototype"][place] == result.texts["prototype"].index("hierarchical")) & (
+        tasks["task"] == TASKS.index("train")
+    )
+    place, kinds = place[~part], tasks["task"][~part]
+    numbers = {name: np.full(len(place), np.nan) for name in NUMBERS}
+    numbers["seconds"] = (tasks["ended_s"] - tasks["started_s"])[~part]
+    numbers["submit_s"] = of["arrived_s"][place]
+    for name in ("rows", "columns", "bytes"):
+        numbers[name] = of[name][place].astype(float)
+    texts = {
+        "task": np.array(TASKS)[kinds],
+        "framework": np.array(result.texts["framework"])[of["framework"][place]],
+        "estimator": np.array(result.texts["estimator"])[of["estimator"][place]],
+    }
+    return Logs(texts, numbers)
+
+
+def example_log(weeks: int = WEEKS, seed: int = 7) -> Logs:
+    """Return a log of a platform with the published laws, of some weeks."""
+    scenario = PlatformScenario(
+        profile="calendar", interarrival_factor=2.0, duration_s=weeks * WEEK_S, drain=True,
+        seed=seed,
+    )  # fmt: skip
+    return log_of(run_platform(scenario))
 
 
 def _arrived(arrivals: Arrivals, profile: str, weeks: int, seed: int) -> Floats:

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 ABOUT, FLEET = "about.json", "fleet.parquet"
 TABLES = ("pipelines", "tasks", "models")
-BATCH = 1 << 18
+BATCH = 1 << 17
 """Rows that are in memory at once."""
 
 QUANTILES = (0.5, 0.9, 0.99)
@@ -238,7 +238,7 @@ def _batches(
             return
         raise TraceError(path, expected="it is not there; a trace has pipelines, tasks and models.")
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else all of it is read
             missing = [name for name in needed if name not in file.schema_arrow.names]
             if missing:
                 raise TraceError(path, field=missing[0], expected="this column is missing.")
