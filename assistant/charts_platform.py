@@ -19,6 +19,9 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 """Beside the colours, for those who do not tell them apart."""
 
 SECONDS_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000, 3600000)
+FINE_TICKS = (
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200, 18000,
+)  # fmt: skip
 _SECONDS_WORDS = (
     "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' : "
     "datum.value / 3600 + ' h'"
@@ -206,7 +209,11 @@ def qq_chart(one: Quantiles) -> Spec:
             for o, s in zip(one.observed, one.simulated, strict=True)]  # fmt: skip
     ends = min(one.observed + one.simulated), max(one.observed + one.simulated)
     scale = {"type": "log", "domain": list(ends), "nice": False}
-    ticks = [tick for tick in SECONDS_TICKS if ends[0] <= tick <= ends[1]]
+    ticks, fine = (
+        [tick for tick in several if ends[0] <= tick <= ends[1]]
+        for several in (SECONDS_TICKS, FINE_TICKS)
+    )
+    ticks = ticks if len(ticks) > 2 else fine
     axis: dict[str, Any] = {"labelExpr": _SECONDS_WORDS, "labelOverlap": True}
     if len(ticks) > 1:
         axis["values"] = ticks

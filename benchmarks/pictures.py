@@ -110,8 +110,14 @@ def _platform(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
     screen.press("The paper's case: a full training cluster")
     screen.press("Play")
     screen.says(re.compile("^Most pipelines come at"))
-    for view in ("Over time", "Mean day", "Tables"):
+    views = {
+        "Over time": "Total potential improvement of deployed models",
+        "Mean day": re.compile("^Each hour is the mean of that hour"),
+        "Tables": "Wait by resource",
+    }
+    for view, seen in views.items():
         screen.page.get_by_role("radio", name=view).click()
+        screen.says(seen)
         screen.settled()
         name = view.lower().replace(" ", "-")
         yield take(screen, folder, f"platform-{name}-{look}")

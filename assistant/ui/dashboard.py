@@ -56,21 +56,22 @@ def _tiles(board: Dashboard) -> None:
     again = sum(n for why, n in seen.started_by.items() if why in ("drift", "age", "data",
                                                                    "schedule"))  # fmt: skip
     with st.container(horizontal=True):
-        _tile("Pipelines", f"{seen.n_pipelines:,}", f"{again:,} trainings of deployed models")
-        _tile("Deployed", f"{seen.outcomes['deployed']:,}",
-              f"{seen.outcomes['stopped by a gate']:,} stopped by a gate")  # fmt: skip
+        _tile("Pipelines", f"{seen.n_pipelines:,}", f"{seen.outcomes['deployed']:,} deployed")
         _tile(
             "Wait of a pipeline", length(wait.mean_s), f"90 % below {length(wait.quantiles_s[1])}"
         )
         if seen.fleet is not None and len(seen.fleet["performance"]):
-            course = seen.fleet
-            _tile("Performance at the end", f"{course['performance'][-1]:.3f}",
-                  f"{course['performance'][0]:.3f} at first")  # fmt: skip
-            _tile("Staleness at the end", f"{course['staleness'][-1]:.1%}",
-                  f"{course['late'][-1]:.0f} models too stale")  # fmt: skip
+            first, *_, last = seen.fleet["performance"]
+            _tile("Performance at the end", f"{last:.3f}", f"{first:.3f} at first")
+            late = f"{seen.fleet['late'][-1]:.0f} models too stale"
+            _tile("Staleness at the end", f"{seen.fleet['staleness'][-1]:.1%}", late)
         if seen.about is not None and seen.about.n_models:
             about = seen.about
-            _tile("SLA misses", f"{about.sla_misses:,}", f"of {about.n_models:,} deployed models")
+            _tile(
+                "SLA misses",
+                f"{about.sla_misses:,}",
+                f"{about.n_models:,} models; trained {again:,} times",
+            )
 
 
 def _tile(label: str, value: str, below: str | None = None) -> None:

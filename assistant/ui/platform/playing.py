@@ -83,10 +83,11 @@ def section() -> Intent | None:
 def _wish() -> Wish:
     application = AiPlatform()
     today, values = application.baseline, {}
-    columns = st.columns(3)
-    for place, parameter in enumerate(application.space.parameters):
-        with columns[place % 3]:
-            values[parameter.name] = _level(parameter, today[parameter.name])
+    parameters = application.space.parameters
+    for at in range(0, len(parameters), 3):  # a row at a time: in a narrow window all in order
+        for box, parameter in zip(st.columns(3), parameters[at : at + 3], strict=False):
+            with box:
+                values[parameter.name] = _level(parameter, today[parameter.name])
     with st.expander("The future that it meets"):
         one, two, three, four = st.columns(4)
         days = one.number_input(
@@ -123,7 +124,7 @@ def _field(name: str) -> str:
 
 
 def _set(values: Mapping[str, Level]) -> None:
-    """Set every level, and play."""
+    """Set every level."""
     for name, value in values.items():
         st.session_state[_field(name)] = value
 
