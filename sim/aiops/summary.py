@@ -21,7 +21,7 @@ from sim.aiops.graph import TASKS
 from sim.aiops.platform import HEADER_BYTES, SEGMENT_BYTES
 from sim.aiops.scenario import PlatformScenario
 from sim.aiops.state import FleetCourse
-from sim.aiops.trace import OUTCOMES, Columns, Hourly
+from sim.aiops.trace import OUTCOMES, Columns, Hourly, joined
 from sim.aiops.triggers import RULES
 from sim.errors import SetupError, TraceError
 
@@ -242,15 +242,24 @@ def _batches(
             missing = [name for name in needed if name not in file.schema_arrow.names]
             if missing:
                 raise TraceError(path, field=missing[0], expected="this column is missing.")
+            texts: dict[str, tuple[str, ...]] = {}
+            parts: list[Columns] = []
+            n = 0
             for batch in file.iter_batches(BATCH, columns=list(needed)):
-                columns, texts = {}, {}
+                columns = {}
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     is_text = isinstance(column, pa.DictionaryArray)
                     if is_text:
                         texts[name] = tuple(column.dictionary.to_pylist())
                     numbers = column.indices if is_text else column
                     columns[name] = numbers.to_numpy(zero_copy_only=False)
-                yield columns, texts
+                parts.append(columns)
+                n += batch.num_rows
+                if n >= BATCH:  # a row group by itself is little, and each adding takes its time
+                    yield joined(parts), texts
+                    parts, n = [], 0
+            if parts:
+                yield joined(parts), texts
     except (OSError, pa.ArrowException) as error:
         raise TraceError(path, expected=f"it is no table of a trace ({error}).") from None
 

@@ -88,7 +88,7 @@ class Trace:
         from pyarrow import parquet
 
         assert self._folder is not None  # noqa: S101 - for the type checker
-        columns = _joined(self._waiting.pop(table))
+        columns = joined(self._waiting.pop(table))
         arrays = {}
         for name, column in columns.items():
             if name in self._names:
@@ -113,10 +113,11 @@ class Trace:
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
-        return {table: _joined(parts) for table, parts in self._kept.items()}
+        return {table: joined(parts) for table, parts in self._kept.items()}
 
 
-def _joined(parts: Sequence[Columns]) -> Columns:
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return some rows and further rows of one table as one."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
