@@ -100,6 +100,9 @@ class WatchSettings(Strict):
     warn_at: float | None = Field(default=None, gt=0, lt=1)
 
 
+FILES_NAMED = ("log", "table", "statistics")
+"""Keys of ``[application]`` that name files."""
+
 DEFAULT_RUNS = 60
 """The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
 
@@ -211,7 +214,7 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
             tables.setdefault("name", name)
             if isinstance(application.setdefault(place, "."), str):
                 application[place] = str((folder / application[place]).absolute())
-        for key in ("log", "table"):
+        for key in FILES_NAMED:
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
         futures = application.get("futures")

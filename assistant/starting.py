@@ -8,7 +8,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
-from assistant.applications import FUTURES_DIGEST
+from assistant.applications import FUTURES_DIGEST, STATISTICS_DIGEST
 from assistant.errors import SettingsError
 from assistant.events import ExperimentOpened, Fact
 from assistant.experiment import Experiment
@@ -16,7 +16,7 @@ from assistant.hooks import Hooks, anchored
 from assistant.opening import open_session
 from assistant.ports import Application, Store
 from assistant.session import Session
-from assistant.settings import Sweep, build_sweep, check_settings
+from assistant.settings import FILES_NAMED, Sweep, build_sweep, check_settings
 from strategies import Level
 
 
@@ -58,7 +58,7 @@ def open_sweep(built: Sweep, store: Store, name: str, made_from: str) -> Session
 def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str:
     """Return what is needed to build the sweep again from anywhere: paths made absolute."""
     application = dict(tables.get("application", {}))
-    for key in ("log", "table", "cwd", "folder"):
+    for key in (*FILES_NAMED, "cwd", "folder"):
         if isinstance(application.get(key), str):
             application[key] = str(Path(application[key]).absolute())
     futures = application.get("futures")
@@ -87,23 +87,29 @@ def rebuild(opened: ExperimentOpened) -> Application:
             f"experiment '{opened.experiment_id}' was opened from Python, which alone can run its "
             "program (load_session); here it can be looked at and steered"
         )
+    return rebuilt(opened).application
+
+
+def rebuilt(opened: ExperimentOpened) -> Sweep:
+    """Build the sweep of a stored experiment again. Raises as `rebuild`; it has a recipe."""
     built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
             f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
             "its parameters have changed, so start a new experiment"
         )
-    if _futures_of(built.application.facts) != _futures_of(opened.facts):
+    if _drawn_from(built.application.facts) != _drawn_from(opened.facts):
         raise SettingsError(
-            f"the model of experiment '{opened.experiment_id}' is not what it was; its futures "
-            "have changed and results could not be compared, so start a new experiment"
+            f"the model of experiment '{opened.experiment_id}' is not what it was; what is "
+            "drawn from it has changed and results could not be compared, so start a new experiment"
         )
-    return built.application
+    return built
 
 
-def _futures_of(facts: Iterable[Fact]) -> str | None:
-    """Return what tells the futures of an experiment from all others; None if it has none."""
-    return next((fact.text for fact in facts if fact.label == FUTURES_DIGEST), None)
+def _drawn_from(facts: Iterable[Fact]) -> str | None:
+    """Return the digest of the model that an experiment draws from; None if it has none."""
+    told = (FUTURES_DIGEST, STATISTICS_DIGEST)
+    return next((fact.text for fact in facts if fact.label in told), None)
 
 
 def job_log(opened: ExperimentOpened) -> str | None:

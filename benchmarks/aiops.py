@@ -4,10 +4,14 @@ The paper: 365 days, a pipeline every 44 s on average, about 720,000 pipelines, 
 one core, its database full past 100,000. Here every size runs in a process of its own, with the
 whole trace written to Parquet; CPU seconds and the peak of resident memory are of that process,
 imports included. `--sizes 10000,100000,720000,2000000` is the paper's experiment and beyond.
+
+`--part fit` fits the statistics of a platform to a CSV of executed tasks drawn from the published
+laws, with a mixture of 50 components for data sets, and tells how far the fits are from those laws.
 """
 
 import argparse
 import cProfile
+import itertools
 import json
 import pstats
 import resource
@@ -17,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.harness import Record, guarded, parser, table
 
@@ -32,9 +38,15 @@ def main() -> None:
     options.add_argument("--sizes", default="10000,50000,200000,720000", help="pipelines, by comma")
     options.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--part", choices=("year", "fit"), default="year")
+    options.add_argument("--rows", type=int, default=200_000, help="of the log that is fitted to")
     told = options.parse_args()
     if told.one is not None:
         sys.stdout.write(json.dumps(_one(told.one, told.folder)))
+        return
+    if told.part == "fit":
+        del told.one, told.folder
+        _fit(told)
         return
     sizes = [1_000, 3_000] if told.quick else [int(size) for size in told.sizes.split(",")]
     del told.one, told.folder
@@ -55,6 +67,82 @@ def main() -> None:
     table([f"function, {profile['pipelines']:,} pipelines", "share of the time"], lines)
     if YEAR in sizes:
         sys.stdout.write(f"\nThe paper's year: {PAPER['s']:.0f} s, {PAPER['mb']:.0f} MB.\n")
+
+
+def _fit(told: argparse.Namespace) -> None:
+    from sim.aiops.compare import compare
+    from sim.aiops.defaults import published
+    from sim.aiops.logs import fit_statistics, read_logs
+
+    n = 4_000 if told.quick else told.rows
+    record = Record("aiops_fit", told, [SEED])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.csv"
+        _write_log(path, n)
+        begun = time.process_time()
+        logs = read_logs(path)
+        read_s = time.process_time() - begun
+        found = fit_statistics(logs)
+        fit_s = time.process_time() - begun - read_s
+    record.figure("read_s", read_s)
+    record.figure("fit_s", fit_s)
+    rng, usual = np.random.default_rng(SEED + 1), published()
+    sys.stdout.write(f"{n:,} tasks: read in {read_s:.1f} s, fitted in {fit_s:.1f} s (CPU).\n\n")
+    rows = []
+    laws = {f"train {name}": (usual.train[name], found.train[name]) for name in usual.train}
+    laws["evaluate"] = (usual.seconds["evaluate"], found.seconds["evaluate"])
+    for name, (known, fitted) in laws.items():
+        one = compare(name, known.sample(rng, 20_000)[:, 0], fitted.sample(rng, 20_000)[:, 0])
+        rows.append([name, f"{one.ks:.3f}", f"{one.log_wasserstein:.3f}"])
+        record.figure(f"ks {name}", one.ks)
+    for k, name in enumerate(("rows", "columns", "bytes")):
+        one = compare(
+            name, usual.assets.sample(rng, 20_000)[:, k], found.assets.sample(rng, 20_000)[:, k]
+        )
+        rows.append([name, f"{one.ks:.3f}", f"{one.log_wasserstein:.3f}"])
+        record.figure(f"ks {name}", one.ks)
+    expected, fitted_rates = usual.arrivals.hourly(), found.arrivals.hourly()
+    off = float(np.abs(fitted_rates / expected - 1).mean())
+    record.figure("arrivals by hour, mean error", off)
+    table(["known law against the fitted one", "KS", "Wasserstein of ln"], rows)
+    sys.stdout.write(f"\nArrivals by hour of the week: {off:.1%} off on average.\n")
+    record.write()
+
+
+def _write_log(path: Path, n: int) -> None:
+    """Write executed tasks of known laws: a third each of preprocess, train, evaluate."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from sim.aiops.arrivals import arrival_blocks
+    from sim.aiops.defaults import published
+    from sim.workloads.streams import Streams
+
+    rng, told, third = np.random.default_rng(SEED), published(), n // 3
+    blocks = arrival_blocks(told.arrivals, Streams(SEED), profile="calendar")
+    arrived = np.concatenate(list(itertools.islice(blocks, third // 1_000 + 1)))
+    while len(arrived) < third:
+        arrived = np.concatenate([arrived, next(blocks)])
+    names = np.array(sorted(told.mix))
+    framework = rng.choice(names, third, p=[told.mix[name] for name in names])
+    sizes = told.assets.sample(rng, third)
+    train = np.empty(third)
+    for name in names:
+        which = framework == name
+        train[which] = told.train[name].sample(rng, int(which.sum()))[:, 0]
+    seconds = [
+        told.preprocess.sample(rng, sizes[:, 0] * sizes[:, 1]),
+        train,
+        told.seconds["evaluate"].sample(rng, third)[:, 0],
+    ]
+    columns = {
+        "task": np.repeat(["preprocess", "train", "evaluate"], third),
+        "seconds": np.concatenate(seconds),
+        "submit_s": np.tile(arrived[:third], 3),
+        "framework": np.tile(framework, 3),
+        **{name: np.tile(sizes[:, k], 3) for k, name in enumerate(("rows", "columns", "bytes"))},
+    }
+    csv.write_csv(pa.table(columns), path)
 
 
 def _measured(size: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from assistant.applications.ai_platform import AiPlatform
+from assistant.applications.ai_platform import STATISTICS_DIGEST, AiPlatform
 from assistant.applications.command import Command
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
@@ -126,6 +126,7 @@ __all__ = [
     "DEFAULT_PRESET",
     "FUTURES",
     "FUTURES_DIGEST",
+    "STATISTICS_DIGEST",
     "AiPlatform",
     "ApplicationEntry",
     "Command",

@@ -50,6 +50,9 @@ TODAY: Mapping[str, Level] = {
 }
 """A platform with room, first come first served, whose models are looked after seldom (ours)."""
 
+STATISTICS_DIGEST = "Statistics digest"
+"""Label of the fact that tells fitted statistics from all others."""
+
 MEASURES = (
     "cost_per_day", "capacity_cost_per_day", "late_share", "sla_misses", "staleness", "potential",
     "wait_s", "training_wait_s", "utilisation", "trainings", "stopped",
@@ -127,12 +130,16 @@ class AiPlatform(SideBySide):
         """What is simulated, and what counts."""
         base = self.base
         plan, platform = base.fleet, base.platform
-        rates = ", ".join(f"{one.cost_per_h:g} for {one.name}" for one in platform.resources)
+        costs = ", ".join(f"{one.cost_per_h:g} for {one.name}" for one in platform.resources)
+        rates = base.statistics.arrivals.hourly()
+        gap_s = 3600 / float(rates.mean()) * self.interarrival_factor
+        busiest = int(rates.reshape(7, 24).sum(axis=0).argmax())
         return (
+            *self._fitted,
             Fact(
                 "Platform",
-                f"pipelines come every {44 * self.interarrival_factor:g} s on average, most around "
-                f"16:00, for {self.days:g} days drawn with seed {self.seed}",
+                f"pipelines come every {gap_s:.4g} s on average, most around {busiest}:00, "
+                f"for {self.days:g} days drawn with seed {self.seed}",
             ),
             Fact(
                 "Models",
@@ -141,11 +148,18 @@ class AiPlatform(SideBySide):
             ),
             Fact(
                 "Cost",
-                f"per hour {rates} for each unit of capacity, {self.late_cost_per_h:g} for a model "
+                f"per hour {costs} for each unit of capacity, {self.late_cost_per_h:g} for a model "
                 f"that lost more than {plan.allowed_loss:g} and {self.wait_cost_per_h:g} for a "
                 "pipeline that waits",
             ),
         )
+
+    @property
+    def _fitted(self) -> tuple[Fact, ...]:
+        if self.statistics is None:
+            return ()
+        model = self.statistics.model()
+        return (Fact("Statistics", model.source), Fact(STATISTICS_DIGEST, model.digest[:16]))
 
     def scenario(self, values: Mapping[str, Level]) -> PlatformScenario:
         """Return what a configuration simulates."""

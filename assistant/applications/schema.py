@@ -1,6 +1,7 @@
 """The tables of a sweep file that describe a program of one's own, and what they become."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -12,7 +13,8 @@ from assistant.applications.function import Function
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.objective import Objective
-from sim.api import parse_duration
+from sim.aiops.statistics import statistics_of
+from sim.api import load_model, parse_duration
 from strategies import Level, Parameter, ParameterSpace
 
 LevelValue = bool | int | float | str
@@ -215,9 +217,10 @@ class AiPlatformSettings(Strict):
     interarrival_factor: float = Field(default=6.0, gt=0)
     late_cost_per_h: float = Field(default=4.0, ge=0)
     wait_cost_per_h: float = Field(default=0.5, ge=0)
+    statistics: str | None = None
 
     def build(self) -> AiPlatform:
-        """Return the application."""
+        """Return the application. Raises SimError if the model of its statistics cannot be."""
         return AiPlatform(
             self.seed,
             self.days,
@@ -225,6 +228,7 @@ class AiPlatformSettings(Strict):
             self.interarrival_factor,
             self.late_cost_per_h,
             self.wait_cost_per_h,
+            None if self.statistics is None else statistics_of(load_model(Path(self.statistics))),
         )
 
 

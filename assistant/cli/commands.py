@@ -14,6 +14,7 @@ from assistant.cli import (
     generating,
     hooks,
     init,
+    platform,
     play,
     pods,
     queue,
@@ -71,6 +72,7 @@ def register(app: typer.Typer) -> None:
     aiops = typer.Typer(
         help="Tell the simulated AI platform of yours.", no_args_is_help=True, rich_markup_mode=None
     )
+    aiops.command("fit")(platform.fit)
     aiops.command("describe")(dashboards.describe)
     aiops.command("validate")(dashboards.validate)
     app.add_typer(aiops, name="platform")

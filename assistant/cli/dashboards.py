@@ -74,7 +74,9 @@ def validate(
         ),
     ] = None,
     weeks: Annotated[int, typer.Option(help="To simulate.", min=1, max=520)] = 4,
-    seed: Annotated[int, typer.Option(help="Of the simulation.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the simulation, and of a fit.", min=0, max=2**32 - 1)
+    ] = 0,
     report: Annotated[
         Path | None, typer.Option(help="Write the Q-Q plots as a page (HTML).", show_default=False)
     ] = None,

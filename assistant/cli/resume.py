@@ -1,6 +1,5 @@
 """``copperline resume``: go on with a sweep that was interrupted, or with more of everything."""
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +33,8 @@ from assistant.decisions import refuse_if_finished
 from assistant.door import serving
 from assistant.errors import SettingsError
 from assistant.hooks import Hooks
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import stored_hooks
+from assistant.settings import check_settings
+from assistant.starting import rebuilt, stored_hooks
 from assistant.store import MemoryStore
 from assistant.store.executing import Executing
 
@@ -91,12 +90,7 @@ def _resume(
         raise SettingsError(
             f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
         )
-    built = build_sweep(check_settings(json.loads(session.experiment.opened.recipe), session.id))
-    if built.space.lineage != session.experiment.opened.space.lineage:
-        raise SettingsError(
-            f"the log, table or program of experiment '{session.id}' is not what it was; its "
-            "parameters have changed, so start a new sweep"
-        )
+    built = rebuilt(session.experiment.opened)
     if advice is not None:
         own_advice = check_settings({"advice": advice}, "the options").advice
         settings = built.settings.model_copy(update={"advice": own_advice})

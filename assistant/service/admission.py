@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.errors import SettingsError
-from assistant.settings import check_settings
+from assistant.settings import FILES_NAMED, check_settings
 
 SAFE = ("scheduling", "lookup", "flood", "maze", "ai_platform")
 """Applications that start nothing; every other kind is taken for one that does."""
@@ -41,7 +41,7 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
     if files is None and programs:
         return found
     application = dict(found.get("application", {}))
-    for key in ("log", "table"):
+    for key in FILES_NAMED:
         if application.get(key) is not None:
             application[key] = _placed(application[key], files)
     futures = application.get("futures")

@@ -27,6 +27,9 @@ MOST_PER_CELL = 4_000
 MOST_FOR_MIXTURE = 40_000
 """Observations that a fit looks at, evenly picked in order of size if there are more."""
 
+PUNCTUAL = 1e-3
+"""Spread of the logarithms of gaps that are all alike."""
+
 MOST_OFF = 1.5
 """Factor between the mean of a law and that of its data, from which on the law is left aside."""
 
@@ -131,7 +134,10 @@ def fit_arrivals(
     if len(times) < 3 or not np.all(np.isfinite(times)):
         raise SetupError("arrivals are fitted to three times or more, all of them finite.")
     gaps = np.maximum(np.diff(times), LEAST_GAP_S)
-    everywhere = fit_law("exponweib", _thinned(gaps, MOST_FOR_MIXTURE))
+    if gaps.min() == gaps.max():  # by the clock
+        everywhere = Law("lognorm", (PUNCTUAL,), float(gaps[0]))
+    else:
+        everywhere = fit_law("exponweib", _thinned(gaps, MOST_FOR_MIXTURE))
     cell = ((times[:-1] + start_s) // HOUR_S).astype(int) % CELLS
     of_cell = [_law_or_none(gaps[cell == one], least_per_cell) for one in range(CELLS)]
     missing = {one % 24 for one in range(CELLS) if of_cell[one] is None}

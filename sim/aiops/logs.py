@@ -1,9 +1,10 @@
 """A user's own logs: one row per executed task, CSV or Parquet, and statistics fitted to them.
 
 Columns: `task` (`preprocess`, `train`, `evaluate`, `deploy`, `monitor`) and `seconds` (of pure
-computing) are needed; `submit_s` (arrival of the pipeline, seconds since a Monday midnight),
-`framework`, `estimator`, `rows`, `columns`, `bytes` and `performance` (0 to 1) are used where they
-stand and not null. What a log says nothing of stays as published.
+computing) are needed; `submitted` (arrival of the pipeline, a date with a time, as
+2026-11-02T08:15:00) or `submit_s` (seconds since a Monday midnight), `framework`, `estimator`,
+`rows`, `columns`, `bytes` and `performance` (0 to 1) are used where they stand and not null. What a
+log says nothing of stays as published.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from sim.aiops.defaults import published
 from sim.aiops.fitting import COMPONENTS, Floats, fit_arrivals, fit_curve, fit_mixture
+from sim.aiops.graph import TASKS
 from sim.aiops.statistics import GRID, Statistics
 from sim.errors import SetupError, TraceError
 
@@ -29,6 +31,10 @@ LEAST_TASKS = 20
 
 TASK_COMPONENTS = 8
 """Of the mixture of durations of a task."""
+
+_DAY_S, _WEEK_S = 86_400.0, 604_800.0
+_FIRST_MONDAY_S = 4 * _DAY_S
+"""Of the Unix epoch, which began on a Thursday."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +64,8 @@ def read_logs(path: Path) -> Logs:
 
     try:
         table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+    except FileNotFoundError:
+        raise TraceError(path, expected="there is no such file.") from None
     except (OSError, pa.ArrowException) as error:
         raise TraceError(path, expected=f"it is no log of tasks ({error}).") from None
     for name in NEEDED:
@@ -65,10 +73,25 @@ def read_logs(path: Path) -> Logs:
             raise TraceError(path, expected=f"a column '{name}' is needed; see the guide.")
     if not table.num_rows:
         raise TraceError(path, expected="there is no task in it.")
-    return Logs(
-        {name: _texts(table, name, path) for name in TEXTS},
-        {name: _numbers(table, name, path) for name in NUMBERS},
-    )
+    numbers = {name: _numbers(table, name, path) for name in NUMBERS}
+    if "submitted" in table.column_names and "submit_s" not in table.column_names:
+        numbers["submit_s"] = _dates(table, path)
+    return Logs({name: _texts(table, name, path) for name in TEXTS}, numbers)
+
+
+def _dates(table: Any, path: Path) -> Floats:
+    """Return dates as seconds since the Monday midnight before the first of them."""
+    import pyarrow as pa
+
+    try:
+        told = table.column("submitted").cast(pa.timestamp("us")).cast(pa.int64()).cast("float64")
+    except pa.ArrowException as error:
+        raise TraceError(
+            path, field="submitted", expected=f"dates with times are expected ({error})."
+        ) from None
+    seconds = np.asarray(told.to_numpy(), dtype=float) / 1e6 - _FIRST_MONDAY_S
+    known = seconds[np.isfinite(seconds)]
+    return seconds - np.floor(known.min() / _WEEK_S) * _WEEK_S if len(known) else seconds
 
 
 def _texts(table: Any, name: str, path: Path) -> NDArray[np.str_]:
@@ -127,6 +150,49 @@ def fit_statistics(
         arrivals=_arrivals(logs),
         source=source or f"fitted to {len(logs):,} executed tasks",
     )
+
+
+def told_by(logs: Logs, fitted: Statistics) -> tuple[str, ...]:
+    """Return what statistics took from a log, and what they did not, a sentence each."""
+    usual, tasks = published(), logs.texts["task"]
+    kinds, counts = np.unique(tasks, return_counts=True)
+    found = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
+    parts = [f"{found.get(kind, 0):,} of {kind}" for kind in TASKS if kind in found]
+    sentences = [f"{len(logs):,} executed tasks: {', '.join(parts)}."]
+    shares = (f"{share:.1%} {name}" for name, share in sorted(fitted.mix.items(), key=_largest))
+    sentences.append(f"Training by framework: {', '.join(shares)}.")
+    medians = (f"{name} {law.median():.3g} s" for name, law in sorted(fitted.train.items()))
+    sentences.append(f"Half of the trainings take less than: {', '.join(medians)}.")
+    if fitted.arrivals is not usual.arrivals:
+        gap_s = 3600 / float(fitted.arrivals.hourly().mean())
+        sentences.append(f"A pipeline comes every {gap_s:.4g} s on average.")
+    kept = [
+        name
+        for name, own, other in (
+            ("the sizes of data sets", fitted.assets, usual.assets),
+            ("the time of preprocess", fitted.preprocess, usual.preprocess),
+            *(
+                (f"the time of {kind}", law, usual.seconds[kind])
+                for kind, law in fitted.seconds.items()
+            ),
+            ("arrivals", fitted.arrivals, usual.arrivals),
+        )
+        if own is other
+    ]
+    if kept:
+        sentences.append(f"As published, for the log tells too little: {', '.join(kept)}.")
+    others = sorted(set(found) - set(TASKS))
+    if others:
+        n = sum(found[name] for name in others)
+        named = ", ".join(f"'{name}'" for name in others[:5])
+        sentences.append(
+            f"{n:,} rows are of no task that is known ({named}); known are {', '.join(TASKS)}."
+        )
+    return tuple(sentences)
+
+
+def _largest(entry: tuple[str, float]) -> tuple[float, str]:
+    return -entry[1], entry[0]
 
 
 def _of(logs: Logs, which: NDArray[np.bool_]) -> Floats:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from sim.aiops.arrivals import Arrivals
 from sim.aiops.collecting import PlatformResult
@@ -269,6 +270,19 @@ def test_synthetic_pipelines_are_sensible_and_as_frequent_as_told() -> None:
             assert "deploy" in kinds
     first = [prototype_graph(name, tuple(range(7)), None) for name in PROTOTYPES]
     assert [sum(node.kind == "train" for node in g.line) for g in first] == [1, 1, 2]
+
+
+def test_compressing_takes_about_as_long_as_training() -> None:
+    """PipeSim, section V-A: the training time of the model, and Gaussian noise on it."""
+    _, plans = planned(20_000)
+    train, told = plans.seconds[:, TASKS.index("train")], published().like_training
+    assert told == {"compress": 0.1, "harden": 0.2}
+    for kind, spread in told.items():
+        off = plans.seconds[:, TASKS.index(kind)] / train - 1
+        assert abs(off.mean()) < 4 * spread / np.sqrt(20_000)
+        assert off.std() == pytest.approx(spread, rel=0.02)
+        assert kstest(off / spread, "norm").pvalue > 1e-3
+        assert abs(np.corrcoef(off, np.log(train))[0, 1]) < 0.03
 
 
 def test_a_few_users_have_most_pipelines_and_a_trend_grows() -> None:

@@ -12,7 +12,7 @@ from sim.aiops.curve import Curve
 from sim.aiops.defaults import MEDIAN_S, MIX, published, published_arrivals
 from sim.aiops.fitting import best_law, fit_arrivals, fit_curve, fit_law, fit_mixture
 from sim.aiops.laws import Law
-from sim.aiops.logs import fit_statistics, read_logs
+from sim.aiops.logs import fit_statistics, read_logs, told_by
 from sim.aiops.mixture import Mixture, mixture_of
 from sim.aiops.statistics import statistics_of
 from sim.errors import SetupError, TraceError, UnknownNameError
@@ -264,6 +264,27 @@ def test_logs_that_are_none(tmp_path: Path) -> None:
     path.write_text("task,seconds\ntrain,1\n")
     with pytest.raises(SetupError, match="1 training jobs"):
         fit_statistics(read_logs(path))
+
+
+def test_dates_are_told_from_the_monday_before_and_what_was_learnt_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"train,{10 + i % 7},2026-11-25T08:{i:02d}:30,TensorFlow" for i in range(30)]
+    path.write_text("task,seconds,submitted,framework\n" + "\n".join([*rows, "etl,4,,"]) + "\n")
+    logs = read_logs(path)
+    wednesday_at_8_s = 2 * 86_400.0 + 8 * 3600.0
+    assert logs.numbers["submit_s"][:2].tolist() == [wednesday_at_8_s + 30, wednesday_at_8_s + 90]
+    assert np.isnan(logs.numbers["submit_s"][-1])
+    told = " ".join(told_by(logs, fit_statistics(logs, components=2)))
+    assert "31 executed tasks: 30 of train." in told
+    assert "100.0% TensorFlow" in told
+    assert "As published, for the log tells too little: the sizes of data sets, " in told
+    assert "arrivals" not in told
+    assert "1 rows are of no task that is known ('etl')" in told
+    path.write_text("task,seconds,submitted\ntrain,1,yesterday\n")
+    with pytest.raises(TraceError, match="dates with times"):
+        read_logs(path)
+    with pytest.raises(TraceError, match="no such file"):
+        read_logs(tmp_path / "none.csv")
 
 
 def test_comparisons_are_those_of_scipy() -> None:
