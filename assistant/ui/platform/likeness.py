@@ -131,7 +131,7 @@ def section() -> Intent | None:
 
 def _log(source: str) -> tuple[str | None, tuple[str, bytes] | None, bool]:
     """Return a path, an upload, and whether there is a log."""
-    columns = "Columns `task` and `seconds`; `submit_s`, `framework` and others where known."
+    columns = "Columns `task` and `seconds`; `submitted`, `framework` and others where known."
     if source == _PATH:
         told = st.text_input(
             "Path of the log", placeholder="tasks.csv", key=f"{PLACE}-path",
