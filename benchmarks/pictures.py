@@ -86,7 +86,7 @@ def general(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
     for number in range(sources.count()):
         sources.nth(number).click()
         yield take(screen, folder, f"new-source-{number + 1}-{look}")
-    for source in (0, 3):
+    for source in (0, 4):
         screen.page.get_by_test_id("stButtonGroup").get_by_text("What is run").click()
         sources.nth(source).click()
         for step in ("Parameters", "Goal and agreement", "How it chooses", "Review"):
@@ -97,7 +97,37 @@ def general(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
     yield take(screen, folder, f"new-narrow-{look}", NARROW)
     screen.goto("/workload")
     yield take(screen, folder, f"workload-{look}")
+    yield from _platform(screen, folder, look)
     yield from _study(screen, folder, look)
+
+
+def _platform(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
+    """Take *AI platform*: played, as a mean day, as tables, and beside the log of the example."""
+    screen.page.set_viewport_size({"width": WIDE, "height": HIGH})
+    screen.goto("/platform")
+    yield take(screen, folder, f"platform-{look}")
+    screen.page.set_viewport_size({"width": WIDE, "height": HIGH})
+    screen.press("The paper's case: a full training cluster")
+    screen.press("Play")
+    screen.says(re.compile("^Most pipelines come at"))
+    views = {
+        "Over time": "Total potential improvement of deployed models",
+        "Mean day": re.compile("^Each hour is the mean of that hour"),
+        "Tables": "Wait by resource",
+    }
+    for view, seen in views.items():
+        screen.page.get_by_role("radio", name=view).click()
+        screen.says(seen)
+        screen.settled()
+        name = view.lower().replace(" ", "-")
+        yield take(screen, folder, f"platform-{name}-{look}")
+        yield take(screen, folder, f"platform-{name}-narrow-{look}", NARROW)
+        screen.page.set_viewport_size({"width": WIDE, "height": HIGH})
+    screen.page.get_by_role("radio", name="Beside a log").click()
+    screen.press("Compare")
+    screen.says("Arrivals by hour of the week")
+    yield take(screen, folder, f"platform-likeness-{look}")
+    yield take(screen, folder, f"platform-likeness-narrow-{look}", NARROW)
 
 
 def _study(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:

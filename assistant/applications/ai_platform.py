@@ -7,6 +7,7 @@ and how good it must be to be deployed: all of it costs money, late models or wa
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from assistant.applications.many import Measures, SideBySide, Values
 from assistant.events import Fact
@@ -184,11 +185,11 @@ class AiPlatform(SideBySide):
         """Simulate once."""
         return self.measured(self.scenario(values), self.simulate(values))
 
-    def simulate(self, values: Mapping[str, Level]) -> PlatformResult:
-        """Return all that happens with a configuration."""
+    def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
+        """Return all that happens with a configuration; a folder takes the trace."""
         from sim.aiops.engine import run_platform
 
-        return run_platform(self.scenario(values))
+        return run_platform(self.scenario(values), folder)
 
     def measured(self, scenario: PlatformScenario, found: PlatformResult) -> Mapping[str, Measure]:
         """Return the measures of a simulation."""

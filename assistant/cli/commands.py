@@ -7,6 +7,7 @@ from assistant.cli import (
     backup,
     browser,
     capacity,
+    dashboards,
     doctor,
     effects,
     experiments,
@@ -78,6 +79,8 @@ def register(app: typer.Typer) -> None:
         help="Tell the simulated AI platform of yours.", no_args_is_help=True, rich_markup_mode=None
     )
     aiops.command("fit")(platform.fit)
+    aiops.command("describe")(dashboards.describe)
+    aiops.command("validate")(dashboards.validate)
     app.add_typer(aiops, name="platform")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)

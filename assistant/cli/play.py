@@ -66,22 +66,42 @@ def play(
         Path | None,
         typer.Option(help="Draw it into this file (.svg, .png or .html).", show_default=False),
     ] = None,
+    day: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of ai_platform: draw its mean day, hour by hour, into this file.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of ai_platform: write the whole trace there, as Parquet.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run one configuration of flood, maze, ai_platform or placement and show what happened.
+) -> int:  # fmt: skip
+    """Run one configuration of flood, maze or ai_platform and show what happened.
 
     Without --set flood runs with values of a handbook, and maze with a careful runner that
     remembers where it was.
     """
     if application not in BY_NAME:
         raise SettingsError(f"'{application}' cannot be played{hint(application, BY_NAME)}")
-    if picture is not None:
-        check_picture(picture)
+    for target in (picture, day):
+        if target is not None:
+            check_picture(target)
+    if application != "ai_platform" and (day is not None or trace is not None):
+        raise SettingsError(f"'{application}' has no day and no trace; leave out --day and --trace")
     texts = chosen or []
     if application == "ai_platform":
         played = _platform(seed, texts)
     elif application == "placement":
         played = _fleet(seed, texts)
+        played = _platform(seed, texts, day, trace)
     else:
         played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
     written = None if picture is None else write_picture(played.picture, picture, played.title)
@@ -120,16 +140,20 @@ def _flood(seed: int, texts: list[str]) -> Played:
     return Played(drawn.title, values, measures, whole, flood_picture(drawn), (*lines, ""))
 
 
-def _platform(seed: int, texts: list[str]) -> Played:
-    from assistant.applications.platform_view import platform_drawing
+def _platform(seed: int, texts: list[str], day: Path | None, trace: Path | None) -> Played:
+    from assistant.applications.platform_view import played
 
     application = AiPlatform(seed)
     values = _chosen(application.space, application.baseline, texts)
-    drawn, measures = platform_drawing(application, values)
+    board, measures = played(application, values, trace)
+    drawn = board.over_time
     cost = quantity(application.objective.assess(measures).value, application.objective.unit)
     whole = f"Capacity, late models and waiting cost {cost}."
-    lines = tuple(line for panel in drawn.panels for line in day_text(panel))
-    return Played(drawn.title, values, measures, whole, platform_picture(drawn), lines)
+    lines = [line for panel in drawn.panels for line in day_text(panel)]
+    if day is not None:
+        write_picture(platform_picture(board.day), day, board.day.title)
+    lines += ["", *board.words]
+    return Played(drawn.title, values, measures, whole, platform_picture(drawn), tuple(lines))
 
 
 def _fleet(seed: int, texts: list[str]) -> Played:

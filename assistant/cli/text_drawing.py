@@ -131,7 +131,7 @@ def day_text(panel: Panel) -> Iterator[str]:
     """Yield a line per series: its mean at each hour of the day, ten heights, the peak named."""
     yield f"{panel.title}, by hour of the day"
     for name, series in panel.series.items():
-        by_hour = [series[hour::24] for hour in range(24)]
+        by_hour = [[one for one in series[hour::24] if one is not None] for hour in range(24)]
         means = [sum(values) / len(values) if values else 0.0 for values in by_hour]
         most = max(means)
         heights = "".join(HEIGHTS[min(int(8 * mean / (most or 1.0)), 7)] for mean in means)

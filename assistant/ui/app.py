@@ -19,6 +19,7 @@ from assistant.ui.intents import Intent, forget, perform, sentence
 from assistant.ui.new import page as new
 from assistant.ui.new.opening import Opened
 from assistant.ui.overview import page as overview
+from assistant.ui.platform import page as platform
 from assistant.ui.queue import page as queue
 from assistant.ui.run import page as run
 from assistant.ui.space import page as space
@@ -105,6 +106,9 @@ def run_app(store: Path) -> None:
     def log(office: Office) -> Intent | None:
         return workload.page(_log_of(office))
 
+    def aiops(office: Office) -> Intent | None:  # noqa: ARG001 - a page needs no store
+        return platform.page()
+
     def studies(office: Office) -> Intent | None:
         return agents.page(office.store)
 
@@ -121,6 +125,7 @@ def run_app(store: Path) -> None:
     own = [page(name, s.title, s.icon, of_experiment(s.draw)) for name, s in PAGES.items()]
     tools = [
         page("workload", "Workload", ":material/stacked_bar_chart:", log),
+        page("platform", "AI platform", ":material/hub:", aiops),
         page("agents", "Agents", ":material/groups:", studies),
     ]
     st.navigation({"": general, "Experiment": own, "Tools": tools}).run()

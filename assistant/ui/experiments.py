@@ -18,7 +18,7 @@ from assistant.ui import words
 from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.new import fields
 from assistant.ui.new.form import Form
-from assistant.ui.new.opening import EXAMPLE, Opened, open_from
+from assistant.ui.new.opening import EXAMPLE, PLATFORM, Opened, open_from
 from assistant.ui.new.reading import form_of_recipe
 
 PER_PAGE = 25
@@ -91,6 +91,16 @@ def _welcome(store: Path, opened: Callable[[Opened], None]) -> Intent | None:
             width="stretch",
         ):  # fmt: skip
             intent = _example(store, opened)
+    with st.container(border=True):
+        st.markdown(
+            "Another example steers a platform for AI pipelines: the size of its clusters, its "
+            "scheduler, when deployed models are trained again. It makes "
+            f"{PLATFORM.runs} runs, which takes about a minute."
+        )
+        if st.button(
+            "Start the AI platform", icon=":material/hub:", key="start-platform", width="stretch"
+        ):
+            intent = _example(store, opened, PLATFORM)
     with st.container(horizontal=True):
         if st.button("Set up my own", icon=":material/add:", key="new-experiment"):
             intent = _new()
@@ -98,9 +108,9 @@ def _welcome(store: Path, opened: Callable[[Opened], None]) -> Intent | None:
     return intent
 
 
-def _example(store: Path, opened: Callable[[Opened], None]) -> Intent:
+def _example(store: Path, opened: Callable[[Opened], None], form: Form = EXAMPLE) -> Intent:
     def do() -> str:
-        opened(open_from(EXAMPLE, store))
+        opened(open_from(form, store))
         return ""
 
     return Intent(_PLACE, do, "Preparing the example", then="overview")
@@ -248,6 +258,8 @@ def _actions(
             intent = _new()
         if st.button("Start the example", icon=":material/play_arrow:", key="start-example"):
             intent = _example(store, opened)
+        if st.button("Start the AI platform", icon=":material/hub:", key="start-platform"):
+            intent = _example(store, opened, PLATFORM)
     st.caption(f"{chosen.id} · {known[chosen.id].objective} · kept in `{store}`")
     return intent
 

@@ -21,6 +21,7 @@ from sim.aiops.fleet import draw_fleet
 from sim.aiops.graph import METRICS, TASKS, Gate, Join, PipelineGraph, Task, line_of
 from sim.aiops.scenario import PlatformScenario, Submission
 from sim.aiops.state import Deployed, Renewal
+from sim.aiops.summary import write_about
 from sim.aiops.synthesis import (
     COMPRESS,
     DEPLOY,
@@ -52,15 +53,18 @@ def run_platform(
 
     Args:
         scenario: what is simulated; the result is a function of it alone.
-        folder: where the whole trace is written as Parquet, `pipelines`, `tasks` and `models`; None
-            keeps it in memory.
+        folder: where the whole trace is written as Parquet, `pipelines`, `tasks` and `models`, with
+            what was simulated beside it; None keeps it in memory.
         progress: called with the simulated seconds from time to time.
 
     Raises:
         SetupError: laws that the profile needs and that are missing, or a folder that cannot be
             written.
     """
-    return _Motion(scenario, folder, progress).run()
+    result = _Motion(scenario, folder, progress).run()
+    if folder is not None:
+        write_about(folder, scenario, result)
+    return result
 
 
 class _Pool:

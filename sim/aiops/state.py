@@ -115,6 +115,7 @@ class FleetCourse:
         staleness: float64 [m, t], share of the performance when built that is lost.
         potential: float64 [m, t], what a training would truly gain.
         late_share: float64 [m], of the time in which a model lost more than was agreed.
+        late: bool [m, t], whether it had.
     """
 
     times_s: Floats
@@ -122,6 +123,7 @@ class FleetCourse:
     staleness: Floats
     potential: Floats
     late_share: Floats
+    late: NDArray[np.bool_]
 
 
 def course_of(fleet: list[Deployed], plan: FleetPlan, times_s: Floats) -> FleetCourse:
@@ -139,7 +141,8 @@ def course_of(fleet: list[Deployed], plan: FleetPlan, times_s: Floats) -> FleetC
         share = rows / float(model.sizes[0])
         gain[m] = [data_gain(b, s) for b, s in zip(built[m], share, strict=True)]
     lost = np.minimum(lost, built)
-    late = (lost > plan.allowed_loss).mean(axis=1) if len(times_s) else np.zeros(len(fleet))
+    late = lost > plan.allowed_loss
+    share = late.mean(axis=1) if len(times_s) else np.zeros(len(fleet))
     performance = built - lost
     staleness = np.divide(lost, built, out=np.zeros(shape), where=built > 0)
-    return FleetCourse(times_s, performance, staleness, lost + gain, late)
+    return FleetCourse(times_s, performance, staleness, lost + gain, share, late)

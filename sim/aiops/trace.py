@@ -48,6 +48,7 @@ class Trace:
         self._folder, self._names = folder, names
         self._kept: dict[str, list[Columns]] = {}
         self._writers: dict[str, Any] = {}
+        self._waiting: dict[str, list[Columns]] = {}
         self.n_rows: dict[str, int] = {}
         self.tasks: list[tuple[float, ...]] = []
         self.models: list[tuple[float, ...]] = []
@@ -75,15 +76,19 @@ class Trace:
             return columns
         if self._folder is None:
             self._kept.setdefault(table, []).append(columns)
-        else:
-            self._write(table, columns)
+            return columns
+        waiting = self._waiting.setdefault(table, [])
+        waiting.append(columns)  # a row group for every training of a model would be slow to read
+        if sum(len(next(iter(part.values()))) for part in waiting) >= FLUSH_ROWS:
+            self._write(table)
         return columns
 
-    def _write(self, table: str, columns: Columns) -> None:
+    def _write(self, table: str) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
         assert self._folder is not None  # noqa: S101 - for the type checker
+        columns = joined(self._waiting.pop(table))
         arrays = {}
         for name, column in columns.items():
             if name in self._names:
@@ -103,13 +108,17 @@ class Trace:
 
     def close(self) -> dict[str, Columns]:
         """Finish the files; return what was kept in memory, a table of columns by name."""
+        for table in tuple(self._waiting):
+            self._write(table)
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
-        return {
-            table: {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            for table, parts in self._kept.items()
-        }
+        return {table: joined(parts) for table, parts in self._kept.items()}
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return some rows and further rows of one table as one."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _columns(rows: Sequence[tuple[float, ...]], about: Sequence[tuple[str, Any]]) -> Columns:
@@ -133,6 +142,10 @@ class Hourly:
     def names(self) -> tuple[str, ...]:
         """The series."""
         return tuple(self._sums)
+
+    def have(self, name: str) -> None:
+        """Have a series of this name, from 0 if it is new."""
+        self._sums.setdefault(name, np.zeros(24))
 
     def count(self, name: str, at_s: Floats, amount: Floats | None = None) -> None:
         """Add 1, or an amount, at times."""

@@ -80,9 +80,9 @@ def test_the_dashboard_is_drawn() -> None:
 
     drawn, measures = platform_drawing(SMALL, TODAY)
     assert set(measures) == set(MEASURES)
-    assert len(drawn.panels) == 7
+    assert len(drawn.panels) == 11
     assert {len(series) for panel in drawn.panels for series in panel.series.values()} == {48}
     svg = vl_convert.vegalite_to_svg(platform_picture(drawn))
     assert "total potential improvement" in svg
     bare = PlatformScenario(duration_s=3_600.0)
-    assert len(panels(bare, run_platform(bare))) == 5
+    assert len(panels(bare, run_platform(bare))) == 7

@@ -15,7 +15,7 @@ from benchmarks.screen import Screen
 pytestmark = pytest.mark.browser
 
 STATES = ("just-begun", "own-program")
-GENERAL = ("/", "/new", "/workload", "/agents")
+GENERAL = ("/", "/new", "/workload", "/platform", "/agents")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 TRIES = 4  # what fades in is paler at first, and nothing tells when it has come
 
@@ -44,6 +44,7 @@ MAIN: Mapping[str, str | re.Pattern[str]] = {
     "/": re.compile("^Open "),
     "/new": "Next",
     "/workload": "Tune the scheduler for this log",
+    "/platform": "Play",
     "/agents": "Play",
     "overview": "Answer the warning",
     "suggestions": re.compile("^Accept"),

@@ -63,7 +63,7 @@ def labels(page: AppTest) -> list[str]:
 def test_without_an_experiment_there_is_one_thing_to_press(store: Path, house: House) -> None:
     page = drawn(store, house)
     assert page.subheader[0].value == "No experiment yet"
-    assert labels(page) == ["Start the example", "Set up my own"]
+    assert labels(page) == ["Start the example", "Start the AI platform", "Set up my own"]
     assert not store.exists(), "looking makes nothing"
     page = press(page, "start-example")
     assert page.session_state["went"] == "overview"
@@ -92,6 +92,15 @@ def test_the_example_is_done_in_well_under_a_minute(store: Path, house: House) -
     assert best is not None
     assert best.outcome is not None
     assert best.outcome.feasible
+
+
+def test_the_platform_is_started_with_a_click(store: Path, house: House) -> None:
+    page = press(drawn(store, house), "start-platform")
+    assert page.session_state["went"] == "overview"
+    (new,) = house.opened
+    assert new.automatic is not None
+    assert new.application.name == "ai_platform"
+    assert new.session.experiment.sla.max_runs == 60
 
 
 def test_an_own_one_leads_to_new(store: Path, house: House) -> None:

@@ -397,7 +397,7 @@ def test_a_strategy_that_cannot_be_stays_in_its_file_to_be_refused(
         open_from(form, tmp_path / "store.db")
 
 
-@pytest.mark.parametrize("kind", ["flood", "maze", "ai_platform"])
+@pytest.mark.parametrize("kind", ["flood", "maze"])
 def test_a_testbed_stays_a_sweep_file(kind: str) -> None:
     form = form_of({"runs": 5, "application": {"kind": kind, "seed": 2}})
     assert form.source == "file"

@@ -14,7 +14,7 @@ from assistant.applications import DEFAULT_PRESET
 from assistant.ui.steering.terms import Terms
 from strategies import DEFAULT_STRATEGY, Level
 
-Source = Literal["example", "log", "table", "command", "function", "file"]
+Source = Literal["example", "log", "platform", "table", "command", "function", "file"]
 How = Literal["list", "steps", "ratio"]
 Kind = Literal[
     "numbers", "numbers without order", "names", "names in order", "yes or no",
@@ -257,6 +257,8 @@ class Form:
     def _usual_name(self) -> str:
         if self.source == "example":
             return "built-in example"
+        if self.source == "platform":
+            return "AI platform"
         if self.source == "command":
             said = [word for word in self.program.words.split() if not re.search("^-|[={]", word)]
             names = [Path(word).stem for word in said]

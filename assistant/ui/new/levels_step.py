@@ -30,7 +30,7 @@ def step(form: Form, beside: Beside, seen: Outline) -> Form:
         return form
     if form.is_own_program:
         form = _own(form, beside)
-    elif form.source == "table":
+    elif form.source in ("table", "platform"):
         known = plain_application(form)
         _shown(None if known is None else known.space)
     else:

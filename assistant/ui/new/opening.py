@@ -23,6 +23,9 @@ from strategies import Exclusion, Level, make_strategy
 EXAMPLE = Form(runs=24, unattended=True)
 """What *Start the example* opens: a few dozen runs of milliseconds, steered by themselves."""
 
+PLATFORM = Form("platform", runs=60, seed=0, unattended=True)
+"""What *Start the AI platform* opens: a run simulates ten days in about half a second."""
+
 START = "new-start"
 """The place of what belongs to no single field."""
 
@@ -158,6 +161,8 @@ def _bare(form: Form, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def _place_of_application(form: Form, bare: Mapping[str, Any], source: Source | None) -> str:
     """Return the field of the application that is at fault: the one without which it is well."""
+    if form.source == "platform":
+        return START
     if form.source in ("table", "log", "example"):
         application = bare["application"]
         for key, place in (

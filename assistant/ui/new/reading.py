@@ -65,6 +65,7 @@ def form_of(tables: Mapping[str, Any]) -> Form:
     except StrategyError:
         return as_file(tables)  # fields hold what a strategy can have, and nothing else
     if settings.application.kind in ("flood", "maze", "ai_platform", "placement"):
+    if settings.application.kind in ("flood", "maze"):
         return as_file(tables)  # the form has no fields for them
     found = _form(tables, settings)
     told = written(found)
@@ -141,7 +142,7 @@ def _source(application: Mapping[str, Any]) -> Source:
     if kind == "scheduling":
         return "log" if application.get("log") is not None else "example"
     sources: Mapping[str, Source] = {
-        "lookup": "table", "command": "command", "function": "function",
+        "lookup": "table", "command": "command", "function": "function", "ai_platform": "platform",
     }  # fmt: skip
     return sources[kind]
 

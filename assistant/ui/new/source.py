@@ -14,10 +14,12 @@ from assistant.ui.new.form import Cluster, Form, Measures, Program, Source
 from assistant.ui.new.reading import form_of
 from assistant.ui.new.uploads import MOST_BYTES, keep_upload
 from assistant.ui.new.writing import Fault, written
+from assistant.ui.words import plain
 
 SOURCES: Mapping[Source, str] = {
     "example": "Built-in example",
     "log": "Job log (SWF)",
+    "platform": "AI platform",
     "table": "Measured table (CSV)",
     "command": "Own program",
     "function": "Python function",
@@ -28,6 +30,9 @@ _SAYS: Mapping[Source, str] = {
     "small jobs, which jobs are small, and in which order should jobs wait? Nothing to fill in.",
     "log": "Your own log in the Standard Workload Format, simulated: which part of the "
     "cluster is kept for small jobs, or which policy suits, is what can be asked.",
+    "platform": "A simulated platform for AI pipelines: how large are its clusters, who is next, "
+    "when is a deployed model trained again, and how good must it be? Nothing to fill in; the page "
+    "*AI platform* sets another future.",
     "table": "Runs that are measured already, looked up instead of executed: parameter columns, "
     "then `objective`.",
     "command": "A program of your own. Each run starts it once with one level of every parameter, "
@@ -64,6 +69,9 @@ def step(form: Form, beside: Beside, store: Path) -> Form:
         form = _named(form, beside, store)
     if source == "log":
         form = replace(form, cluster=_reading(form.cluster, beside))
+    if source == "platform" and form.kept.get("application"):
+        told = ", ".join(f"{name} {value}" for name, value in form.kept["application"].items())
+        st.caption(plain(f"Its future: {told}; all else is as usual."))
     if source == "file":
         _to_fields(form)
     if source == "command":

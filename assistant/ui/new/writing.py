@@ -144,6 +144,8 @@ def _application(pen: _Pen, form: Form) -> dict[str, Any]:
             with pen.beside("new-path"):
                 table["log"] = _named(form, "the job log (SWF, also .gz)")
         return table | kept
+    if form.source == "platform":
+        return {"kind": "ai_platform"} | kept
     if form.source == "table":
         table = {"kind": "lookup"}
         with pen.beside("new-path"):

@@ -6,11 +6,13 @@ The page reads, and returns what is wanted. Which run is shown stands in the add
 import streamlit as st
 
 from assistant import Experiment, Outcome, Run, RunState
+from assistant.applications import AiPlatform
 from assistant.report.words import duration, quantity, unit_of
 from assistant.ui import words
 from assistant.ui.desk import Desk
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.run import compare as run_compare
+from assistant.ui.run import platform as run_platform
 from assistant.ui.run import schedule as run_schedule
 from assistant.ui.run.tables import history, levels_table, measured, measures_table
 
@@ -58,7 +60,10 @@ def page(desk: Desk, experiment: Experiment) -> Intent | None:
         _measures(experiment, run)
     if other is not None:
         run_compare.section(experiment, run, other)
-    run_schedule.section(experiment, run, other)
+    if experiment.opened.application == AiPlatform.name:
+        run_platform.section(experiment, run)
+    else:
+        run_schedule.section(experiment, run, other)
     return intent
 
 

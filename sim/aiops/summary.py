@@ -1,0 +1,437 @@
+"""What a trace comes to: sums by hour, waits, tasks; of any length, in bounded memory.
+
+The rows are read a batch at a time and end in sums by hour and in counts by the logarithm of their
+seconds, so that quantiles are known to half a percent without keeping the rows. `about.json` and
+`fleet.parquet` beside the tables hold what no row of them tells: the platform, and what became of
+deployed models.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.aiops.arrivals import HOUR_S
+from sim.aiops.collecting import STARTED_BY, PlatformResult
+from sim.aiops.graph import TASKS
+from sim.aiops.platform import HEADER_BYTES, SEGMENT_BYTES
+from sim.aiops.scenario import PlatformScenario
+from sim.aiops.state import FleetCourse
+from sim.aiops.trace import OUTCOMES, Columns, Hourly, joined
+from sim.aiops.triggers import RULES
+from sim.errors import SetupError, TraceError
+
+Floats = NDArray[np.float64]
+
+ABOUT, FLEET = "about.json", "fleet.parquet"
+TABLES = ("pipelines", "tasks", "models")
+BATCH = 1 << 17
+"""Rows that are in memory at once."""
+
+QUANTILES = (0.5, 0.9, 0.99)
+
+_LEAST_S = 1e-3
+_STEP = 0.01
+_BINS = 2_600
+"""Up to 1e-3 exp(26) s, some six million years; below the first is 0."""
+
+_NEEDED = {
+    "pipelines": ("pipeline", "arrived_s", "started_by", "framework"),
+    "tasks": (
+        "pipeline", "task", "resource", "asked_s", "started_s", "ended_s", "read_bytes",
+        "write_bytes",
+    ),
+    "models": ("ended_s", "wait_s", "outcome", "performance"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Some lengths of time.
+
+    Attributes:
+        n: how many.
+        mean_s: of them; None if there are none.
+        quantiles_s: at `QUANTILES`, to half a percent; 0 below 1 ms; None likewise.
+    """
+
+    n: int
+    mean_s: float | None
+    quantiles_s: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpread:
+    """Tasks of one kind, or trainings of one framework, that ended: computing and waiting."""
+
+    name: str
+    worked: Spread
+    waited: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What was simulated, as far as no row of a trace tells it.
+
+    Attributes:
+        ended_s: seconds that were simulated.
+        start_s: seconds since Monday midnight at which time 0 lies.
+        seed: of all streams.
+        profile: of arrivals.
+        interarrival_factor: on every gap.
+        resources: name, capacity, discipline and cost per hour of a unit.
+        n_models: deployed ones that were watched.
+        allowed_loss: of their performance.
+        allowed_share: of the time, that one may have lost more.
+        sla_misses: models that had lost more for longer.
+        triggers: rules with their limits.
+        least: what a gate asks for, by metric.
+        source: of the statistics.
+    """
+
+    ended_s: float
+    start_s: float
+    seed: int
+    profile: str
+    interarrival_factor: float
+    resources: tuple[tuple[str, int, str, float], ...]
+    n_models: int
+    allowed_loss: float
+    allowed_share: float
+    sla_misses: int
+    triggers: tuple[tuple[str, float], ...]
+    least: tuple[tuple[str, float], ...]
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What a trace comes to.
+
+    Attributes:
+        n_pipelines: that came, trainings of deployed models among them.
+        started_by: pipelines by what started them.
+        outcomes: of those that ended.
+        pipeline_wait: of each that ended, for all its resources.
+        tasks: by kind, and training by framework; those that occurred.
+        waits: by resource.
+        resources: their names.
+        hours: float64 [h] by series, sums over each hour: `arrivals`, `renewed` (trainings of
+            deployed models), `traffic_bytes`, and `busy`, `waited`, `began`, `waited for` (by the
+            hour in which a task began, in seconds) with the name of a resource, `asked` with that
+            of a kind of task.
+        fleet: float64 [h] by series, at the beginning of each hour: `performance`,
+            `performance_low`, `staleness`, `staleness_high` (mean and worst twentieth), `potential`
+            (sum), `late` (models); None without deployed models, or if the trace does not tell.
+        about: what was simulated; None if the trace does not tell.
+    """
+
+    n_pipelines: int
+    started_by: Mapping[str, int]
+    outcomes: Mapping[str, int]
+    pipeline_wait: Spread
+    tasks: tuple[TaskSpread, ...]
+    waits: Mapping[str, Spread]
+    resources: tuple[str, ...]
+    hours: Mapping[str, Floats]
+    fleet: Mapping[str, Floats] | None
+    about: About | None
+
+
+def about(scenario: PlatformScenario, result: PlatformResult) -> About:
+    """Return what was simulated."""
+    plan, gate = scenario.fleet, scenario.recipe.gate
+    late = np.empty(0) if result.fleet is None else result.fleet.late_share
+    return About(
+        result.ended_s,
+        scenario.start_s,
+        scenario.seed,
+        scenario.profile,
+        scenario.interarrival_factor,
+        tuple(
+            (one.name, one.capacity, one.discipline, one.cost_per_h)
+            for one in scenario.platform.resources
+        ),
+        plan.n_models,
+        plan.allowed_loss,
+        plan.allowed_share,
+        int((late > plan.allowed_share).sum()),
+        tuple((rule.kind, rule.limit) for rule in plan.triggers) if plan.n_models else (),
+        () if gate is None else tuple((name, limit) for name, limit in gate.least if limit > 0),
+        scenario.statistics.source,
+    )
+
+
+def fleet_hours(course: FleetCourse) -> dict[str, Floats]:
+    """Return what became of deployed models, hour by hour."""
+    return {
+        "performance": course.performance.mean(axis=0),
+        "performance_low": np.quantile(course.performance, 0.05, axis=0),
+        "staleness": course.staleness.mean(axis=0),
+        "staleness_high": np.quantile(course.staleness, 0.95, axis=0),
+        "potential": course.potential.sum(axis=0),
+        "late": course.late.sum(axis=0).astype(float),
+    }
+
+
+def write_about(folder: Path, scenario: PlatformScenario, result: PlatformResult) -> None:
+    """Write what no row of a trace tells beside its tables.
+
+    Raises:
+        SetupError: the folder cannot be written.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        text = json.dumps(asdict(about(scenario, result)), indent=1)
+        (folder / ABOUT).write_text(f"{text}\n", encoding="utf-8")
+        (folder / FLEET).unlink(missing_ok=True)
+        if result.fleet is not None:
+            parquet.write_table(pa.table(fleet_hours(result.fleet)), folder / FLEET)
+    except OSError as error:
+        raise SetupError(f"{folder}: cannot be written ({error}).") from None
+
+
+def summarise(scenario: PlatformScenario, result: PlatformResult) -> Summary:
+    """Return what a simulation comes to that kept its trace in memory.
+
+    Raises:
+        SetupError: the trace was written to a folder; `summarise_folder` reads it there.
+    """
+    if "pipelines" not in result.tables and result.n_rows.get("pipelines"):
+        raise SetupError("the trace lies in a folder; read it there (summarise_folder).")
+    adding = _Adding(result.texts)
+    for table in TABLES:
+        if table in result.tables:
+            adding.add(table, result.tables[table])
+    fleet = None if result.fleet is None else fleet_hours(result.fleet)
+    return adding.summary(about(scenario, result), fleet)
+
+
+def summarise_folder(folder: Path) -> Summary:
+    """Return what a trace comes to that was written to a folder.
+
+    Raises:
+        TraceError: it is none, or cannot be read.
+    """
+    adding = _Adding({})
+    for table in TABLES:
+        for columns, texts in _batches(folder / f"{table}.parquet", _NEEDED[table]):
+            adding.texts.update(texts)
+            adding.add(table, columns)
+    return adding.summary(_told(folder / ABOUT), _fleet(folder / FLEET))
+
+
+def _batches(
+    path: Path, needed: Sequence[str]
+) -> Iterator[tuple[Columns, dict[str, tuple[str, ...]]]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not path.is_file():
+        if path.name == "models.parquet":  # nothing ended
+            return
+        raise TraceError(path, expected="it is not there; a trace has pipelines, tasks and models.")
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else all of it is read
+            missing = [name for name in needed if name not in file.schema_arrow.names]
+            if missing:
+                raise TraceError(path, field=missing[0], expected="this column is missing.")
+            texts: dict[str, tuple[str, ...]] = {}
+            parts: list[Columns] = []
+            n = 0
+            for batch in file.iter_batches(BATCH, columns=list(needed)):
+                columns = {}
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    is_text = isinstance(column, pa.DictionaryArray)
+                    if is_text:
+                        texts[name] = tuple(column.dictionary.to_pylist())
+                    numbers = column.indices if is_text else column
+                    columns[name] = numbers.to_numpy(zero_copy_only=False)
+                parts.append(columns)
+                n += batch.num_rows
+                if n >= BATCH:  # a row group by itself is little, and each adding takes its time
+                    yield joined(parts), texts
+                    parts, n = [], 0
+            if parts:
+                yield joined(parts), texts
+    except (OSError, pa.ArrowException) as error:
+        raise TraceError(path, expected=f"it is no table of a trace ({error}).") from None
+
+
+def _told(path: Path) -> About | None:
+    if not path.is_file():
+        return None
+    try:
+        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("resources", "triggers", "least"):
+            told[name] = tuple(tuple(one) for one in told[name])
+        return About(**told)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TraceError(path, expected=f"it does not tell what was simulated ({error}).") from None
+
+
+def _fleet(path: Path) -> dict[str, Floats] | None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not path.is_file():
+        return None
+    try:
+        table = parquet.read_table(path)
+        return {
+            name: np.asarray(table.column(name).to_numpy(), float) for name in table.column_names
+        }
+    except (OSError, pa.ArrowException) as error:
+        raise TraceError(path, expected=f"it is no course of models ({error}).") from None
+
+
+class _Counts:
+    """Lengths of time of several kinds, by their logarithm.
+
+    Args:
+        n: kinds.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.bins = np.zeros((n, _BINS), dtype=np.int64)
+        self.sums = np.zeros(n)
+
+    def add(self, kinds: NDArray[Any], seconds: Floats) -> None:
+        """Count some, each of a kind."""
+        n = len(self.sums)
+        places = np.zeros(len(seconds), dtype=np.int64)
+        long = seconds >= _LEAST_S
+        places[long] = 1 + np.log(seconds[long] / _LEAST_S) / _STEP
+        np.minimum(places, _BINS - 1, out=places)
+        flat = kinds.astype(np.int64) * _BINS + places
+        self.bins += np.bincount(flat, minlength=n * _BINS).reshape(n, _BINS)
+        self.sums += np.bincount(kinds, seconds, minlength=n)
+
+    def spread(self, kind: int) -> Spread:
+        """Return those of a kind."""
+        n = int(self.bins[kind].sum())
+        if not n:
+            return Spread(0, None, (None,) * len(QUANTILES))
+        ranks = np.ceil(np.array(QUANTILES) * n)
+        at = np.searchsorted(np.cumsum(self.bins[kind]), ranks)
+        middles = np.where(at == 0, 0.0, _LEAST_S * np.exp((at - 0.5) * _STEP))
+        return Spread(n, float(self.sums[kind] / n), tuple(middles.tolist()))
+
+
+class _Adding:
+    """Takes batches of the tables, pipelines first, and adds them up."""
+
+    def __init__(self, texts: Mapping[str, tuple[str, ...]]) -> None:
+        self.texts = dict(texts)
+        self._frameworks = np.empty(0, dtype=np.int8)
+        self._started = np.zeros(len(STARTED_BY), dtype=np.int64)
+        self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)
+        self._hourly: Hourly | None = None
+        self._counts: dict[str, _Counts] = {}
+        self._models = _Counts(1)
+        self._last_s = 0.0
+
+    def add(self, table: str, columns: Columns) -> None:
+        """Take a batch of a table."""
+        if len(next(iter(columns.values()))):
+            {"pipelines": self._pipelines, "tasks": self._tasks, "models": self._made}[table](
+                columns
+            )
+
+    def _pipelines(self, columns: Columns) -> None:
+        number, why = columns["pipeline"], columns["started_by"].astype(np.int64)
+        short = int(number.max()) + 1 - len(self._frameworks)
+        if short > 0:
+            more = np.zeros(max(short, len(self._frameworks)), dtype=np.int8)
+            self._frameworks = np.concatenate([self._frameworks, more])
+        self._frameworks[number] = columns["framework"]
+        self._started += np.bincount(why, minlength=len(STARTED_BY))
+        came = why != STARTED_BY.index("deployed before")
+        self._hours().count("arrivals", columns["arrived_s"][came])
+        again = np.isin(why, [STARTED_BY.index(rule) for rule in RULES])
+        self._hours().count("renewed", columns["arrived_s"][again])
+        self._last_s = max(self._last_s, float(columns["arrived_s"].max()))
+
+    def _tasks(self, columns: Columns) -> None:
+        hours, kinds = self._hours(), columns["task"].astype(np.int64)
+        asked, began, ended = (columns[name] for name in ("asked_s", "started_s", "ended_s"))
+        of = columns["resource"].astype(np.int64)
+        payload = columns["read_bytes"] + columns["write_bytes"]
+        moved = payload + np.ceil(payload / SEGMENT_BYTES) * HEADER_BYTES
+        hours.count("traffic_bytes", ended, moved)
+        waited, worked = began - asked, ended - began
+        for place, name in enumerate(self.texts["resource"]):
+            which = of == place
+            hours.spread(f"busy {name}", began[which], ended[which])
+            hours.spread(f"waited {name}", asked[which], began[which])
+            hours.count(f"began {name}", began[which])
+            hours.count(f"waited for {name}", began[which], waited[which])
+        for place, kind in enumerate(TASKS):
+            hours.count(f"asked {kind}", asked[kinds == place])
+        self._of("worked", len(TASKS)).add(kinds, worked)
+        self._of("waited", len(TASKS)).add(kinds, waited)
+        self._of("resource", len(self.texts["resource"])).add(of, waited)
+        train = kinds == TASKS.index("train")
+        framework = self._frameworks[columns["pipeline"][train]]
+        n = len(self.texts["framework"])
+        self._of("trained", n).add(framework, worked[train])
+        self._of("waited to train", n).add(framework, waited[train])
+        self._last_s = max(self._last_s, float(ended.max()))
+
+    def _made(self, columns: Columns) -> None:
+        self._outcomes += np.bincount(columns["outcome"], minlength=len(OUTCOMES))
+        self._models.add(np.zeros(len(columns["outcome"]), dtype=np.int64), columns["wait_s"])
+        deployed = columns["outcome"] == OUTCOMES.index("deployed")
+        at = columns["ended_s"][deployed]
+        self._hours().count("built", at)
+        self._hours().count("built performance", at, columns["performance"][deployed])
+
+    def _hours(self) -> Hourly:
+        if self._hourly is None:
+            self._hourly = Hourly(
+                ["arrivals", "renewed", "traffic_bytes", "built", "built performance"]
+            )
+        if "resource" in self.texts:
+            for name in self.texts["resource"]:
+                for what in ("busy", "waited", "began", "waited for"):
+                    self._hourly.have(f"{what} {name}")
+        for kind in TASKS:
+            self._hourly.have(f"asked {kind}")
+        return self._hourly
+
+    def _of(self, name: str, n: int) -> _Counts:
+        return self._counts.setdefault(name, _Counts(n))
+
+    def summary(self, told: About | None, fleet: Mapping[str, Floats] | None) -> Summary:
+        """Return what was added up."""
+        span = self._last_s if told is None else told.ended_s
+        n_hours = max(int(-(-span // HOUR_S)), 1)
+        hourly, resources = self._hours(), self.texts.get("resource", ())
+        tasks = []
+        if "worked" in self._counts:
+            rows = [("worked", "waited", TASKS, ""), ("trained", "waited to train",
+                    self.texts["framework"], "train ")]  # fmt: skip
+            for worked, waited, names, before in rows:
+                for place, name in enumerate(names):
+                    seen = self._counts[worked].spread(place), self._counts[waited].spread(place)
+                    tasks.append(TaskSpread(before + name, *seen))
+        n_known = int(self._started.sum()) - int(self._started[STARTED_BY.index("deployed before")])
+        waits = self._of("resource", len(resources))
+        return Summary(
+            n_known,
+            {name: int(n) for name, n in zip(STARTED_BY, self._started, strict=True) if n},
+            {name: int(n) for name, n in zip(OUTCOMES, self._outcomes, strict=True)},
+            self._models.spread(0),
+            tuple(one for one in tasks if one.worked.n),
+            {name: waits.spread(place) for place, name in enumerate(resources)},
+            tuple(resources),
+            {name: hourly.series(name, n_hours) for name in hourly.names},
+            fleet,
+            told,
+        )

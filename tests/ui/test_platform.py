@@ -1,0 +1,165 @@
+"""The page *AI platform* and the dashboard of a run, under Streamlit's own tester."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from assistant import MemoryStore
+from assistant.applications import AiPlatform
+from assistant.applications.platform_view import FULL_TRAINING, played
+from assistant.executors import SerialExecutor
+from assistant.settings import build_sweep, check_settings
+from assistant.starting import open_sweep, recipe
+from assistant.ui.new import fields
+from assistant.ui.new.form import Form
+from assistant.ui.new.opening import PLATFORM, built_from
+from assistant.ui.new.reading import form_of
+from assistant.ui.new.writing import written
+from assistant.ui.platform import likeness, playing
+from assistant.ui.platform import page as platform
+from assistant.ui.run import page as run_page
+from assistant.ui.run import platform as run_platform
+from tests.ui.screens import press, sound
+from tests.ui.shell import shown
+from tests.ui.stage import staged
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    yield
+    likeness.checks().close()
+    cached: tuple[Any, ...] = (
+        platform._traced, playing._played, run_platform._board, likeness.checks,
+    )  # fmt: skip
+    for one in cached:
+        one.clear()
+
+
+def tiles(page: AppTest) -> dict[str, str]:
+    return {one.label: one.value for one in page.metric}
+
+
+def lines(page: AppTest) -> str:
+    return " ".join(one.value for one in [*page.markdown, *page.caption, *page.info, *page.error])
+
+
+def little(page: AppTest) -> AppTest:
+    """Set a future that is played in no time."""
+    page.number_input(key="platform-play-days").set_value(1.0)
+    page.number_input(key="platform-play-models").set_value(5)
+    return sound(page.run())
+
+
+def test_what_is_played_is_what_a_script_gives() -> None:
+    page = little(shown(platform.page))
+    assert "Nothing is played yet." in lines(page)
+    page = press(press(page, "platform-play-paper"), "platform-play-play")
+    board, measures = played(AiPlatform(days=1.0, models=5), FULL_TRAINING)
+    assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
+    for sentence in board.words:
+        assert sentence in lines(page)
+    assert f"**{measures['cost_per_day']:,.4g} per day**" in lines(page).replace(".0 per", " per")
+    page.segmented_control(key="platform-play-view").set_value("Tables")
+    page = sound(page.run())
+    told = [frame.value for frame in page.dataframe]
+    header, rows = board.tables["Wait by resource"]
+    waits = next(one for one in told if list(one.columns) == list(header))
+    assert [tuple(row) for row in waits.to_numpy().tolist()] == rows
+
+
+def test_a_changed_field_says_that_what_is_shown_is_older() -> None:
+    page = press(little(shown(platform.page)), "platform-play-play")
+    before = tiles(page)
+    page.selectbox(key="platform-play-level-training_capacity").set_value(2)
+    page = sound(page.run())
+    assert "the settings have changed since" in lines(page)
+    assert tiles(page) == before
+    page = press(page, "platform-play-today")
+    assert "the settings have changed since" not in lines(page)
+
+
+def test_the_future_is_taken_along_to_new() -> None:
+    page = press(little(shown(platform.page)), "platform-play-steer")
+    assert page.session_state["went"] == "new"
+    form = page.session_state[fields._DRAFT]
+    assert (form.source, form.kept) == ("platform", {"application": {"days": 1.0, "models": 5}})
+
+
+def test_a_form_of_the_platform_is_a_sweep_and_is_read_again() -> None:
+    form = Form("platform", name="mine", kept={"application": {"days": 2.0, "models": 7}})
+    told = written(form)
+    assert not told.faults
+    assert told.tables["application"] == {"kind": "ai_platform", "days": 2.0, "models": 7}
+    assert built_from(form)[1].application == AiPlatform(days=2.0, models=7)
+    again = form_of(told.tables)
+    assert (again.source, again.kept) == ("platform", form.kept)
+    assert PLATFORM.unattended
+    assert built_from(PLATFORM)[1].settings.runs == 60
+
+
+def test_a_trace_is_shown_and_what_is_none_is_said(tmp_path: Path) -> None:
+    page = shown(platform.page)
+    page.segmented_control(key="platform-what").set_value("A trace")
+    page = sound(page.run())
+    assert "Name the folder of a trace" in lines(page)
+    page.text_input(key="platform-folder").set_value(str(tmp_path / "none"))
+    assert "a trace has pipelines, tasks and models" in lines(sound(page.run()))
+    board, _ = played(AiPlatform(days=1.0, models=5), FULL_TRAINING, tmp_path / "trace")
+    page.text_input(key="platform-folder").set_value(str(tmp_path / "trace"))
+    page = sound(page.run())
+    assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
+    assert board.words[1] in lines(page)
+    page.segmented_control(key="platform-trace-view").set_value("Mean day")
+    assert "Each hour is the mean of that hour of all days" in lines(sound(page.run()))
+
+
+def test_a_run_shows_its_platform_and_a_waiting_one_says_why_not() -> None:
+    tables = {"runs": 3, "seed": 0, "application": {"kind": "ai_platform", "days": 1, "models": 5}}
+    built = build_sweep(check_settings(tables, "x"))
+    session = open_sweep(built, MemoryStore(), "x", recipe(tables, ()))
+    session.submit_baseline()
+    page = staged(run_page.page, session)
+    assert "No dashboard: run 1 is queued." in lines(page)
+    session.run_queued(SerialExecutor(built.application))
+    page = staged(run_page.page, session)
+    board, measures = played(AiPlatform(days=1.0, models=5), AiPlatform().baseline)
+    assert session.experiment.run(1).outcome is not None
+    assert session.experiment.run(1).outcome.measures == measures
+    assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
+    assert not page.error
+
+
+def test_a_log_is_laid_beside_its_simulation() -> None:
+    import time
+
+    page = shown(platform.page)
+    page.segmented_control(key="platform-what").set_value("Beside a log")
+    page = sound(page.run())
+    page.segmented_control(key="platform-log-source").set_value("A file here")
+    page = sound(page.run())
+    assert page.button(key="platform-log-compare").disabled
+    page.text_input(key="platform-log-path").set_value("none.csv")
+    page = press(sound(page.run()), "platform-log-compare")
+    ended = time.monotonic() + 120
+
+    def after(page: AppTest) -> AppTest:
+        while likeness.checks().of(page.session_state["platform-log-owner"]) is not None:
+            assert time.monotonic() < ended, "it does not end"
+            page = sound(page.run())
+        return sound(page.run())
+
+    page = after(page)
+    assert page.error
+    page.segmented_control(key="platform-log-source").set_value("Built-in example")
+    page = sound(page.run())
+    page.number_input(key="platform-log-weeks").set_value(2)
+    page = after(press(sound(page.run()), "platform-log-compare"))
+    assert not page.error
+    assert "samples are as like the log" in lines(page)
+    assert "Profile calendar: 9" in lines(page)
