@@ -103,7 +103,7 @@ class WatchSettings(Strict):
     warn_at: float | None = Field(default=None, gt=0, lt=1)
 
 
-FILES_NAMED = ("log", "table", "statistics")
+FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
 """Keys of ``[application]`` that name files."""
 
 CERTIFICATES = ("authority", "certificate", "key")
@@ -247,7 +247,6 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
             if isinstance(application.setdefault(place, "."), str):
                 application[place] = str((folder / application[place]).absolute())
         for key in FILES_NAMED:
-        for key in ("log", "table", "trace", "model", "nodes"):
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
         futures = application.get("futures")

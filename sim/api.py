@@ -90,9 +90,9 @@ from sim.policies.placement import (
 from sim.policies.placements.kinds import PlacementRule
 from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
-from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
 from sim.traces.bergsma_files import is_bergsma as is_cloud_trace
 from sim.traces.bergsma_files import read_beside as read_cloud_trace
+from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
 from sim.traces.formats import (
     FORMATS,
     Format,
@@ -115,18 +115,10 @@ from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.traces.vm_table import VM_COLUMNS, read_vm_table
 from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
-from sim.workloads.cloud.packing import Packings, PackingSummary, Requests, requests_of
-from sim.workloads.cloud.packing import pack as pack_jobs
-from sim.workloads.cloud.tuples import (
-    PACKING_RULES,
-    SchedulingTuple,
-    TupleRanges,
-    draw_tuples,
-    read_tuples,
-    write_tuples,
-)
 from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
 from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
+from sim.workloads.cloud.packing import Packings, PackingSummary, Requests, requests_of
+from sim.workloads.cloud.packing import pack as pack_jobs
 from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
 from sim.workloads.cloud.report import chosen_generators, cloud_report
 from sim.workloads.cloud.report import fit_trace as fit_cloud_trace
@@ -138,6 +130,14 @@ from sim.workloads.cloud.report_windows import Windows as CloudWindows
 from sim.workloads.cloud.report_windows import windows_of as cloud_windows
 from sim.workloads.cloud.report_windows import windows_of_traces as cloud_windows_of_traces
 from sim.workloads.cloud.sharing import Loss, Shared, share
+from sim.workloads.cloud.tuples import (
+    PACKING_RULES,
+    SchedulingTuple,
+    TupleRanges,
+    draw_tuples,
+    read_tuples,
+    write_tuples,
+)
 from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
 from sim.workloads.generator import Generator, Horizon
 from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
@@ -157,8 +157,8 @@ from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
-    "CLOUDSIMPY_COLUMNS",
     "CAPACITY_DEFINITIONS",
+    "CLOUDSIMPY_COLUMNS",
     "CLOUD_DEFINITIONS",
     "CLOUD_GENERATORS",
     "CLOUD_LEVELS",
@@ -173,9 +173,9 @@ __all__ = [
     "TAU_S",
     "TELEMETRY_COLUMNS",
     "USUAL_PHASES",
+    "VM_COLUMNS",
     "Algorithm",
     "AlgorithmRun",
-    "VM_COLUMNS",
     "Allocation",
     "Amounts",
     "CacheCounts",
@@ -320,20 +320,20 @@ __all__ = [
     "pack_jobs",
     "parse_duration",
     "placement_by_score",
+    "plan_capacity",
     "profile",
     "published_model",
-    "read_cloudsimpy",
-    "plan_capacity",
     "read_cloud_trace",
+    "read_cloudsimpy",
     "read_joulie",
     "read_machines",
     "read_openb",
     "read_philly",
     "read_task_table",
     "read_telemetry",
-    "register_placement",
-    "read_vm_table",
     "read_tuples",
+    "read_vm_table",
+    "register_placement",
     "remove_other_caches",
     "render_manifests",
     "requests_of",

@@ -30,7 +30,7 @@ GIB = 2**30
 def model_for(
     what: str,
     generator: str,
-    knobs: Mapping[str, float],
+    knobs: Mapping[str, float | str],
     *,
     window: Window | None = None,
     rules: ReadingRules | None = None,

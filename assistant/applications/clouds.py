@@ -29,7 +29,7 @@ def read_windows(
     test: Path,
     lifetimes: Path | None = None,
     rules: ReadingRules | None = None,
-    knobs: Mapping[str, float] | None = None,
+    knobs: Mapping[str, float | str] | None = None,
 ) -> CloudWindows:
     """Read two windows, either workloads or files of Bergsma et al.
 

@@ -15,8 +15,8 @@ from assistant.cli import (
     generating,
     hooks,
     init,
-    platform,
     packing,
+    platform,
     play,
     pods,
     queue,
@@ -59,22 +59,7 @@ def register(app: typer.Typer) -> None:
     app.command("tabulate")(tabulate.tabulate)
     app.command("play")(play.play)
     app.command("doctor")(doctor.doctor)
-    workload = typer.Typer(
-        help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None
-    )
-    workload.command("describe")(workloads.describe)
-    workload.command("fit")(generating.fit)
-    workload.command("generate")(generating.generate)
-    workload.command("convert")(generating.convert)
-    workload.command("validate")(generating.validate)
-    workload.command("pack")(packing.pack)
-    workload.command("capacity")(capacity.capacity)
-    workload.command("share")(sharing.share)
-    workload.command("manifests")(pods.manifests)
-    workload.command("retarget")(pods.retarget)
-    workload.command("calibrate")(pods.measured)
-    workload.command("bundle")(pods.bundle)
-    app.add_typer(workload, name="workload")
+    _about_workloads(app)
     aiops = typer.Typer(
         help="Tell the simulated AI platform of yours.", no_args_is_help=True, rich_markup_mode=None
     )
@@ -92,3 +77,22 @@ def register(app: typer.Typer) -> None:
     studies.command("reproduce")(reproduce.reproduce)
     studies.command("list")(agents.list_kinds)
     app.add_typer(studies, name="agents")
+
+
+def _about_workloads(app: typer.Typer) -> None:
+    workload = typer.Typer(
+        help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None
+    )
+    workload.command("describe")(workloads.describe)
+    workload.command("fit")(generating.fit)
+    workload.command("generate")(generating.generate)
+    workload.command("convert")(generating.convert)
+    workload.command("validate")(generating.validate)
+    workload.command("pack")(packing.pack)
+    workload.command("capacity")(capacity.capacity)
+    workload.command("share")(sharing.share)
+    workload.command("manifests")(pods.manifests)
+    workload.command("retarget")(pods.retarget)
+    workload.command("calibrate")(pods.measured)
+    workload.command("bundle")(pods.bundle)
+    app.add_typer(workload, name="workload")

@@ -60,7 +60,7 @@ class Asked:
     windows: int
     seed: int
     html: Path | None
-    knobs: Mapping[str, float]
+    knobs: Mapping[str, float | str]
 
 
 def foresee(asked: Asked, rules: ReadingRules, *, as_json: bool) -> int:

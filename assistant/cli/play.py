@@ -81,10 +81,8 @@ def play(
         ),
     ] = None,
     as_json: Json = False,
-) -> int:
-    """Run one configuration of flood, maze, ai_platform or placement and show what happened.
 ) -> int:  # fmt: skip
-    """Run one configuration of flood, maze or ai_platform and show what happened.
+    """Run one configuration of flood, maze, ai_platform or placement and show what happened.
 
     Without --set flood runs with values of a handbook, and maze with a careful runner that
     remembers where it was.
@@ -98,10 +96,9 @@ def play(
         raise SettingsError(f"'{application}' has no day and no trace; leave out --day and --trace")
     texts = chosen or []
     if application == "ai_platform":
-        played = _platform(seed, texts)
+        played = _platform(seed, texts, day, trace)
     elif application == "placement":
         played = _fleet(seed, texts)
-        played = _platform(seed, texts, day, trace)
     else:
         played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
     written = None if picture is None else write_picture(played.picture, picture, played.title)

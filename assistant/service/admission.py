@@ -47,7 +47,6 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
         return found
     application = dict(found.get("application", {}))
     for key in FILES_NAMED:
-    for key in ("log", "table", "trace", "model", "nodes"):
         if application.get(key) is not None:
             application[key] = _placed(application[key], files)
     futures = application.get("futures")

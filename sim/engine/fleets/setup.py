@@ -17,7 +17,6 @@ from sim.model.result import Instances, JobState, SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.throttle import turns_of
 from sim.policies.backfill import backfill_named
-from sim.policies.kinds import Facts
 from sim.policies.kinds import Facts, TaskFacts
 from sim.policies.order import order_named, ranks
 from sim.policies.placement import (

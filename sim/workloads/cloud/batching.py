@@ -109,45 +109,12 @@ def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
     return ObservedJobs(
         begin_s=clock_of(workload),
         lived_s=workload.runtime_s,
-    if (workload.user == UNKNOWN).all():
-        raise WorkloadError(
-            f"{workload.name}: no job tells its user, and batches are made by users; fit another "
-            "generator, such as resampling."
-        )
-    period, order, begins = in_batches(workload, period_s)
-    flavour, names = _flavours(workload, most_flavours)
-    trace = CloudTrace(
-        period=period[order],
-        batch=np.cumsum(begins) - 1,
-        flavour=flavour[order],
-        lifetime=bins.of(workload.runtime_s)[order],
         censored=np.zeros(workload.n_jobs, dtype=np.int64),
         user=workload.user,
         flavour=flavour,
         flavours=flavours,
         name=workload.name,
     )
-
-
-def in_batches(workload: Workload, period_s: float) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Return how jobs lie in batches.
-
-    Returns:
-        the period of each job, int64 [n_jobs], as they are in the workload; jobs in the order of a
-        trace, int64 [n_jobs]; whether a batch begins with each of those, bool [n_jobs].
-    """
-    period = np.floor(clock_of(workload) / period_s).astype(np.int64)
-    # Jobs of unknown users belong to nobody else: each is a batch of its own.
-    user = np.where(workload.user == UNKNOWN, -1 - np.arange(workload.n_jobs), workload.user)
-    arrival = np.arange(workload.n_jobs)
-    by_user = np.lexsort((arrival, user, period))
-    new = np.ones(len(by_user), dtype=bool)
-    new[1:] = (np.diff(period[by_user]) != 0) | (np.diff(user[by_user]) != 0)
-    first_arrival = arrival[by_user][new][np.cumsum(new) - 1]
-    order = by_user[np.lexsort((arrival[by_user], first_arrival, period[by_user]))]
-    begins = np.ones(len(order), dtype=bool)
-    begins[1:] = (np.diff(period[order]) != 0) | (np.diff(user[order]) != 0)
-    return period, order, begins
 
 
 def clock_of(workload: Workload) -> Floats:

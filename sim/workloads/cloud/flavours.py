@@ -128,13 +128,12 @@ class FlavourTable:
         found: Floats = self.probability[self.rows(tokens.before, tokens.run, tokens.earlier)]
         return found
 
-    def tilted(self, odds: Floats) -> "FlavourTable":
-        """Return the table with other odds of tokens: float64 [K + 1], factors."""
-        weighed, by_day = self.probability * odds, self.by_day * odds
+    def tilted(self, odds: Floats, weight: Floats) -> "FlavourTable":
+        """Return the table with other odds of tokens; see `tilted_shares`."""
         return replace(
             self,
-            probability=weighed / weighed.sum(axis=-1, keepdims=True),
-            by_day=by_day / by_day.sum(axis=-1, keepdims=True),
+            probability=tilted_shares(self.probability, odds, weight),
+            by_day=tilted_shares(self.by_day, odds, weight),
         )
 
     def draw(
@@ -146,6 +145,24 @@ class FlavourTable:
     ) -> tuple[Ints, Ints]:
         """Draw the flavours of some batches; the hour says nothing. See `draw_flavours`."""
         return draw_flavours(self, n_batches, rng, day)
+
+
+def tilted_shares(told: Floats, odds: Floats, weight: Floats) -> Floats:
+    """Return other probabilities of tokens, whose last is the end of a batch.
+
+    Args:
+        told: float64 [..., K + 1].
+        odds: float64 [K + 1], factors on the odds of each token.
+        weight: float64 [K], factors on the shares of flavours among each other; the end keeps its.
+    """
+    found = told * odds
+    if (weight != 1).any():
+        kept = found[..., :-1].sum(axis=-1, keepdims=True)
+        found[..., :-1] *= weight
+        left = found[..., :-1].sum(axis=-1, keepdims=True)
+        found[..., :-1] *= np.divide(kept, left, out=np.zeros_like(kept), where=left > 0)
+    shares: Floats = found / found.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def fit_flavours(

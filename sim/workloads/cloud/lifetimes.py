@@ -12,7 +12,7 @@ learnt at all. A level of few rows leans on the one above: so many rows at risk 
 above are added as `LEAN` says: the more different ends a context has seen, the less it is trusted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,10 @@ SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 25, 50)
 """Classes of batch sizes end at these, as the authors' published map has them; the last is open."""
 
 Floats = NDArray[np.float64]
+
+
+ALMOST = 1e-7
+"""Hazards are at least so far from 0 and 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,10 @@ class LifetimeTable:
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
         """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
         return self.hazard, self.contexts.rows(contexts_of(trace, self.long_bin))
+
+    def ending(self, rate: float) -> "LifetimeTable":
+        """Return the table for jobs that end at another rate; see `ending_at`."""
+        return self if rate == 1 else replace(self, hazard=ending_at(self.hazard, rate))
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
         """Draw a bin for every job; see `draw_lifetimes`."""
@@ -159,6 +167,12 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
         lean = LEAN * np.maximum(kinds, 1) if levels > 1 else np.full_like(above[:, :1], LEAN_ALONE)
         hazard[first:stop] = (ended[first:stop] + lean * above) / (at_risk[first:stop] + lean)
     return LifetimeTable(contexts, np.clip(hazard, 1e-7, 1 - 1e-7), long_bin)
+
+
+def ending_at(hazard: Floats, rate: float) -> Floats:
+    """Return the hazards under which survival to each bin is what it was to the power of a rate."""
+    found: Floats = np.clip(-np.expm1(rate * np.log1p(-hazard)), ALMOST, 1 - ALMOST)
+    return found
 
 
 def mass(hazard: Floats) -> Floats:

@@ -31,6 +31,7 @@ from sim.workloads.cloud.flavours import (
     fitted_chain,
     recency,
     run_class,
+    tilted_shares,
     tokens_of,
 )
 
@@ -153,12 +154,14 @@ class FlavourMix:
         experts: one for each of `MEMORIES`.
         weight: float64 [classes of runs, experts].
         odds: float64 [K + 1], factors on the odds of each token (what if).
+        among: float64 [K], factors on the shares of flavours among each other (what if).
     """
 
     table: FlavourTable
     experts: tuple[Expert, ...]
     weight: Floats
     odds: Floats
+    among: Floats
 
     @property
     def end(self) -> int:
@@ -167,11 +170,17 @@ class FlavourMix:
 
     def probabilities(self, tokens: Tokens) -> Floats:
         """Return the probabilities of each next token: float64 [n, K + 1]."""
-        return _shares(self._logs(facts_of(tokens)))
+        return self._shares(self._logs(facts_of(tokens)))
 
-    def tilted(self, odds: Floats) -> "FlavourMix":
-        """Return the mix with other odds of tokens: float64 [K + 1], factors."""
-        return replace(self, odds=self.odds * odds)
+    def tilted(self, odds: Floats, weight: Floats) -> "FlavourMix":
+        """Return the mix with other odds of tokens; see `flavours.tilted_shares`."""
+        return replace(self, odds=self.odds * odds, among=self.among * weight)
+
+    def _shares(self, logs: Floats) -> Floats:
+        shares = _shares(logs)
+        if (self.among == 1).all():
+            return shares
+        return tilted_shares(shares, np.ones(self.end + 1), self.among)
 
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
@@ -205,7 +214,7 @@ class FlavourMix:
                 logs += self._of_day(day[going], past[0], run, earlier)
             if not drawn:
                 logs[:, end] = -np.inf  # no batch is empty
-            sums = np.cumsum(_shares(logs), axis=1)
+            sums = np.cumsum(self._shares(logs), axis=1)
             mark = rng.random(len(going)) * sums[:, -1]
             token = np.minimum((sums <= mark[:, None]).sum(axis=1), end)
             goes_on = token < end
@@ -283,7 +292,7 @@ def fit_mix(
         )
         weight = fit_weights(told, tokens.token[some], class_of(facts["run"]), even)
     experts = fit_experts(trace, half_life_days)
-    return FlavourMix(table, experts, weight, np.ones(table.end + 1))
+    return FlavourMix(table, experts, weight, np.ones(table.end + 1), np.ones(table.end))
 
 
 def _parted(trace: CloudTrace) -> tuple[CloudTrace, CloudTrace] | None:

@@ -52,8 +52,8 @@ class NextFlavour(Protocol):
     def probabilities(self, tokens: Tokens) -> Floats:
         """Return the probabilities of each next token: float64 [n, K + 1]."""
 
-    def tilted(self, odds: Floats) -> "NextFlavour":
-        """Return the model with other odds of tokens: float64 [K + 1], factors."""
+    def tilted(self, odds: Floats, weight: Floats) -> "NextFlavour":
+        """Return the model with other odds of tokens; see `flavours.tilted_shares`."""
 
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
@@ -80,6 +80,9 @@ class Hazards(Protocol):
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
         """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+
+    def ending(self, rate: float) -> "Hazards":
+        """Return the model for jobs that end at another rate; see `lifetimes.ending_at`."""
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
         """Draw a bin for every job, given flavours in batches: int64 [n_jobs]; none censored."""
@@ -159,7 +162,7 @@ def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
     weight = array_of(
         model, "mix_weight", (len(RUN_CLASSES) + 1, len(MEMORIES)), -MOST_WEIGHT, MOST_WEIGHT
     )
-    return FlavourMix(table, tuple(experts), weight, np.ones(n_flavours + 1))
+    return FlavourMix(table, tuple(experts), weight, np.ones(n_flavours + 1), np.ones(n_flavours))
 
 
 def packed_hazards(hazards: Hazards) -> Packed:

@@ -16,7 +16,8 @@ from sim.model.batches import CloudTrace
 from sim.workloads.cloud.demand import Band
 from sim.workloads.cloud.flavours import tokens_of
 from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.parts import flavour_table_of, ground_of
+from sim.workloads.cloud.parts import ground_of
+from sim.workloads.cloud.qualities import next_flavour_of
 from sim.workloads.cloud.report_values import (
     LEVELS,
     SHARE,
@@ -86,7 +87,7 @@ def chosen_generators(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def knob_values(told: Mapping[str, float]) -> dict[str, float]:
+def knob_values(told: Mapping[str, float | str]) -> dict[str, float]:
     """Return how generators are fitted: what is told, and the rest as usual.
 
     Raises:
@@ -104,7 +105,7 @@ def knob_values(told: Mapping[str, float]) -> dict[str, float]:
 
 
 def fit_trace(
-    name: str, trace: CloudTrace, knobs: Mapping[str, float] | None = None, *, of: str
+    name: str, trace: CloudTrace, knobs: Mapping[str, float | str] | None = None, *, of: str
 ) -> Model:
     """Fit a generator of clouds to a trace such as the authors'.
 
@@ -129,7 +130,7 @@ def cloud_report(
     generators: Sequence[str] = REPORTED,
     n_windows: int = 200,
     seed: int = 0,
-    knobs: Mapping[str, float] | None = None,
+    knobs: Mapping[str, float | str] | None = None,
     told: Told | None = None,
 ) -> CloudReport:
     """Fit generators to one window and hold them against the other.
@@ -185,7 +186,7 @@ def _flavour_rows(windows: Windows, models: dict[str, Model]) -> tuple[FlavourRo
     model = models.get(THREE_STAGE_NAME)
     if model is not None:
         days = ground_of(model).arrivals.n_days
-        table = flavour_table_of(model, len(windows.train.flavours), days)
+        table = next_flavour_of(model, len(windows.train.flavours), days)
         rows.append(_flavour_row(THREE_STAGE_NAME, score_flavours(table, tokens)))
     return tuple(rows)
 

@@ -35,12 +35,14 @@ from numpy.typing import NDArray
 from sim.errors import UnknownNameError, WorkloadError
 from sim.model.batches import CloudTrace
 from sim.model.workload import Workload
+from sim.workloads.cloud.arrays import packed_contexts
 from sim.workloads.cloud.arrivals import DAYS, Arrivals
-from sim.workloads.cloud.batching import batches_of, in_batches
+from sim.workloads.cloud.batching import LIVES, batches_of, observed_of
 from sim.workloads.cloud.contexts import Contexts
 from sim.workloads.cloud.flavours import FlavourTable, Tokens, keys_of, tokens_of
 from sim.workloads.cloud.lifetimes import LifetimeTable, contexts_of, mass
-from sim.workloads.cloud.parts import flavour_table_of, ground_of, packed, packed_contexts
+from sim.workloads.cloud.parts import ground_of, packed
+from sim.workloads.cloud.qualities import next_flavour_of
 from sim.workloads.cloud.scores import score_flavours, score_lifetimes
 from sim.workloads.cloud.three_stage import KNOBS, THREE_STAGE_NAME, fit_batches
 from sim.workloads.generator import EPOCH_UNIX_S, checked_number
@@ -103,7 +105,7 @@ def share(
     *,
     least_users: int = USUAL_LEAST,
     strength: float = USUAL_STRENGTH,
-    knobs: Mapping[str, float] | None = None,
+    knobs: Mapping[str, float | str] | None = None,
 ) -> Shared:
     """Make a model of a log that may be given away; the same for the same seed.
 
@@ -129,9 +131,12 @@ def share(
         rounded, period_s=told["period_s"], most_flavours=int(told["flavours"])
     )
     fitted = fit_batches(THREE_STAGE_NAME, trace, examples, told | {"days_differ": 0.0}, of="a log")
-    user = rounded.user[in_batches(rounded, told["period_s"])[1]]
+    observed = observed_of(rounded, most_flavours=int(told["flavours"]))
+    user = rounded.user[observed.batches(told["period_s"], LIVES)[1]]
     ground = ground_of(fitted)
-    plain = flavour_table_of(fitted, len(trace.flavours), ground.arrivals.n_days)
+    plain = next_flavour_of(fitted, len(trace.flavours), ground.arrivals.n_days)
+    if not isinstance(plain, FlavourTable) or not isinstance(ground.lifetimes, LifetimeTable):
+        raise AssertionError("tables are fitted where nothing else is told")
     tokens = tokens_of(trace)
     flavours = _fewer_flavours(plain, tokens, user, least_users)
     lifetimes = _fewer_lifetimes(ground.lifetimes, trace, user, least_users)
@@ -176,7 +181,7 @@ def share(
     return Shared(model, loss)
 
 
-def _knobs(given: Mapping[str, float]) -> dict[str, float]:
+def _knobs(given: Mapping[str, float | str]) -> dict[str, float]:
     known = {knob.name: knob for knob in KNOBS}
     for name in given:
         if name not in known:

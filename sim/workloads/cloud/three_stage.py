@@ -122,15 +122,12 @@ def fit_batches(
         trace.n_jobs / int(counts.sum()),
     )  # fmt: skip
     parameters, arrays = packed(ground)
+    parameters |= FOR_ALL
     if in_stages:
-        parameters |= {"quality": quality, "end_odds": 1.0, "flavour_odds": {}}
+        parameters |= {"quality": quality, **FOR_BATCHES}
         arrays |= packed_flavours(
             fit_next_flavour(quality, trace, knobs["half_life_days"], bool(knobs["days_differ"]))
         )
-    parameters |= FOR_ALL
-    if name == THREE_STAGE_NAME:
-        parameters |= FOR_BATCHES
-        arrays |= _table_arrays(trace, knobs["half_life_days"], bool(knobs["days_differ"]))
     else:
         share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
         arrays |= {"flavour_share": share}
@@ -156,15 +153,9 @@ def _jobs_in_batches(
     model: Model, ground: Ground, day: Ints, hour: Ints, streams: Streams
 ) -> tuple[Ints, Ints, Ints]:
     """Draw flavour, batch and bin of lifetime of each job by the models of the quality."""
-    flavours = _tilted(model, ground, _next_flavour(model, ground))
+    flavours = tilts_of(model, ground.flavours).next_flavour(_next_flavour(model, ground))
     flavour, batch = flavours.draw(len(day), streams.of("flavours"), day, hour)
     lifetime = ground.lifetimes.draw(flavour, batch, len(ground.flavours), streams.of("lifetimes"))
-    """Draw flavour, batch and bin of lifetime of each job by the tables."""
-    table = tilts_of(model, ground.flavours).flavours(_table_of(model, ground))
-    flavour, batch = draw_flavours(table, len(day), streams.of("flavours"), day)
-    lifetime = draw_lifetimes(
-        ground.lifetimes, flavour, batch, len(ground.flavours), streams.of("lifetimes")
-    )
     return flavour, batch, lifetime
 
 
@@ -288,26 +279,6 @@ def _flavour_share(model: Model, ground: Ground) -> NDArray[np.float64]:
     return tilts_of(model, ground.flavours).shares(share)
 
 
-def _tilted(model: Model, ground: Ground, flavours: NextFlavour) -> NextFlavour:
-    """Return the model of flavours with the odds that the model tells (section 8: what if)."""
-    odds = np.ones(len(ground.flavours) + 1)
-    odds[-1] = number_of(model, "end_odds", 1 / MOST_ODDS, MOST_ODDS)
-    told = model.parameters.get("flavour_odds")
-    names = [one.name for one in ground.flavours]
-    if not isinstance(told, dict):
-        raise WorkloadError(
-            f"parameter 'flavour_odds' of '{model.generator}' is {told!r}; it is a table of "
-            "numbers by flavour, and empty if nothing is tilted."
-        )
-    for name, factor in told.items():
-        if name not in names:
-            raise WorkloadError(
-                f"parameter 'flavour_odds' of '{model.generator}' names '{name}'; its "
-                f"flavours are {', '.join(names[:20])}."
-            )
-        what = f"flavour_odds of '{name}' of '{model.generator}'"
-        odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
-    return flavours if (odds == 1).all() else flavours.tilted(odds)
 def _ground_of(model: Model) -> Ground:
     ground = ground_of(model)
     return tilts_of(model, ground.flavours).ground(ground)
@@ -320,10 +291,8 @@ def _next_flavour(model: Model, ground: Ground) -> NextFlavour:
 def _check(model: Model) -> None:
     ground = ground_of(model)
     if model.generator == THREE_STAGE_NAME:
-        _tilted(model, ground, _next_flavour(model, ground))
-        known = {"quality", "end_odds", "flavour_odds"}
-        _table_of(model, ground)
-        known = {*FOR_ALL, *FOR_BATCHES}
+        _next_flavour(model, ground)
+        known = {"quality", *FOR_ALL, *FOR_BATCHES}
     else:
         _flavour_share(model, ground)
         known = {*FOR_ALL}

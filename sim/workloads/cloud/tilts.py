@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from sim.errors import WorkloadError
 from sim.model.batches import Flavour
 from sim.workloads.cloud.arrivals import Arrivals
-from sim.workloads.cloud.flavours import FlavourTable
-from sim.workloads.cloud.lifetimes import LifetimeTable
 from sim.workloads.cloud.parts import Ground
+from sim.workloads.cloud.qualities import NextFlavour
 from sim.workloads.generator import checked_number
 from sim.workloads.model import Json, Model
 
@@ -46,8 +45,6 @@ FOR_ALL: dict[str, Json] = {
 
 FOR_BATCHES: dict[str, Json] = {"end_odds": 1.0}
 """And of those whose batches end by their tables."""
-
-ALMOST = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +71,7 @@ class Tilts:
         return replace(
             ground,
             arrivals=self.arrivals(ground.arrivals),
-            lifetimes=self.lifetimes(ground.lifetimes),
+            lifetimes=ground.lifetimes.ending(self.ending_rate),
         )
 
     def arrivals(self, law: Arrivals) -> Arrivals:
@@ -85,30 +82,12 @@ class Tilts:
         of_day[list(WEEKEND)] += np.log(self.weekend_load)
         return replace(law, of_day=of_day)
 
-    def lifetimes(self, table: LifetimeTable) -> LifetimeTable:
-        """Return the hazards of other lives: survival to each bin to the power of the rate."""
-        if self.ending_rate == 1:
-            return table
-        hazard = -np.expm1(self.ending_rate * np.log1p(-table.hazard))
-        return replace(table, hazard=np.clip(hazard, ALMOST, 1 - ALMOST))
-
-    def flavours(self, table: FlavourTable) -> FlavourTable:
-        """Return the table with other odds of flavours and of the end of a batch."""
+    def next_flavour(self, flavours: NextFlavour) -> NextFlavour:
+        """Return the model with other odds of flavours and of the end of a batch."""
         odds = np.append(self.flavour_odds, self.end_odds)
         if (odds == 1).all() and (self.weight == 1).all():
-            return table
-
-        def other(told: Floats) -> Floats:
-            found = told * odds
-            if (self.weight != 1).any():
-                found[..., :-1] *= self.weight
-                kept = (told[..., :-1] * odds[:-1]).sum(axis=-1, keepdims=True)
-                left = found[..., :-1].sum(axis=-1, keepdims=True)
-                found[..., :-1] *= np.divide(kept, left, out=np.zeros_like(kept), where=left > 0)
-            shares: Floats = found / found.sum(axis=-1, keepdims=True)
-            return shares
-
-        return replace(table, probability=other(table.probability), by_day=other(table.by_day))
+            return flavours
+        return flavours.tilted(odds, self.weight)
 
     def shares(self, share: Floats) -> Floats:
         """Return other shares of flavours that are drawn independently: float64 [K]."""

@@ -10,7 +10,7 @@ Tables take all jobs before that lived long for one (`lifetimes`); trees are tol
 are. Holding them for one costs likelihood here, and makes jobs that are drawn live too long.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from sim.model.batches import CloudTrace
 from sim.workloads.cloud.boosted import Boosted, grown
 from sim.workloads.cloud.contexts import Ints
 from sim.workloads.cloud.lifetimes import (
+    ALMOST,
     SIZES,
     Floats,
     checked_lifetimes,
+    ending_at,
     first_above,
     lagged,
     mass,
@@ -50,11 +52,17 @@ class LifetimeTrees:
         trees: of `N_FEATURES` features, see `_columns`.
         n_bins: of lifetimes.
         n_flavours: of jobs.
+        rate: factor on the rate at which jobs end (what if).
     """
 
     trees: Boosted
     n_bins: int
     n_flavours: int
+    rate: float = 1.0
+
+    def ending(self, rate: float) -> "LifetimeTrees":
+        """Return the trees for jobs that end at another rate; see `lifetimes.ending_at`."""
+        return replace(self, rate=self.rate * rate)
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
         """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
@@ -108,7 +116,8 @@ class LifetimeTrees:
             at, bins = np.divmod(np.arange(n * self.n_bins), self.n_bins)
             logit = self.trees.sums(_columns(some, self.n_bins, at, bins))
             found[begin : begin + n] = (1.0 / (1.0 + np.exp(-logit))).reshape(n, self.n_bins)
-        return np.clip(found, 1e-7, 1 - 1e-7)
+        found = np.clip(found, ALMOST, 1 - ALMOST)
+        return found if self.rate == 1 else ending_at(found, self.rate)
 
 
 def contexts_of(trace: CloudTrace) -> Ints:
