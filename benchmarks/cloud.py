@@ -56,7 +56,7 @@ TILTS = {
 }  # fmt: skip
 SEED = 2021
 PUBLISHED = ", days as the authors' program counts them"
-N_WINDOWS, QUICK_WINDOWS, QUICK_JOBS = 200, 5, 6000
+N_WINDOWS, QUICK_WINDOWS, QUICK_JOBS = 200, 2, 6000
 QUICK_TO_DRAW = ("naive", "simple_batch", "three_stage, tables")
 """Drawn three times, as long as the training window; the others once, as the development one."""
 
@@ -100,7 +100,7 @@ def main() -> None:
         return
     train, dev, test = _windows(chosen.azure)
     if chosen.quick:
-        train, dev, test = (_head(trace, 600) for trace in (train, dev, test))
+        train, dev, test = (_head(trace, 300) for trace in (train, dev, test))
     for part in chosen.part or PARTS:
         if part == "arrivals":
             _arrivals(record, train, test)

@@ -8,8 +8,10 @@ import pytest
 from sim.model.batches import CloudTrace
 from sim.traces.bergsma import read_bergsma, read_flavours
 from sim.workloads.cloud.demand import band_of, cores_in_use, cores_needed
-from sim.workloads.cloud.flavours import fit_flavours, tokens_of
+from sim.workloads.cloud.flavours import fit_flavours, recency, tokens_of
 from sim.workloads.cloud.lifetimes import fit_lifetimes
+from sim.workloads.cloud.mix import fit_mix
+from sim.workloads.cloud.qualities import fit_hazards
 from sim.workloads.cloud.scores import (
     baseline_flavours,
     repeat_lifetime_error,
@@ -106,3 +108,8 @@ def test_azure_beside_the_paper(shared_data: Path) -> None:
     both = score_lifetimes(pooled, test)
     assert (both.error, both.masked_error) == pytest.approx((0.8785, 0.7377), abs=0.00005)
     assert score_lifetimes(fit_lifetimes(dev), test).bce <= 0.162
+    assert score_lifetimes(fit_hazards("trees", dev), test).bce <= 0.140
+    recent = fit_flavours(taught, recency(taught, train, 7.0))
+    mixed = fit_mix(train, recent, 7.0, held=dev)
+    score = score_flavours(mixed, tokens)
+    assert (score.nll <= 0.665, score.error <= 0.2585) == (True, True)
