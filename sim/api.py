@@ -71,11 +71,7 @@ from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_
 from sim.policies.kinds import Option
 from sim.policies.order import ORDERS, order_named
 from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
-from sim.policies.placement import (
-    PLACEMENTS,
-    placement_named,
-    register_placement,
-)
+from sim.policies.placement import PLACEMENTS, placement_named, register_placement
 from sim.policies.placements.kinds import PlacementRule
 from sim.policies.placements.kinds import by_score as placement_by_score
 from sim.policies.told import options_of
