@@ -18,7 +18,8 @@ from assistant.applications.placement import MEASURES
 from assistant.applications.placement_view import fleet_drawing, mean_held
 from assistant.charts_placement import fleet_picture
 from assistant.errors import ApplicationError, RunError, SettingsError
-from assistant.settings import build_sweep, check_settings
+from assistant.service.admission import admitted
+from assistant.settings import build_sweep, check_settings, parse_settings
 from sim.api import MachineSpec, Tasks, Workload, known_names
 from strategies import StrategyError
 
@@ -203,6 +204,21 @@ def test_settings_refuse_in_words(told: dict[str, Any], sentence: str) -> None:
     with pytest.raises((SettingsError, ApplicationError)) as caught:
         build_sweep(check_settings(tables, "the sweep"))
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["trace", "model", "nodes"])
+def test_a_request_names_files_of_the_services_folder_only(key: str, tmp_path: Path) -> None:
+    tables = {"application": {"kind": "placement", key: "a.csv"}}
+    with pytest.raises(SettingsError, match="reads no files"):
+        admitted(tables, programs=False, files=None)
+    found = admitted(tables, programs=False, files=tmp_path)
+    assert found["application"][key] == str(tmp_path.resolve() / "a.csv")
+
+
+def test_paths_in_a_sweep_file_are_relative_to_it(tmp_path: Path) -> None:
+    text = '[application]\nkind = "placement"\ntrace = "p.csv"\nnodes = "n.csv"\n'
+    told = parse_settings(text, "x", tmp_path, "x")["application"]
+    assert (told["trace"], told["nodes"]) == (str(tmp_path / "p.csv"), str(tmp_path / "n.csv"))
 
 
 def test_prices_of_unknown_kinds_are_refused(pods: Path) -> None:

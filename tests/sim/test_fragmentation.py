@@ -87,7 +87,8 @@ def drawn(seed: int) -> Scenario:
         MachineSpec("c", 16, 1),
     )
     submit_s = np.sort(rng.integers(0, 60, n)).astype(float).tolist()
-    return of_tasks(tasks, *machines, submit_s=submit_s, too_wide="reject")
+    placement = "fgd" if seed % 2 else "first_fit"  # which of the GPUs counts too
+    return of_tasks(tasks, *machines, submit_s=submit_s, too_wide="reject", placement=placement)
 
 
 def recounted(scenario: Scenario, result: SimulationResult, time_s: float) -> tuple[float, float]:

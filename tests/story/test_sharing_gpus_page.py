@@ -26,6 +26,6 @@ def test_its_python_runs(repository: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_its_sweep_files_are_read(repository: Path) -> None:
     texts = blocks(repository, "toml")
-    assert len(texts) == 2
+    assert len(texts) == 3
     for text in texts:
         assert check_settings(tomllib.loads(text), "x").application.kind == "placement"
