@@ -125,11 +125,36 @@ def test_odds_tilt_what_is_drawn(quality: str) -> None:
         flavours = next_flavour_of(model, len(ground.flavours), ground.arrivals.n_days)
         tilt = np.append(np.ones(len(ground.flavours)), odds)
         zero = np.zeros(500, dtype=np.int64)
-        flavour, _ = flavours.tilted(tilt).draw(500, np.random.default_rng(1), None, zero)
+        same = np.ones(len(ground.flavours))
+        flavour, _ = flavours.tilted(tilt, same).draw(500, np.random.default_rng(1), None, zero)
         sizes.append(len(flavour) / 500)
     assert sizes[1] > 1.3 * sizes[0]
     longer = generate(model.told({"end_odds": 0.2}), duration_s=DAY_S / 4, seed=1)
     assert longer.n_jobs > generate(model, duration_s=DAY_S / 4, seed=1).n_jobs
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+def test_weights_among_flavours_leave_the_end_its_share(quality: str) -> None:
+    model, (trace, _) = model_of(quality), batches_of(a_log())
+    ground, tokens = ground_of(model), tokens_of(trace)
+    flavours = next_flavour_of(model, len(ground.flavours), ground.arrivals.n_days)
+    weight = np.linspace(0.25, 1.0, len(ground.flavours))
+    before = flavours.probabilities(tokens)
+    after = flavours.tilted(np.ones(flavours.end + 1), weight).probabilities(tokens)
+    assert after[:, -1] == pytest.approx(before[:, -1])
+    assert after[:, 0] / after[:, 1] == pytest.approx(
+        before[:, 0] / before[:, 1] * weight[0] / weight[1]
+    )
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+def test_survival_is_to_the_power_of_the_rate(quality: str) -> None:
+    ground, (trace, _) = ground_of(model_of(quality)), batches_of(a_log())
+    before, after = (
+        one.hazards(trace)[0] for one in (ground.lifetimes, ground.lifetimes.ending(0.5))
+    )
+    kept = (before < 1 - 1e-5) & (before > 1e-5)
+    assert (1 - after)[kept] == pytest.approx(np.sqrt(1 - before[kept]), abs=1e-6)
 
 
 @pytest.mark.parametrize("quality", [3.0, 0.5, "neural", "Tables"])

@@ -10,7 +10,7 @@ from scipy.stats import dirichlet
 from sim.api import GENERATORS, generate, load_model, save_model
 from sim.errors import SimError, WorkloadError
 from sim.model.workload import Workload
-from sim.workloads.cloud.batching import batches_of, in_batches
+from sim.workloads.cloud.batching import LIVES, batches_of, observed_of
 from sim.workloads.cloud.contexts import seen
 from sim.workloads.cloud.flavours import keys_of, tokens_of
 from sim.workloads.cloud.lifetimes import mass
@@ -105,7 +105,7 @@ def test_no_context_of_fewer_users_survives() -> None:
     rounded = generalised(log, 5)[0]
     trace, _ = batches_of(rounded)
     tokens = tokens_of(trace)
-    user = rounded.user[in_batches(rounded, 300.0)[1]][tokens.job]
+    user = rounded.user[observed_of(rounded).batches(300.0, LIVES)[1]][tokens.job]
     told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
     contexts, rows = fewer(seen(told)[0], told, user, 5)
     for level, keys in enumerate(told, start=1):

@@ -10,7 +10,7 @@ from sim.model.batches import CloudTrace, Flavour
 from sim.model.bins import Bins
 from sim.workloads.cloud.arrivals import Arrivals
 from sim.workloads.cloud.batching import Examples
-from sim.workloads.cloud.flavours import fit_flavours, tokens_of
+from sim.workloads.cloud.flavours import FlavourTable, fit_flavours, tokens_of
 from sim.workloads.cloud.lifetimes import fit_lifetimes, mass
 from sim.workloads.cloud.three_stage import KNOBS, draw_batches, fit_batches
 from sim.workloads.cloud.tilts import FOR_ALL, FOR_BATCHES, Tilts, tilts_of
@@ -97,7 +97,8 @@ def test_odds_by_name_and_of_the_end_are_odds() -> None:
     model = a_model("three_stage").told({"end_odds": 0.25, "flavour_odds": {"wide": 3.0}})
     tokens = tokens_of(drawn("three_stage"))
     table = fit_flavours(tokens)
-    other = tilts_of(model, FLAVOURS).flavours(table)
+    other = tilts_of(model, FLAVOURS).next_flavour(table)
+    assert isinstance(other, FlavourTable)
     before, after = table.probability, other.probability
     assert after.sum(axis=1) == pytest.approx(1.0)
     assert after[:, 1] / after[:, 0] == pytest.approx(3.0 * before[:, 1] / before[:, 0])
@@ -114,7 +115,7 @@ def test_odds_by_name_of_flavours_that_are_drawn_alone(name: str) -> None:
 @pytest.mark.parametrize("rate", [0.5, 3.0])
 def test_survival_is_taken_to_the_power_of_the_rate(rate: float) -> None:
     table = fit_lifetimes(drawn("three_stage"), 1)
-    other = tilts_of(a_model("naive").told({"ending_rate": rate}), FLAVOURS).lifetimes(table)
+    other = table.ending(rate)
     outlived, outlived_then = (
         1 - np.cumsum(mass(t.hazard), axis=1)[:, :20] for t in (table, other)
     )
