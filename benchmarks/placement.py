@@ -19,14 +19,11 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import csv
-import gzip
-
 import numpy as np
 
 from benchmarks.harness import Record, guarded, parser, table
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.api import Tasks, backfills_for, known_names, read_machines, read_openb
+from sim.api import backfills_for, known_names, read_cloudsimpy, read_machines, read_openb
 
 CORES, MACHINE_BYTES = 64, 2**40
 """Of a machine as CloudSimPy has it, whose memory is 1."""
@@ -39,36 +36,9 @@ QUICK_JOBS = 40
 
 @cache
 def jobs_of(path: Path, n_jobs: int | None) -> Workload:
-    """Return the first jobs of a job file of CloudSimPy; a job comes when its last row says."""
-    with gzip.open(path, "rt", newline="") as file:
-        rows = list(csv.DictReader(file))
-    column = {
-        name: np.array([float(row[name]) for row in rows])
-        for name in ("submit_time", "duration", "cpu", "memory", "job_id", "instances_num")
-    }
-    ids, job = np.unique(column["job_id"].astype(np.int64), return_inverse=True)
-    submit_s = np.zeros(len(ids))
-    submit_s[job] = column["submit_time"]
-    by_submission = np.lexsort((ids, submit_s))[:n_jobs]
-    place = np.full(len(ids), -1)
-    place[by_submission] = np.arange(len(by_submission))
-    kept = np.flatnonzero(place[job] >= 0)
-    at = kept[np.argsort(place[job[kept]], kind="stable")]
-    tasks = Tasks.from_arrays(
-        job=place[job[at]],
-        runtime_s=column["duration"][at],
-        instances=column["instances_num"][at],
-        mcpu=np.rint(column["cpu"][at] * 1000),
-        mem_bytes=np.rint(column["memory"][at] * MACHINE_BYTES),
-    )
-    n = len(by_submission)
-    return Workload.from_arrays(
-        job_id=ids[by_submission],
-        submit_s=submit_s[by_submission],
-        runtime_s=np.ones(n),
-        procs=np.ones(n),
-        tasks=tasks,
-    )
+    """Return the first jobs of a job file of CloudSimPy."""
+    workload = read_cloudsimpy(path, machine_bytes=MACHINE_BYTES)
+    return workload if n_jobs is None else workload.head(n_jobs)
 
 
 def on_machines(workload: Workload, n_machines: int, placement: str, rule: str) -> Scenario:
