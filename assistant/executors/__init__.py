@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assistant.errors import SettingsError, hint
-from assistant.executors.dask import Certificates, DaskExecutor, check_address
+from assistant.executors.dask import DaskExecutor
+from assistant.executors.dask_address import Certificates, check_address
 from assistant.executors.process_pool import ProcessPoolExecutor
 from assistant.executors.serial import SerialExecutor
 from assistant.ports import Application, Executor

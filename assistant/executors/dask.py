@@ -7,20 +7,19 @@ application is held by every worker, also by those that come later.
 """
 
 import contextlib
-import ipaddress
+import os
 import queue
+import signal
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 
 from assistant.errors import ExecutorError, SettingsError
 from assistant.executors.attempt import attempt
+from assistant.executors.dask_address import Certificates, check_address
 from assistant.ports import Application, Completion, Work
 
 if TYPE_CHECKING:
@@ -35,19 +34,17 @@ CONNECT_S = 20.0
 COMES_BACK_S = 300.0
 """How long a scheduler that was there may be gone."""
 
+STOP_S = 10.0
+"""How long a cluster of our own may take to stop."""
+
 LOOKS_S = 0.5
-"""How often it is looked whether the scheduler is there, while nothing comes."""
+"""How often it is looked whether the scheduler and workers are there, while nothing comes."""
+
+NOBODY_S = 20.0
+"""How long a cluster of our own may have no worker before another takes its place. Dask starts a
+process that died again, once; where that fails it leaves it."""
 
 _one_at_a_time = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """PEM files of TLS: of the authority, of this client, and of its key."""
-
-    authority: Path
-    certificate: Path
-    key: Path
 
 
 def _plugin(token: str, application: Application) -> Any:
@@ -114,6 +111,7 @@ class DaskExecutor:
         self._deaths: dict[int, int] = {}
         self._over: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._n_asked = 0
+        self._nobody_since_s: float | None = None
         self._cluster: Any = None
         self._client: Client | None = None
         try:
@@ -200,6 +198,44 @@ class DaskExecutor:
         for work in works:
             self._ask(work)
 
+    def _look(self) -> tuple[Completion, ...]:
+        """See whether somebody works, and do what can be done if not; return runs given up."""
+        if self._client is None or self._client.status != "running":
+            self._nobody_since_s = None
+            self._reconnect()
+            return ()
+        with contextlib.suppress(OSError, TimeoutError):
+            if self._client.scheduler_info()["workers"]:
+                self._nobody_since_s = None
+                return ()
+        now_s = time.monotonic()
+        if self._nobody_since_s is None:
+            self._nobody_since_s = now_s
+        gone_s = now_s - self._nobody_since_s
+        if self._cluster is not None and gone_s > NOBODY_S:
+            return self._replace_cluster()
+        if gone_s > COMES_BACK_S:
+            raise ExecutorError(
+                f"{self._place} has had no worker for {COMES_BACK_S:.0f} s; start some. What was "
+                "finished is kept; go on with: copperline resume"
+            )
+        return ()
+
+    def _replace_cluster(self) -> tuple[Completion, ...]:
+        """Start another cluster of our own; it is a death for all that was under way."""
+        self._nobody_since_s = None
+        given_up = []
+        for key, (_, work) in list(self._under_way.items()):
+            if self._dies(work):
+                del self._under_way[key]
+                given_up.append(_lost(work))
+        if self._client is not None:
+            _closed(self._client)
+        _stopped(self._cluster)
+        self._cluster = _own_cluster(self.capacity)
+        self._reconnect()
+        return tuple(given_up)
+
     # Runs
 
     def submit(self, work: Work) -> None:
@@ -219,7 +255,10 @@ class DaskExecutor:
         """Wait for at least one run, and return those that are over."""
         over: list[Completion] = []
         while self._under_way and not over:
-            for key in self._told_keys():
+            keys = self._told_keys()
+            if not keys:
+                over.extend(self._look())
+            for key in keys:
                 if key in self._under_way:
                     found = self._completion(key)
                     if found is not None:
@@ -231,8 +270,6 @@ class DaskExecutor:
         try:
             keys = [self._over.get(timeout=LOOKS_S)]
         except queue.Empty:
-            if self._client is None or self._client.status != "running":
-                self._reconnect()
             return []
         while True:
             try:
@@ -258,12 +295,10 @@ class DaskExecutor:
             return None
         except KilledWorker:
             del self._under_way[key]
-            deaths = self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
-            if deaths < MOST_DEATHS:
+            if not self._dies(work):
                 self._ask(work)
                 return None
-            reason = "worker processes died while this run was under way (killed, or out of memory)"
-            done = Completion(work.run_id, None, reason, 0.0)
+            done = _lost(work)
         except Exception as error:
             del self._under_way[key]
             return Completion(work.run_id, None, f"{type(error).__name__}: {error}", 0.0)
@@ -271,6 +306,11 @@ class DaskExecutor:
         future.release()
         self._deaths.pop(work.run_id, None)
         return done
+
+    def _dies(self, work: Work) -> bool:
+        """Count a death of its worker; tell whether it is taken for the reason by now."""
+        self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
+        return self._deaths[work.run_id] >= MOST_DEATHS
 
     def cancel(self) -> None:
         """Forget what was under way; of a cluster of our own, stop it.
@@ -293,8 +333,7 @@ class DaskExecutor:
                 client.unregister_worker_plugin(self._token)
             _closed(client)
         if self._cluster is not None:
-            with contextlib.suppress(Exception):
-                self._cluster.close()
+            _stopped(self._cluster)
             self._cluster = None
 
     def __enter__(self) -> Self:
@@ -315,63 +354,6 @@ class DaskExecutor:
         self._close()
 
 
-def check_address(address: str | None, certificates: Certificates | None) -> None:
-    """Refuse an address that cannot be, and one whose connection anybody could read or enter.
-
-    Raises:
-        SettingsError: it is no address, or neither on this machine nor encrypted.
-    """
-    if _is_missing():
-        raise SettingsError("Dask is not installed; pip install 'copperline[dask]' installs it")
-    if address is None:
-        if certificates is not None:
-            raise SettingsError(
-                "certificates go with the address of a scheduler; a cluster of our own is on "
-                "loopback and needs none"
-            )
-        return
-    parts = urlsplit(address)
-    try:
-        port = parts.port
-    except ValueError:
-        port = None
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname or port is None:
-        raise SettingsError(
-            f"the Dask address '{address}' is not of the form tls://HOST:PORT (or tcp://HOST:PORT "
-            "on this machine)"
-        )
-    if parts.scheme == "tls" and certificates is None:
-        raise SettingsError(
-            f"the Dask address '{address}' needs certificates: authority, certificate and key"
-        )
-    if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
-        raise SettingsError(
-            f"the Dask address '{address}' is not on this machine, and tcp is not encrypted: "
-            "whoever reaches a Dask scheduler can run programs there. Use tls://, with certificates"
-        )
-    if certificates is not None:
-        for name in ("authority", "certificate", "key"):
-            path = getattr(certificates, name)
-            if not path.is_file():
-                raise SettingsError(f"the file '{path}' ({name} of TLS) is not there")
-
-
-def _is_missing() -> bool:
-    """Tell whether Dask distributed is missing here."""
-    from importlib.util import find_spec
-
-    return find_spec("distributed") is None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _own_cluster(workers: int) -> Any:
     """Return a cluster on loopback, a process a worker, each making one run at a time."""
     from distributed import LocalCluster
@@ -385,6 +367,22 @@ def _own_cluster(workers: int) -> Any:
         memory_limit=0,
         silence_logs=50,
     )
+
+
+def _lost(work: Work) -> Completion:
+    reason = "worker processes died while this run was under way (killed, or out of memory)"
+    return Completion(work.run_id, None, reason, 0.0)
+
+
+def _stopped(cluster: Any) -> None:
+    """Stop a cluster of our own, and whichever of its processes does not stop in time."""
+    held = [getattr(one.process, "process", None) for one in cluster.workers.values()]
+    with contextlib.suppress(Exception):
+        cluster.close(timeout=STOP_S)
+    for process in held:
+        if process is not None and process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def _closed(client: "Client") -> None:
@@ -402,6 +400,3 @@ def _told(place: str) -> Iterator[None]:
         raise SettingsError(
             f"the workers of {place} cannot import Copperline ({error}); install it there"
         ) from error
-
-
-__all__ = ["Certificates", "DaskExecutor", "check_address"]

@@ -182,3 +182,26 @@ def test_nobody_there_is_said_before_anything_is_run(
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ExecutorError, match="does not answer within 1 s"):
         DaskExecutor(Counted(lines=str(tmp_path / "x")), 2, address=address)
+
+
+def test_workers_of_its_own_that_nobody_starts_again_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assistant.executors import dask
+
+    monkeypatch.setattr(dask, "NOBODY_S", 1.0)
+    application = Counted(lines=str(tmp_path / "dask.txt"))
+    killed: list[int] = []
+
+    def on_count(n: int) -> None:
+        if n >= N_RUNS // 3 and not killed:
+            for nanny in executor._cluster.workers.values():
+                nanny.auto_restart = False
+                killed.append(nanny.process.pid)
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    with DaskExecutor(application, 2) as executor:
+        found = played(application, Watched(executor, on_count))  # type: ignore[arg-type]
+    assert len(killed) == 2
+    assert found == expected(tmp_path)
