@@ -5,9 +5,9 @@ cores, then one for the memory given the cores, and so on. Here first comes whet
 then the cores, then the memory for each core, the GPUs, the time that is asked for, and last
 which of the flavours that agree in all of these it is. Each is a table of contexts that tells what
 the token before had in the same dimension first, then what was chosen of this one, and only then
-the rest of what `flavours` remembers. So a batch that goes on with as much memory for each core is told of
-wider machines what it has seen of narrow ones, and a request that never came in a context, or never
-at all, has the chance that its dimensions have.
+the rest of what `flavours` remembers. So a batch that goes on with as much memory for each core is
+told of wider machines what it has seen of narrow ones, and a request that never came in a context,
+or never at all, has the chance that its dimensions have.
 
 Each dimension is drawn among the values that some known flavour has together with those chosen
 before. So the probability of a flavour is the product over its dimensions, adds up to one over all
@@ -251,9 +251,10 @@ class FlavourDimensions:
         for d, dimension in enumerate(self.dimensions):
             above, value = chain.children(d)
             n_above = share.shape[1]
-            facts = (np.repeat(one, n_above) for one in (before, run, earlier))
+            each = np.repeat(np.arange(n), n_above)
             chosen = np.tile(np.arange(n_above), n)
-            row = dimension.contexts.rows(chain.keys(d, *facts, chosen)).reshape(n, n_above)
+            keys = chain.keys(d, before[each], run[each], earlier[each], chosen)
+            row = dimension.contexts.rows(keys).reshape(n, n_above)
             raw = dimension.probability[row[:, above], value]
             kept = raw @ (above[:, None] == np.arange(n_above))
             share = share[:, above] * (raw / kept[:, above])
@@ -269,9 +270,7 @@ class _Known:
         self._rows: Ints = np.empty(0, dtype=np.int64)
         self._sums: Floats = np.empty((0, model.end + 1))
 
-    def sums(
-        self, before: Ints, run: Ints, earlier: Ints, day: Ints | None
-    ) -> tuple[Floats, Ints]:
+    def sums(self, before: Ints, run: Ints, earlier: Ints, day: Ints | None) -> tuple[Floats, Ints]:
         """Return sums of probabilities along tokens, float64 [m, K + 1], and rows of contexts."""
         model, width, runs = self._model, self._model.end + 1, run_class(run)
         key = (before * (LONGEST_RUN + 1) + runs) * width + earlier

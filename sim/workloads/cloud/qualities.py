@@ -5,7 +5,7 @@
 | ``tables`` | one table of contexts (`flavours`) | one table of contexts (`lifetimes`) |
 | ``mix`` | a log-linear mix of a dozen tables (`mix`) | as ``tables`` |
 | ``trees`` | as ``mix`` | boosted trees (`trees`) |
-| ``dimensions`` | cores, then memory, then the rest: a table for each (`dimensions`) | as ``tables`` |
+| ``dimensions`` | a table for the cores, then the memory, then the rest | as ``tables`` |
 
 Every model of flavours is a `NextFlavour` and every model of lifetimes is a `Hazards`; what fits,
 scores, draws and keeps them knows no more.
@@ -139,8 +139,7 @@ def quality_of(model: Model) -> str:
 
 def packed_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model of flavours."""
-    is_more = isinstance(flavours, FlavourMix | FlavourDimensions)
-    table = flavours.table if is_more else flavours
+    table = flavours.table if isinstance(flavours, FlavourMix | FlavourDimensions) else flavours
     if not isinstance(table, FlavourTable):
         raise TypeError(f"{type(flavours).__name__} is no model of flavours that can be kept.")
     arrays = {
