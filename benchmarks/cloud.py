@@ -285,7 +285,6 @@ def _demand(
         }  # fmt: skip
 
     rows = [["real", "", f"{test.n_jobs:,}", "", "", "", "", ""]]
-    rows = [["real", f"{test.n_jobs:,}", "", "", "", "", ""]]
     for name in generators:
         one = record.step(f"demand of {name}", lambda name=name: measured(name))  # type: ignore[misc]
         rows.append(
