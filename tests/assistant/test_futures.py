@@ -323,7 +323,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
     assert rebuild(opened).facts == built.application.facts
     other = lublin().told({"types": "batch"})
     save_model(other, tmp_path / "m.json")
-    with pytest.raises(SettingsError, match="its futures have changed"):
+    with pytest.raises(SettingsError, match="drawn from it has changed"):
         rebuild(opened)
 
 
