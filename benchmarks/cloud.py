@@ -57,7 +57,7 @@ TILTS = {
 SEED = 2021
 PUBLISHED = ", days as the authors' program counts them"
 N_WINDOWS, QUICK_WINDOWS, QUICK_JOBS = 200, 2, 6000
-QUICK_TO_DRAW = ("naive", "simple_batch", "three_stage, tables")
+QUICK_TO_DRAW = ("naive", "simple_batch", "three_stage, tables", "three_stage, dimensions")
 """Drawn three times, as long as the training window; the others once, as the development one."""
 
 FEWER_WINDOWS = {"three_stage, mix": 40, "three_stage, trees": 40}
@@ -285,7 +285,6 @@ def _demand(
         }  # fmt: skip
 
     rows = [["real", "", f"{test.n_jobs:,}", "", "", "", "", ""]]
-    rows = [["real", f"{test.n_jobs:,}", "", "", "", "", ""]]
     for name in generators:
         one = record.step(f"demand of {name}", lambda name=name: measured(name))  # type: ignore[misc]
         rows.append(

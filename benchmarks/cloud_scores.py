@@ -14,6 +14,7 @@ from sim.model.bins import DAY_S, Bins
 from sim.model.observed import ObservedJobs
 from sim.traces.vm_table import read_vm_table
 from sim.workloads.cloud.batching import LIVES, observed_of
+from sim.workloads.cloud.dimensions import fit_dimensions
 from sim.workloads.cloud.flavours import fit_flavours, recency, tokens_of
 from sim.workloads.cloud.lifetimes import fit_lifetimes
 from sim.workloads.cloud.mix import fit_experts, fit_mix
@@ -53,7 +54,7 @@ def halves(jobs: ObservedJobs) -> tuple[ObservedJobs, ObservedJobs]:
 def flavour_scores(
     train: CloudTrace, test: CloudTrace, dev: CloudTrace | None = None
 ) -> dict[str, Any]:
-    """Score baselines, tables and the mix.
+    """Score baselines, tables, dimensions and the mix.
 
     Args:
         train: what is learnt from.
@@ -67,6 +68,8 @@ def flavour_scores(
     scores["tables"] = score_flavours(plain, tokens)
     recent = fit_flavours(taught, recency(taught, train, HALF_LIFE_DAYS))
     scores["tables, a week counts half"] = score_flavours(recent, tokens)
+    parted, parted_s = _timed(lambda: fit_dimensions(train, recent, HALF_LIFE_DAYS))
+    scores["dimensions"] = score_flavours(parted, tokens)
     mixed, mix_s = _timed(lambda: fit_mix(train, recent, HALF_LIFE_DAYS, dev))
     scores["mix"] = score_flavours(mixed, tokens)
     if dev is not None:
@@ -74,10 +77,13 @@ def flavour_scores(
         taught = tokens_of(known)
         both = fit_flavours(taught, recency(taught, known, HALF_LIFE_DAYS))
         scores["tables, a week counts half, train and dev"] = score_flavours(both, tokens)
+        scores["dimensions, train and dev"] = score_flavours(
+            fit_dimensions(known, both, HALF_LIFE_DAYS), tokens
+        )
         learnt = replace(mixed, experts=fit_experts(known, HALF_LIFE_DAYS))
         scores["mix, train and dev"] = score_flavours(learnt, tokens)
     told: dict[str, Any] = {name: vars(one) for name, one in scores.items()}
-    return told | {"fit_s": fit_s, "mix_fit_s": mix_s}
+    return told | {"fit_s": fit_s, "dimensions_fit_s": parted_s, "mix_fit_s": mix_s}
 
 
 def lifetime_scores(train: CloudTrace, test: CloudTrace) -> dict[str, Any]:

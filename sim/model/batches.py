@@ -20,11 +20,15 @@ class Flavour:
         name: for people and files.
         mcpu: thousandths of a core.
         mem_bytes: memory in bytes; -1 is unknown.
+        mgpu: thousandths of a GPU; -1 is unknown.
+        requested_s: time asked for in whole seconds; -1 is unknown, or is not one.
     """
 
     name: str
     mcpu: int
     mem_bytes: int = UNKNOWN
+    mgpu: int = UNKNOWN
+    requested_s: int = UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)

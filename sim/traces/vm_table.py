@@ -86,6 +86,7 @@ def read_vm_table(
             f"{mcpu / MILLI:g} cores, {mgpu / MILLI:g} GPUs, {memory / GIB:g} GiB",
             int(mcpu),
             int(memory),
+            int(mgpu),
         )
         for mcpu, mgpu, memory in often.tolist()
     ]

@@ -151,9 +151,12 @@ def _of_tasks(tasks: Tasks | None) -> list[Ints]:
 
 def _flavour(procs: int, requested_s: int, memory: int, *of_tasks: int) -> Flavour:
     name = f"{procs}x{requested_s}s"
+    mgpu = -1
     if of_tasks:
-        name += f", tasks {of_tasks[0]}, GPUs {of_tasks[1] / 1000:g}"
-    return Flavour(name, procs * 1000, memory * procs if memory >= 0 else -1)
+        mgpu = of_tasks[1]
+        name += f", tasks {of_tasks[0]}, GPUs {mgpu / 1000:g}"
+    mem_bytes = memory * procs if memory >= 0 else -1
+    return Flavour(name, procs * 1000, mem_bytes, mgpu, max(requested_s, -1))
 
 
 def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> Examples:

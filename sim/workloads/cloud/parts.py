@@ -19,6 +19,7 @@ from sim.workloads.model import Json, Model
 from sim.workloads.packed import packed_tasks, tasks_of
 
 MOST_DAYS = 100_000
+_FURTHER = ("mgpu", "requested_s")
 _EXAMPLES = ("procs", "requested_s", "mem_bytes_per_proc")
 
 
@@ -52,10 +53,7 @@ def packed(ground: Ground) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
         "period_s": ground.period_s,
         "bin_ends_s": list(ground.bins.ends_s),
         "longest_s": ground.bins.longest_s,
-        "flavours": [
-            {"name": one.name, "mcpu": one.mcpu, "mem_bytes": one.mem_bytes}
-            for one in ground.flavours
-        ],
+        "flavours": [_told(one) for one in ground.flavours],
         "arrivals": {
             "intercept": law.intercept,
             "dispersion": law.dispersion,
@@ -130,15 +128,31 @@ def _flavours(model: Model) -> tuple[Flavour, ...]:
     return tuple(_flavour(model, one) for one in told)
 
 
+def _told(flavour: Flavour) -> dict[str, Json]:
+    further = {name: getattr(flavour, name) for name in _FURTHER}
+    known = {name: value for name, value in further.items() if value >= 0}
+    return {
+        "name": flavour.name, "mcpu": flavour.mcpu, "mem_bytes": flavour.mem_bytes, **known
+    }  # fmt: skip
+
+
 def _flavour(model: Model, told: Json) -> Flavour:
     entries: Mapping[str, Json] = told if isinstance(told, dict) else {}
     where = f"of a flavour of '{model.generator}'"
-    if sorted(entries) != ["mcpu", "mem_bytes", "name"] or not isinstance(entries["name"], str):
-        raise WorkloadError(f"the entries {where} are name, mcpu and mem_bytes.")
+    needed = {"mcpu", "mem_bytes", "name"}
+    are_known = needed <= set(entries) <= {*needed, *_FURTHER}
+    if not are_known or not isinstance(entries["name"], str):
+        raise WorkloadError(
+            f"the entries {where} are name, mcpu and mem_bytes, and mgpu and requested_s if known."
+        )
     return Flavour(
         entries["name"],
         int(checked_number(f"mcpu {where}", entries["mcpu"], 1, 2.0**53)),
         int(checked_number(f"mem_bytes {where}", entries["mem_bytes"], -1, 2.0**53)),
+        *(
+            int(checked_number(f"{name} {where}", entries.get(name, -1), -1, 2.0**53))
+            for name in _FURTHER
+        ),
     )
 
 

@@ -5,6 +5,7 @@
 | ``tables`` | one table of contexts (`flavours`) | one table of contexts (`lifetimes`) |
 | ``mix`` | a log-linear mix of a dozen tables (`mix`) | as ``tables`` |
 | ``trees`` | as ``mix`` | boosted trees (`trees`) |
+| ``dimensions`` | a table for the cores, then the memory, then the rest | as ``tables`` |
 
 Every model of flavours is a `NextFlavour` and every model of lifetimes is a `Hazards`; what fits,
 scores, draws and keeps them knows no more.
@@ -19,6 +20,13 @@ from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace
 from sim.workloads.cloud.arrays import array_of, contexts_of, packed_contexts, shares_of, whole_of
 from sim.workloads.cloud.boosted import Boosted
+from sim.workloads.cloud.contexts import Contexts
+from sim.workloads.cloud.dimensions import (
+    Chain,
+    Dimension,
+    FlavourDimensions,
+    fit_dimensions,
+)
 from sim.workloads.cloud.flavours import (
     FlavourTable,
     Tokens,
@@ -33,7 +41,7 @@ from sim.workloads.cloud.trees import N_FEATURES, LifetimeTrees, fit_trees
 from sim.workloads.generator import number_of
 from sim.workloads.model import Json, Model
 
-QUALITIES = ("tables", "mix", "trees")
+QUALITIES = ("tables", "mix", "trees", "dimensions")
 MOST_WEIGHT, MOST_LOGIT = 1e3, 1e6
 
 Floats = NDArray[np.float64]
@@ -102,7 +110,11 @@ def fit_next_flavour(
     tokens = tokens_of(trace)
     day = days_of(tokens, trace) if days_differ else None
     table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
-    return table if quality == "tables" else fit_mix(trace, table, half_life_days)
+    if quality == "tables":
+        return table
+    if quality == "dimensions":
+        return fit_dimensions(trace, table, half_life_days)
+    return fit_mix(trace, table, half_life_days)
 
 
 def fit_hazards(quality: str, trace: CloudTrace) -> Hazards:
@@ -127,7 +139,7 @@ def quality_of(model: Model) -> str:
 
 def packed_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model of flavours."""
-    table = flavours.table if isinstance(flavours, FlavourMix) else flavours
+    table = flavours.table if isinstance(flavours, FlavourMix | FlavourDimensions) else flavours
     if not isinstance(table, FlavourTable):
         raise TypeError(f"{type(flavours).__name__} is no model of flavours that can be kept.")
     arrays = {
@@ -140,29 +152,60 @@ def packed_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
         for place, expert in enumerate(flavours.experts):
             arrays[f"mix_{place}_probability"] = expert.probability
             arrays |= packed_contexts(f"mix_{place}", expert.contexts)
+    if isinstance(flavours, FlavourDimensions):
+        arrays["dimensions_value"] = flavours.chain.value
+        for place, one in enumerate((flavours.ends, *flavours.dimensions)):
+            arrays[f"dimensions_{place}_probability"] = one.probability
+            arrays |= packed_contexts(f"dimensions_{place}", one.contexts)
     return arrays
 
 
 def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
     """Return the model of flavours that `packed_flavours` kept. Raises WorkloadError."""
     table = _flavour_table_of(model, n_flavours, n_days)
-    if quality_of(model) == "tables":
+    quality = quality_of(model)
+    if quality == "tables":
         return table
+    if quality == "dimensions":
+        return _dimensions_of(model, table)
     experts = []
     for place, memory in enumerate(MEMORIES):
         name = f"mix_{place}"
-        contexts = contexts_of(model, name)
-        if len(contexts.keys) != len(memory.levels) + 1:
-            raise WorkloadError(
-                f"the contexts '{name}' of '{model.generator}' have {len(contexts.keys)} levels; "
-                f"{len(memory.levels) + 1} are expected."
-            )
+        contexts = _contexts_of(model, name, len(memory.levels) + 1)
         shape = (contexts.n_rows, n_flavours + 1)
         experts.append(Expert(contexts, _positive_shares(model, f"{name}_probability", shape)))
     weight = array_of(
         model, "mix_weight", (len(RUN_CLASSES) + 1, len(MEMORIES)), -MOST_WEIGHT, MOST_WEIGHT
     )
     return FlavourMix(table, tuple(experts), weight, np.ones(n_flavours + 1), np.ones(n_flavours))
+
+
+def _dimensions_of(model: Model, table: FlavourTable) -> FlavourDimensions:
+    n = table.end
+    value = whole_of(model, "dimensions_value", (n, None), 0, n - 1)
+    chain = Chain.of(value)
+    if not chain.parts:
+        raise WorkloadError(
+            f"array 'dimensions_value' of '{model.generator}' tells two flavours the same; each "
+            "has values of its own."
+        )
+    found = []
+    for place in range(chain.n_dimensions + 1):
+        name = f"dimensions_{place}"
+        contexts = _contexts_of(model, name, chain.n_levels(place - 1) + 1)
+        shape = (contexts.n_rows, chain.width(place - 1) if place else 2)
+        found.append(Dimension(contexts, _positive_shares(model, f"{name}_probability", shape)))
+    return FlavourDimensions(table, chain, found[0], tuple(found[1:]), np.ones(n + 1), np.ones(n))
+
+
+def _contexts_of(model: Model, name: str, n_levels: int) -> Contexts:
+    contexts = contexts_of(model, name)
+    if len(contexts.keys) != n_levels:
+        raise WorkloadError(
+            f"the contexts '{name}' of '{model.generator}' have {len(contexts.keys)} levels; "
+            f"{n_levels} are expected."
+        )
+    return contexts
 
 
 def packed_hazards(hazards: Hazards) -> Packed:

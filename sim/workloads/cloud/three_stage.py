@@ -68,7 +68,7 @@ KNOBS: tuple[Option, ...] = (
 )
 
 QUALITY = Option(
-    "quality", 0, "How flavours and lifetimes are foreseen; each fits longer than the one before.",
+    "quality", 0, "How flavours and lifetimes are foreseen; all but the first fit longer.",
     0, len(QUALITIES) - 1, is_whole=True, names=QUALITIES,
 )  # fmt: skip
 

@@ -157,9 +157,9 @@ def test_survival_is_to_the_power_of_the_rate(quality: str) -> None:
     assert (1 - after)[kept] == pytest.approx(np.sqrt(1 - before[kept]), abs=1e-6)
 
 
-@pytest.mark.parametrize("quality", [3.0, 0.5, "neural", "Tables"])
+@pytest.mark.parametrize("quality", [4.0, 0.5, "neural", "Tables"])
 def test_a_quality_that_is_none_is_refused_in_words(quality: float | str) -> None:
-    with pytest.raises(ScenarioError, match="allowed are tables, mix, trees"):
+    with pytest.raises(ScenarioError, match="allowed are tables, mix, trees, dimensions"):
         fit("three_stage", a_log(), quality=quality)
 
 
@@ -183,6 +183,10 @@ def test_a_model_of_before_there_were_qualities_has_tables() -> None:
         ("trees", "trees_feature", lambda told: told + 13, "outside 0 to 12"),
         ("trees", "trees_threshold", lambda told: told * np.nan, "a number per node"),
         ("trees", "trees_value", lambda told: told[1:], "numbers of shape"),
+        ("dimensions", "dimensions_value", np.zeros_like, "tells two flavours the same"),
+        ("dimensions", "dimensions_value", lambda told: told + 9, "outside 0 to 3"),
+        ("dimensions", "dimensions_0_probability", lambda told: told * 0.5, "shares that are"),
+        ("dimensions", "dimensions_1_parent", lambda told: told[::-1], "no tree"),
     ],
 )
 def test_arrays_that_cannot_be_are_refused_in_words(quality, name, change, said) -> None:  # type: ignore[no-untyped-def]
