@@ -22,7 +22,8 @@ def packings(points: Sequence[Packed], algorithms: Sequence[str], least: float) 
     Args:
         points: packings that failed.
         algorithms: in the order of their colours.
-        least: where both axes begin; windows beside each other have one.
+        least: where both axes begin, at which lower shares are drawn; windows beside each other
+            have one.
     """
     rows = [{"memory": p.memory, "cpu": p.cpu, "algorithm": p.algorithm} for p in points]
     scale = {"domain": [least, 1], "nice": False, "clamp": True}
@@ -33,7 +34,7 @@ def packings(points: Sequence[Packed], algorithms: Sequence[str], least: float) 
          "axis": axis}  # fmt: skip
     diagonal = [{"memory": least, "cpu": least}, {"memory": 1, "cpu": 1}]
     return {
-        "$schema": SCHEMA, "config": CONFIG, "width": 300, "height": 300,
+        "$schema": SCHEMA, "config": CONFIG, "width": 400, "height": 300,
         "data": {"values": rows},
         "layer": [
             {

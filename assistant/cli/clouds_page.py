@@ -15,6 +15,9 @@ from sim.api import CLOUD_DEFINITIONS, CLOUD_FULL, CLOUD_LEVELS, CloudReport
 MOST_MOMENTS = 500
 """Periods of a chart over time; of a longer window one of every so many is drawn."""
 
+OUTLIERS = 0.005
+"""Of the packings lie on the edge of their drawing, lest one of them make the others small."""
+
 _COURSES = (
     ("batches-over-time", "batches", "Arrivals of batches", "batches in a period", "figure 4"),
     ("jobs-over-time", "jobs", "Arrivals of jobs", "jobs in a period", "figure 6"),
@@ -132,8 +135,8 @@ def _packings(found: CloudReport) -> list[tuple[str, Markup]]:
         for one in told.windows
     }
     rules = list(told.windows[0].by_algorithm) if told.windows else []
-    shares = [min(p.memory, p.cpu) for of in points.values() for p in of]
-    least = int(10 * min(shares, default=0.0)) / 10
+    shares = sorted(min(p.memory, p.cpu) for of in points.values() for p in of)
+    least = int(10 * shares[int(OUTLIERS * len(shares))]) / 10 if shares else 0.0
     drawn = []
     for one in told.windows:
         above = (

@@ -116,14 +116,14 @@ def _packed(found: CloudReport) -> dict[str, Table]:
     rules = list(told[0].by_algorithm) if told else []
     return {
         "First failure on servers: the resource that limits": (
-            ("", "packings", "median", f"above {CLOUD_FULL:.0%}", "limited by cores"),
+            ("", "packings", "median", f"above {100 * CLOUD_FULL:g} %", "limited by cores"),
             tuple(
                 (w.name, f"{w.every.n_failed:,}", _share(w.every.median), _share(w.every.above),
                  _share(w.every.cpu_limited))
                 for w in told
             ),
         ),
-        f"First failure by algorithm: median, and share above {CLOUD_FULL:.0%}": (
+        f"First failure by algorithm: median, and share above {100 * CLOUD_FULL:g} %": (
             ("", *rules),
             tuple(
                 (w.name, *(

@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from assistant.cli.main import run
@@ -47,6 +49,8 @@ def test_a_later_log_is_foreseen(say: Told, logs: tuple[Path, Path]) -> None:
         assert title in out
     assert "error as the paper counts it: " in out
     assert "so it is no forecast" in out
+    assert "Survival-MSE, CDI  stepped" in out
+    assert "Nothing is packed: early does not tell how much memory every job asks for" in out
     code, out, _ = say(*asked, "--generator", "naive", "--json")
     told = json.loads(out)
     assert [one["name"] for one in told["generators"]] == ["naive"]
@@ -61,10 +65,36 @@ def test_the_report_is_a_page_of_its_own(say: Told, logs: tuple[Path, Path]) -> 
     assert out.endswith("report: out/r.html\n")
     page = Path("out/r.html").read_text()
     assert page.count("<svg") == 4 + 3 * 3 + 2 + 4
-    for word in ("batches", "batches-over-time", "demand", "lifetimes", "reuse", "quantiles"):
+    for word in (
+        "batches", "batches-over-time", "demand", "lifetimes", "reuse", "packing", "quantiles",
+    ):  # fmt: skip
         assert f'<section id="{word}">' in page
     assert "<script" not in page
     assert not re.search(r'(src|href)="http', page), "it asks nothing of anybody"
+
+
+@pytest.mark.slow
+def test_windows_of_logs_with_memory_are_packed(say: Told, tmp_path: Path) -> None:
+    for name, days, seed, begin in (("early", 4.0, 1, 0.0), ("late", 1.0, 2, 4.0)):
+        log = log_of(days, seed, begin_day=begin, name=name)
+        per_proc = np.where(log.procs > 2, 1, 1 + 3 * (np.arange(log.n_jobs) % 2)) * 2**30
+        write_workload(replace(log, mem_bytes_per_proc=per_proc), tmp_path / f"{name}.swf")
+    asked = ("validate", "--train", "early.swf", "--test", "late.swf", "--windows", "2")
+    more = ("--generator", "naive", "--packings", "40")
+    code, out, err = say(*asked, *more, "--html", "r.html")
+    assert code == 0, err
+    assert re.search(r"40 packings of each, on .* servers? of .* cores with .* GiB a core\.", out)
+    assert "First failure on servers: the resource that limits" in out
+    page = Path("r.html").read_text()
+    assert page.count("<svg") == 2 + 3 + 2 + 4 + 2, "two windows are packed"
+    assert "real: " in page[page.index('<section id="packing">') :]
+    code, out, _ = say(*asked, *more, "--json")
+    told = json.loads(out)["packing"]
+    assert [one["name"] for one in told["windows"]] == ["real", "naive"]
+    assert len(told["tuples"]) == len(told["windows"][1]["cpu"]) == 40
+    assert told["windows"][0]["every"]["n_failed"] > 0
+    code, out, _ = say(*asked, "--generator", "naive", "--packings", "0")
+    assert "Nothing is packed: no packings were asked for." in out
 
 
 def test_script_and_command_plan_the_same(say: Told, logs: tuple[Path, Path]) -> None:

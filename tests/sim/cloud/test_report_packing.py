@@ -134,7 +134,7 @@ def test_the_usual_servers_are_kept_where_they_suit() -> None:
 def test_what_is_not_packed_says_why(logs: tuple[Workload, Workload], windows: Windows) -> None:
     early, late = logs
     assert packing_plan(windows, 0, 0).skipped == "Nothing is packed: no packings were asked for."
-    unknown = replace(late, mem_bytes_per_proc=np.full(late.n_jobs, -1))
+    unknown = replace(late, mem_bytes_per_proc=np.append(late.mem_bytes_per_proc[:-1], -1))
     told = packing_plan(windows_of(early, unknown), 9, 0)
     assert told.skipped is not None
     assert "b does not tell how much memory every job asks for" in told.skipped
