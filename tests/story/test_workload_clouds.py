@@ -9,11 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from assistant.cli.clouds_words import packing_words, tables
 from assistant.cli.main import run
-from sim.api import Server, fit, load_workload, plan_capacity, save_model, write_workload
+from sim.api import (
+    Packings,
+    Server,
+    TupleRanges,
+    cloud_report,
+    cloud_windows,
+    draw_tuples,
+    fit,
+    load_workload,
+    plan_capacity,
+    save_model,
+    write_workload,
+)
 from sim.model.bins import PAPER
 from sim.traces.bergsma import write_bergsma
 from sim.workloads.cloud.batching import batches_of
+from sim.workloads.cloud.report_packing import PackedReport, PackedWindow
 from tests.sim.cloud.logs import log_of
 
 Told = Callable[..., tuple[int, str, str]]
@@ -95,6 +109,38 @@ def test_windows_of_logs_with_memory_are_packed(say: Told, tmp_path: Path) -> No
     assert told["windows"][0]["every"]["n_failed"] > 0
     code, out, _ = say(*asked, "--generator", "naive", "--packings", "0")
     assert "Nothing is packed: no packings were asked for." in out
+    scores = {}
+    for quality in ("tables", "mix", "trees"):
+        more = ("--generator", "three_stage", "--packings", "0", "--knob", f"quality={quality}")
+        code, out, err = say(*asked, *more, "--json")
+        assert code == 0, err
+        told = json.loads(out)
+        scores[quality] = told["next_flavour"][-1]["nll"], told["next_lifetime"][-1]["bce"]
+    assert scores["mix"][0] == scores["trees"][0] != scores["tables"][0]
+    assert scores["mix"][1] == scores["tables"][1] != scores["trees"][1]
+
+
+def test_words_tell_servers_and_what_never_filled_them() -> None:
+    windows = cloud_windows(log_of(3, 1, name="a"), log_of(1, 2, begin_day=3, name="b"))
+    found = cloud_report(windows, generators=("naive",), n_windows=2, n_packings=0)
+    assert packing_words(found) == "Nothing is packed: no packings were asked for."
+    ranges = TupleRanges((1, 1), (8, 24), (1.25, 2.5))
+    cpu = np.array([0.5, np.nan, 0.97])
+    real = PackedWindow.of("real", Packings(cpu, cpu - 0.1, ("random", "random", "cosine")))
+    tuples = draw_tuples(3, 0, ranges)
+    told = replace(found, packing=PackedReport(None, ranges, tuples, (real,)))
+    assert packing_words(told) == (
+        "3 packings of each, on 1 server of 8 to 24 cores with 1.25 to 2.5 GiB a core. In some "
+        "packings every job found room, and they tell nothing: 1 of real."
+    )
+    shown = tables(told)
+    assert shown["First failure on servers: the resource that limits"][1] == (
+        ("real", "2", "73.5%", "50.0%", "100.0%"),
+    )
+    heads, rows = shown["First failure by algorithm: median, and share above 95 %"]
+    assert (heads, rows) == (
+        ("", "random", "cosine"), (("real", "50.0%, 0.0%", "97.0%, 100.0%"),),
+    )  # fmt: skip
 
 
 def test_script_and_command_plan_the_same(say: Told, logs: tuple[Path, Path]) -> None:
