@@ -113,6 +113,7 @@ from sim.units import format_duration, parse_duration
 from sim.workloads.builtin import default_workload
 from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
 from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
+from sim.workloads.cloud.packing import FULL as CLOUD_FULL
 from sim.workloads.cloud.packing import Packings, PackingSummary, Requests, requests_of
 from sim.workloads.cloud.packing import pack as pack_jobs
 from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
@@ -153,9 +154,10 @@ from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
 from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
-    "CAPACITY_DEFINITIONS", "CLOUDSIMPY_COLUMNS", "CLOUD_DEFINITIONS", "CLOUD_GENERATORS",
-    "CLOUD_LEVELS", "DEFINITIONS", "FORMATS", "GENERATORS", "MACHINE_COLUMNS", "OPENB_COLUMNS",
-    "PACKING_RULES", "PHILLY_COLUMNS", "SIZE_CLASSES", "TAU_S", "TELEMETRY_COLUMNS",
+    "CAPACITY_DEFINITIONS", "CLOUDSIMPY_COLUMNS", "CLOUD_DEFINITIONS", "CLOUD_FULL",
+    "CLOUD_GENERATORS", "CLOUD_LEVELS", "DEFINITIONS", "FORMATS", "GENERATORS",
+    "MACHINE_COLUMNS", "OPENB_COLUMNS", "PACKING_RULES", "PHILLY_COLUMNS", "SIZE_CLASSES",
+    "TAU_S", "TELEMETRY_COLUMNS",
     "USUAL_PHASES", "VM_COLUMNS", "Algorithm", "AlgorithmRun", "Allocation", "Amounts",
     "CacheCounts", "CapacityPlan", "CapacityWindow", "Case", "CloudReport", "CloudWindows",
     "ClusterError", "ClusterSpec", "ColumnSummary", "Comparison", "Compilation", "Cpop", "Curve",

@@ -6,13 +6,17 @@ from typing import Any
 from markupsafe import Markup
 
 from assistant import charts_clouds as charts
-from assistant.cli.clouds_words import headline, tables
+from assistant import charts_packing
+from assistant.cli.clouds_words import headline, packing_words, tables
 from assistant.report.pages import pages, svg
 from assistant.starting import version
-from sim.api import CLOUD_DEFINITIONS, CLOUD_LEVELS, CloudReport
+from sim.api import CLOUD_DEFINITIONS, CLOUD_FULL, CLOUD_LEVELS, CloudReport
 
 MOST_MOMENTS = 500
 """Periods of a chart over time; of a longer window one of every so many is drawn."""
+
+OUTLIERS = 0.005
+"""Of the packings lie on the edge of their drawing, lest one of them make the others small."""
 
 _COURSES = (
     ("batches-over-time", "batches", "Arrivals of batches", "batches in a period", "figure 4"),
@@ -56,6 +60,8 @@ def render_html(found: CloudReport) -> str:
                 )
             ),
             quantiles=_quantiles(found, names),
+            packing=packing_words(found),
+            packings=_packings(found),
             tables=tables(found),
             definitions=CLOUD_DEFINITIONS,
         )
@@ -115,6 +121,32 @@ def _course(
         f"({figure} of the paper).{thinned}"
     )
     return place, title, words, drawings
+
+
+def _packings(found: CloudReport) -> list[tuple[str, Markup]]:
+    told = found.packing
+    names = [one.algorithm for one in told.tuples]
+    points = {
+        one.name: [
+            charts_packing.Packed(memory, cpu, name)
+            for memory, cpu, name in zip(one.memory, one.cpu, names, strict=True)
+            if memory is not None and cpu is not None
+        ]
+        for one in told.windows
+    }
+    rules = list(told.windows[0].by_algorithm) if told.windows else []
+    shares = sorted(min(p.memory, p.cpu) for of in points.values() for p in of)
+    least = int(10 * shares[int(OUTLIERS * len(shares))]) / 10 if shares else 0.0
+    drawn = []
+    for one in told.windows:
+        above = (
+            "none failed"
+            if one.every.above is None
+            else f"{one.every.above:.1%} above {CLOUD_FULL:.0%}"
+        )
+        spec = charts_packing.packings(points[one.name], rules, least)
+        drawn.append((f"{one.name}: {above}", svg(spec)))
+    return drawn
 
 
 def _quantiles(found: CloudReport, names: Sequence[str]) -> list[tuple[str, Markup]]:

@@ -14,7 +14,7 @@ from assistant.applications.clouds import (
     cloud_report,
     read_windows,
 )
-from assistant.cli.clouds_words import headline, tables
+from assistant.cli.clouds_words import headline, packing_words, tables
 from assistant.cli.console import ERR, OUT, print_json
 from assistant.cli.working import working
 from assistant.report.html import check_target, write_page
@@ -39,6 +39,10 @@ WhichGenerator = Annotated[
 HowMany = Annotated[
     int, typer.Option(help="With --train: windows that each generator draws.", min=2)
 ]
+HowManyPackings = Annotated[
+    int,
+    typer.Option(help="With --train: packings of each onto servers; 0 leaves them out.", min=0),
+]
 Knob = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="With --train: how it is fitted; see the guide."),
@@ -60,6 +64,7 @@ class Asked:
     windows: int
     seed: int
     html: Path | None
+    packings: int
     knobs: Mapping[str, float | str]
 
 
@@ -79,7 +84,7 @@ def foresee(asked: Asked, rules: ReadingRules, *, as_json: bool) -> int:
 
         found = cloud_report(
             windows, generators=generators, n_windows=asked.windows, seed=asked.seed,
-            knobs=asked.knobs, told=told,
+            knobs=asked.knobs, n_packings=asked.packings, told=told,
         )  # fmt: skip
     if asked.html is not None:
         from assistant.cli.clouds_page import render_html
@@ -103,6 +108,7 @@ def foresee(asked: Asked, rules: ReadingRules, *, as_json: bool) -> int:
                 for i, (cell, width) in enumerate(zip(line, widths, strict=True))
             ]
             OUT.print(f"  {'  '.join(cells)}".rstrip(), soft_wrap=True)
+    OUT.print(packing_words(found), soft_wrap=True)
     for name, meaning in CLOUD_DEFINITIONS.items():
         OUT.print(f"{name}: {meaning}", soft_wrap=True)
     if asked.html is not None:

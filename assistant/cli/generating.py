@@ -32,6 +32,7 @@ from assistant.cli.console import OUT, Json, print_json
 from assistant.cli.foreseeing import (
     Asked,
     HowMany,
+    HowManyPackings,
     Knob,
     Lifetimes,
     Page,
@@ -223,6 +224,7 @@ def validate(
     lifetimes: Lifetimes = None,
     generator: WhichGenerator = "all",
     windows: HowMany = 200,
+    packings: HowManyPackings = 500,
     knob: Knob = None,
     html: Page = None,
     as_json: Json = False,
@@ -234,7 +236,9 @@ def validate(
     if train is not None or test is not None:
         if train is None or test is None or one is not None:
             raise SettingsError("name either LOG and OTHER, or both --train and --test")
-        asked = Asked(train, test, lifetimes, generator, windows, seed, html, knobs_of(knob or []))
+        asked = Asked(
+            train, test, lifetimes, generator, windows, seed, html, packings, knobs_of(knob or [])
+        )
         return foresee(asked, rules_of(reading), as_json=as_json)
     if one is None or two is None:
         raise SettingsError("name LOG and OTHER to compare, or --train and --test to foresee")

@@ -3,15 +3,31 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from assistant.cli.clouds_words import packing_words, tables
 from assistant.cli.main import run
-from sim.api import Server, fit, load_workload, plan_capacity, save_model, write_workload
+from sim.api import (
+    Packings,
+    Server,
+    TupleRanges,
+    cloud_report,
+    cloud_windows,
+    draw_tuples,
+    fit,
+    load_workload,
+    plan_capacity,
+    save_model,
+    write_workload,
+)
 from sim.model.bins import PAPER
 from sim.traces.bergsma import write_bergsma
 from sim.workloads.cloud.batching import batches_of
+from sim.workloads.cloud.report_packing import PackedReport, PackedWindow
 from tests.sim.cloud.logs import log_of
 
 Told = Callable[..., tuple[int, str, str]]
@@ -47,6 +63,8 @@ def test_a_later_log_is_foreseen(say: Told, logs: tuple[Path, Path]) -> None:
         assert title in out
     assert "error as the paper counts it: " in out
     assert "so it is no forecast" in out
+    assert "Survival-MSE, CDI  stepped" in out
+    assert "Nothing is packed: early does not tell how much memory every job asks for" in out
     code, out, _ = say(*asked, "--generator", "naive", "--json")
     told = json.loads(out)
     assert [one["name"] for one in told["generators"]] == ["naive"]
@@ -61,10 +79,68 @@ def test_the_report_is_a_page_of_its_own(say: Told, logs: tuple[Path, Path]) -> 
     assert out.endswith("report: out/r.html\n")
     page = Path("out/r.html").read_text()
     assert page.count("<svg") == 4 + 3 * 3 + 2 + 4
-    for word in ("batches", "batches-over-time", "demand", "lifetimes", "reuse", "quantiles"):
+    for word in (
+        "batches", "batches-over-time", "demand", "lifetimes", "reuse", "packing", "quantiles",
+    ):  # fmt: skip
         assert f'<section id="{word}">' in page
     assert "<script" not in page
     assert not re.search(r'(src|href)="http', page), "it asks nothing of anybody"
+
+
+@pytest.mark.slow
+def test_windows_of_logs_with_memory_are_packed(say: Told, tmp_path: Path) -> None:
+    for name, days, seed, begin in (("early", 4.0, 1, 0.0), ("late", 1.0, 2, 4.0)):
+        log = log_of(days, seed, begin_day=begin, name=name)
+        per_proc = np.where(log.procs > 2, 1, 1 + 3 * (np.arange(log.n_jobs) % 2)) * 2**30
+        write_workload(replace(log, mem_bytes_per_proc=per_proc), tmp_path / f"{name}.swf")
+    asked = ("validate", "--train", "early.swf", "--test", "late.swf", "--windows", "2")
+    more = ("--generator", "naive", "--packings", "40")
+    code, out, err = say(*asked, *more, "--html", "r.html")
+    assert code == 0, err
+    assert re.search(r"40 packings of each, on .* servers? of .* cores with .* GiB a core\.", out)
+    assert "First failure on servers: the resource that limits" in out
+    page = Path("r.html").read_text()
+    assert page.count("<svg") == 2 + 3 + 2 + 4 + 2, "two windows are packed"
+    assert "real: " in page[page.index('<section id="packing">') :]
+    code, out, _ = say(*asked, *more, "--json")
+    told = json.loads(out)["packing"]
+    assert [one["name"] for one in told["windows"]] == ["real", "naive"]
+    assert len(told["tuples"]) == len(told["windows"][1]["cpu"]) == 40
+    assert told["windows"][0]["every"]["n_failed"] > 0
+    code, out, _ = say(*asked, "--generator", "naive", "--packings", "0")
+    assert "Nothing is packed: no packings were asked for." in out
+    scores = {}
+    for quality in ("tables", "mix", "trees"):
+        more = ("--generator", "three_stage", "--packings", "0", "--knob", f"quality={quality}")
+        code, out, err = say(*asked, *more, "--json")
+        assert code == 0, err
+        told = json.loads(out)
+        scores[quality] = told["next_flavour"][-1]["nll"], told["next_lifetime"][-1]["bce"]
+    assert scores["mix"][0] == scores["trees"][0] != scores["tables"][0]
+    assert scores["mix"][1] == scores["tables"][1] != scores["trees"][1]
+
+
+def test_words_tell_servers_and_what_never_filled_them() -> None:
+    windows = cloud_windows(log_of(3, 1, name="a"), log_of(1, 2, begin_day=3, name="b"))
+    found = cloud_report(windows, generators=("naive",), n_windows=2, n_packings=0)
+    assert packing_words(found) == "Nothing is packed: no packings were asked for."
+    ranges = TupleRanges((1, 1), (8, 24), (1.25, 2.5))
+    cpu = np.array([0.5, np.nan, 0.97])
+    real = PackedWindow.of("real", Packings(cpu, cpu - 0.1, ("random", "random", "cosine")))
+    tuples = draw_tuples(3, 0, ranges)
+    told = replace(found, packing=PackedReport(None, ranges, tuples, (real,)))
+    assert packing_words(told) == (
+        "3 packings of each, on 1 server of 8 to 24 cores with 1.25 to 2.5 GiB a core. In some "
+        "packings every job found room, and they tell nothing: 1 of real."
+    )
+    shown = tables(told)
+    assert shown["First failure on servers: the resource that limits"][1] == (
+        ("real", "2", "73.5%", "50.0%", "100.0%"),
+    )
+    heads, rows = shown["First failure by algorithm: median, and share above 95 %"]
+    assert (heads, rows) == (
+        ("", "random", "cosine"), (("real", "50.0%, 0.0%", "97.0%, 100.0%"),),
+    )  # fmt: skip
 
 
 def test_script_and_command_plan_the_same(say: Told, logs: tuple[Path, Path]) -> None:

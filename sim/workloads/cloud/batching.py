@@ -93,9 +93,19 @@ def batches_of(
     Raises:
         WorkloadError: no user is known.
     """
+    trace, examples, _ = batches_and_rows(
+        workload, period_s=period_s, most_flavours=most_flavours, bins=bins
+    )
+    return trace, examples
+
+
+def batches_and_rows(
+    workload: Workload, *, period_s: float, most_flavours: int, bins: Bins = LIVES
+) -> tuple[CloudTrace, Examples, Ints]:
+    """Return the same, and the row in the workload of each job of the batches: int64 [n_jobs]."""
     observed = observed_of(workload, most_flavours=most_flavours)
-    trace, _ = observed.batches(period_s, bins)
-    return trace, _examples(workload, observed.flavour, len(observed.flavours))
+    trace, rows = observed.batches(period_s, bins)
+    return trace, _examples(workload, observed.flavour, len(observed.flavours)), rows
 
 
 def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:

@@ -6,7 +6,7 @@ sizes. `DEFINITIONS` says what each figure is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ from sim.errors import UnknownNameError, WorkloadError
 from sim.model.batches import CloudTrace
 from sim.workloads.cloud.demand import Band
 from sim.workloads.cloud.flavours import tokens_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes
 from sim.workloads.cloud.parts import ground_of
 from sim.workloads.cloud.qualities import next_flavour_of
+from sim.workloads.cloud.report_lives import lifetime_rows
+from sim.workloads.cloud.report_packing import PackedReport, PackedWindow, Packer, packing_plan
 from sim.workloads.cloud.report_values import (
     LEVELS,
     SHARE,
@@ -39,13 +40,9 @@ from sim.workloads.cloud.report_windows import (
 )
 from sim.workloads.cloud.scores import (
     FlavourScore,
-    LifetimeScore,
     baseline_flavours,
-    repeat_lifetime_error,
     reuse_distances,
-    score_coin_flip,
     score_flavours,
-    score_lifetimes,
     total_variation,
 )
 from sim.workloads.cloud.three_stage import (
@@ -131,6 +128,7 @@ def cloud_report(
     n_windows: int = 200,
     seed: int = 0,
     knobs: Mapping[str, float | str] | None = None,
+    n_packings: int = 500,
     told: Told | None = None,
 ) -> CloudReport:
     """Fit generators to one window and hold them against the other.
@@ -142,14 +140,17 @@ def cloud_report(
         seed: of the draws.
         knobs: of fitting, those that are not as usual; those of periods and flavours are said to
             who makes the windows.
+        n_packings: onto servers, of the real window and by each generator; 0 leaves them out.
         told: is called as it goes on; may raise to end it.
 
     Raises:
-        WorkloadError: fewer than 2 windows, or a generator cannot be fitted.
+        WorkloadError: fewer than 2 windows, fewer than 0 packings, or a generator cannot be fitted.
         UnknownNameError, ScenarioError: see `knob_values`.
     """
     if n_windows < 2:
         raise WorkloadError(f"{n_windows} windows are no band; allowed are whole numbers from 2.")
+    if n_packings < 0:
+        raise WorkloadError(f"{n_packings} packings cannot be; allowed are whole numbers from 0.")
     say = told or _silent
     train, test = windows.train, windows.test
     values = knob_values(knobs or {})
@@ -161,8 +162,10 @@ def cloud_report(
         )
     say("Scoring", 0, 1)
     real = _Seen.of(test, windows.jobs)
+    say("Packing the real window", 0, 1)
+    plan = packing_plan(windows, n_packings, seed)
     made = tuple(
-        _generated(name, model, windows, real, n_windows, seed, say)
+        _generated(name, model, windows, real, plan, n_windows, seed, say)
         for name, model in models.items()
     )
     per_day = 86_400.0 / test.period_s
@@ -171,8 +174,9 @@ def cloud_report(
         (train.n_batches, test.n_batches), (train.n_periods / per_day, test.n_periods / per_day),
         test.period_s, n_windows, seed, tuple(one.name for one in test.flavours),
         np.array(test.bins.ends_s), windows.notes, _flavour_rows(windows, models),
-        _lifetime_rows(windows, models), real.batches, real.jobs, real.cores, real.reuse,
-        real.survival, picture_of(test), made,
+        _lifetime_rows_of(windows, models), real.batches, real.jobs, real.cores, real.reuse,
+        real.survival, picture_of(test), tuple(one for one, _ in made),
+        replace(plan, windows=(*plan.windows, *(p for _, p in made if p is not None))),
     )  # fmt: skip
 
 
@@ -195,29 +199,10 @@ def _flavour_row(name: str, one: FlavourScore) -> FlavourRow:
     return FlavourRow(name, _known(one.nll), one.error)
 
 
-def _lifetime_rows(windows: Windows, models: dict[str, Model]) -> tuple[LifetimeRow, ...]:
-    test = windows.test
-    if not (test.censored == 0).any():
-        return ()
-    pooled = fit_lifetimes(windows.lived, 0)
-    rows = [
-        _lifetime_row("CoinFlip", score_coin_flip(test)),
-        _lifetime_row("Overall KM", score_lifetimes(pooled, test)),
-        _lifetime_row("Per-flavour KM", score_lifetimes(fit_lifetimes(windows.lived, 1), test)),
-        LifetimeRow("RepeatLifetime", None, None, repeat_lifetime_error(pooled, test), None),
-    ]
+def _lifetime_rows_of(windows: Windows, models: dict[str, Model]) -> tuple[LifetimeRow, ...]:
     model = models.get(THREE_STAGE_NAME)
-    if model is not None:
-        rows.append(
-            _lifetime_row(THREE_STAGE_NAME, score_lifetimes(ground_of(model).lifetimes, test))
-        )
-    return tuple(rows)
-
-
-def _lifetime_row(name: str, one: LifetimeScore) -> LifetimeRow:
-    return LifetimeRow(
-        name, _known(one.bce), _known(one.nll), float(one.error), float(one.masked_error)
-    )
+    told = {} if model is None else {THREE_STAGE_NAME: ground_of(model).lifetimes}
+    return lifetime_rows(windows, told)
 
 
 def _known(value: float) -> float | None:
@@ -330,10 +315,12 @@ def _points(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _generated(
-    name: str, model: Model, windows: Windows, real: _Seen, n_windows: int, seed: int, say: Told
-) -> Generated:
+    name: str, model: Model, windows: Windows, real: _Seen, plan: PackedReport, n_windows: int,
+    seed: int, say: Told,
+) -> tuple[Generated, PackedWindow | None]:  # fmt: skip
     test = windows.test
     gathered, picture = _Gathered(), None
+    packer = Packer.of(name, plan, n_windows)
     points = {column: _points(of) for column, of in real.columns.items() if len(of)}
     for at in range(n_windows):
         say(f"Drawing windows of {name}", at, n_windows)
@@ -349,6 +336,7 @@ def _generated(
         )
         one = _Seen.of(drawn, jobs)
         gathered.add(one)
+        packer.add(at, jobs, test.n_periods * test.period_s)
         if at < MOST_COMPARED:
             gathered.compare(one, points)
         picture = picture or picture_of(drawn)
@@ -361,13 +349,14 @@ def _generated(
     tail = (1.0 - SHARE) / 2.0
     survival = Band(*np.quantile(gathered.survival, (tail, 0.5, 1.0 - tail), axis=0))
     assert picture is not None  # noqa: S101 - there are two windows or more
-    return Generated(
+    told = Generated(
         name, model.source, Spread.of(np.array(gathered.n_jobs, dtype=np.float64)),
         courses["batches"], courses["jobs"], courses["cores"], reuse,
         total_variation(reuse, real.reuse), survival,
         float(np.abs(np.mean(gathered.survival, axis=0) - real.survival).max()),
         tuple(_likeness(column, gathered, real) for column in gathered.quantiles), picture,
     )  # fmt: skip
+    return told, packer.packed()
 
 
 def _likeness(column: str, gathered: _Gathered, real: _Seen) -> Likeness:

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.workloads.cloud.demand import Band
+from sim.workloads.cloud.packing import FULL
+from sim.workloads.cloud.report_packing import PackedReport
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +29,11 @@ DEFINITIONS: dict[str, str] = {
     "BCE": "Mean binary cross entropy over the bins that a job is known to have lived through or "
     "to have ended in.",
     "NLL per job": "Negative log-likelihood of the bin of a lifetime, in nats per job.",
+    "Survival-MSE": "Mean over the jobs that ended, and over time up to the end of the last bin "
+    "(30 days), of the squared difference between the curve foreseen and the true one, which is 1 "
+    "until the job ends and 0 from there on (Kvamme and Borgan 2021). CDI: jobs end evenly spread "
+    "within their bin; stepped: at its end. Where only bins are known, true lives are spread "
+    "evenly within theirs. Less is better.",
     "inside": f"Share of the periods in which the real value lies in the band that holds "
     f"{100 * SHARE:g} % of the generated windows; the nearer to that, the better. Every job of "
     "`naive` is a batch of its own.",
@@ -42,6 +49,12 @@ DEFINITIONS: dict[str, str] = {
     "KS": "Kolmogorov-Smirnov distance of a generated window from the real one, with the range "
     "that 90 % of the generated windows have.",
     "Wasserstein": "Wasserstein-1 distance, likewise, in the unit of the values.",
+    "first failure": "Share of all cores, or of all memory, of empty servers that is allocated "
+    "when the first job has room nowhere (FFAR, section 6.2). Jobs come in their order from a "
+    "random start, lie on one server each, and leave at their end; one that is wider than an empty "
+    "server is passed over. The larger of the two shares counts, and its resource limits. The real "
+    "window and generated ones are packed by the same tuples; beside the median are the shares of "
+    f"the packings above {100 * FULL:g} % and of those limited by cores.",
 }  # fmt: skip
 """What each figure means, for people."""
 
@@ -69,15 +82,20 @@ class LifetimeRow:
         name: a generator, or a baseline of the paper.
         bce: None if it gives no probabilities.
         nll: per job; likewise.
-        error: honest.
+        error: honest; None if it does not tell bins.
         masked_error: as the paper counts it; None if that is not another figure.
+        survival_mse: of jobs that ended, by curves that fall evenly within bins (CDI); None if it
+            gives no probabilities.
+        survival_mse_stepped: by curves that fall at the ends of bins.
     """
 
     name: str
     bce: float | None
     nll: float | None
-    error: float
+    error: float | None
     masked_error: float | None
+    survival_mse: float | None = None
+    survival_mse_stepped: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +241,7 @@ class CloudReport:
         survival: float64 [n_bins - 1], real.
         picture: of the real window.
         generators: what each made.
+        packing: how the windows pack onto servers.
     """
 
     train: str
@@ -245,6 +264,7 @@ class CloudReport:
     survival: Floats
     picture: Picture
     generators: tuple[Generated, ...]
+    packing: PackedReport
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, texts and numbers, ready for JSON."""

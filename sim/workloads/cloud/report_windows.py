@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sim.errors import WorkloadError
 from sim.model.batches import CloudTrace
 from sim.model.workload import Workload
-from sim.workloads.cloud.batching import Examples, batches_of, clock_of
+from sim.workloads.cloud.batching import Examples, batches_and_rows, batches_of, clock_of
 
 DAY_S = 86_400.0
 LEAST_DAYS = 2.0
@@ -37,6 +37,7 @@ class Jobs:
         start_s: float64, submitted so many seconds after the begin of the window, never falling.
         lived_s: float64; what is known of it if it had not ended.
         procs: int64, processors; cores of a cloud.
+        mem_bytes: int64, of the whole job; -1 where unknown.
         ended: bool, whether its end was seen.
         batch_size: int64 [n_batches], jobs of each batch.
     """
@@ -44,6 +45,7 @@ class Jobs:
     start_s: Floats
     lived_s: Floats
     procs: Ints
+    mem_bytes: Ints
     ended: NDArray[np.bool_]
     batch_size: Ints
 
@@ -58,7 +60,10 @@ class Windows:
         lived: what lifetimes are learnt from; mostly `train`.
         examples: jobs of each flavour.
         test: jobs in batches.
-        jobs: those of `test`.
+        jobs: those of `test`, in the order of their submission.
+        lived_s: float64 [n_jobs], how long each job of `test` lived, in its order; spread evenly
+            within bins where only these are known.
+        taught_s: float64 [n], likewise of `lived`, in any order; None where only bins are known.
         notes: what had to be decided, for people.
     """
 
@@ -68,6 +73,8 @@ class Windows:
     examples: Examples
     test: CloudTrace
     jobs: Jobs
+    lived_s: Floats
+    taught_s: Floats | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -92,7 +99,7 @@ def windows_of(
             f"{train.name} spans {days:.1f} days; {LEAST_DAYS:g} or more can be learnt from."
         )
     # Every request of its own, so that each is looked up in the flavours that are learnt.
-    asked, own = batches_of(test, period_s=period_s, most_flavours=test.n_jobs)
+    asked, own, rows = batches_and_rows(test, period_s=period_s, most_flavours=test.n_jobs)
     if asked.n_periods < LEAST_PERIODS:
         raise WorkloadError(
             f"{test.name} spans {asked.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} or "
@@ -121,9 +128,13 @@ def windows_of(
     )  # fmt: skip
     begin_s = test.submit_s + _offset_s(test, asked, period_s)
     jobs = Jobs(
-        begin_s, test.runtime_s, test.procs, np.ones(test.n_jobs, dtype=bool), asked.batch_sizes
-    )
-    return Windows((train.name, test.name), learnt, learnt, examples, moved, jobs, tuple(notes))
+        begin_s, test.runtime_s, test.procs, _memory(test.procs, test.mem_bytes_per_proc),
+        np.ones(test.n_jobs, dtype=bool), asked.batch_sizes,
+    )  # fmt: skip
+    return Windows(
+        (train.name, test.name), learnt, learnt, examples, moved, jobs, test.runtime_s[rows],
+        train.runtime_s, tuple(notes),
+    )  # fmt: skip
 
 
 def windows_of_traces(
@@ -154,11 +165,12 @@ def windows_of_traces(
     examples = examples_of(train)
     rng = np.random.default_rng(0)
     lived_s = test.bins.seconds(test.lifetime, rng)
-    start_s = starts_of(test)
     jobs = Jobs(
-        start_s, lived_s, examples.procs[test.flavour], test.censored == 0, test.batch_sizes
+        starts_of(test), lived_s, examples.procs[test.flavour],
+        _memory(examples.procs, examples.mem_bytes_per_proc)[test.flavour],
+        test.censored == 0, test.batch_sizes,
     )  # fmt: skip
-    return Windows(names, train, told, examples, test, jobs)
+    return Windows(names, train, told, examples, test, jobs, lived_s)
 
 
 def examples_of(trace: CloudTrace) -> Examples:
@@ -200,6 +212,7 @@ def generated_jobs(
     rows = examples.draw(trace.flavour, chosen)
     return Jobs(
         starts_of(trace), np.minimum(lived_s, examples.requested_s[rows]), examples.procs[rows],
+        _memory(examples.procs, examples.mem_bytes_per_proc)[rows],
         np.ones(trace.n_jobs, dtype=bool), trace.batch_sizes,
     )  # fmt: skip
 
@@ -217,6 +230,12 @@ def cores_by_period(jobs: Jobs, n_periods: int, period_s: float) -> Floats:
     change -= np.bincount(stop, jobs.procs, n_periods + 1)
     used: Floats = np.cumsum(change)[:n_periods]
     return used
+
+
+def _memory(procs: Ints, per_proc: Ints) -> Ints:
+    """Return the memory of whole jobs in bytes, -1 where unknown."""
+    whole: Ints = np.where(per_proc >= 0, per_proc * procs, -1)
+    return whole
 
 
 def _known(learnt: CloudTrace, examples: Examples, own: Examples) -> tuple[Ints, NDArray[np.bool_]]:

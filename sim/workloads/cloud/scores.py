@@ -82,7 +82,11 @@ def baseline_flavours(taught: Tokens, tokens: Tokens) -> dict[str, FlavourScore]
 
 def score_lifetimes(lifetimes: Hazards, trace: CloudTrace) -> LifetimeScore:
     """Score a model of hazards on the lifetimes of a trace."""
-    hazard, rows = lifetimes.hazards(trace)
+    return score_hazards(*lifetimes.hazards(trace), trace)
+
+
+def score_hazards(hazard: Floats, rows: Ints, trace: CloudTrace) -> LifetimeScore:
+    """Score hazards [n, n_bins] on the lifetimes of a trace; `rows` [n_jobs] has that of each."""
     parts = [
         _summed(hazard[rows[i : i + AT_ONCE]], trace.lifetime[i : i + AT_ONCE],
                 trace.censored[i : i + AT_ONCE])

@@ -124,3 +124,40 @@ def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> Survival:
     begins = np.concatenate([np.ones_like(after[:, :1]), after[:, :-1]], axis=1)
     after[:, -1] = 0.0
     return Survival(bins.edges_s, begins, begins if stepped else after)
+
+
+def survival_mse(
+    hazard: Floats, row: Ints, bins: Bins, lived_s: Floats, *, stepped: bool, at_once: int = 100_000
+) -> float:
+    """Return the Survival-MSE of hazards, some jobs at a time.
+
+    Args:
+        hazard: float64 [n, n_bins].
+        row: int64 [n_jobs], whose hazards each job has.
+        bins: of lifetimes.
+        lived_s: float64 [n_jobs], how long each lived.
+        stepped: see `survival_of`.
+        at_once: jobs whose curves are held in memory.
+    """
+    total = 0.0
+    for begin in range(0, len(row), at_once):
+        some, own = np.unique(row[begin : begin + at_once], return_inverse=True)
+        curves = survival_of(hazard[some], bins, stepped=stepped)
+        lived = lived_s[begin : begin + at_once]
+        total += curves.mse(lived, own) * len(lived)
+    return total / len(row)
+
+
+def exact_bins(lived_s: Floats, censored: Ints, longest_s: float) -> Bins:
+    """Return bins that end where a job ended, by which Kaplan and Meier's estimate is continuous.
+
+    Args:
+        lived_s: float64 [n].
+        censored: int64 [n].
+        longest_s: the horizon.
+
+    Raises:
+        WorkloadError: no job ended before the horizon.
+    """
+    times_s = np.unique(lived_s[(censored == 0) & (lived_s > 0)])
+    return Bins(tuple(times_s[times_s < longest_s].tolist()), longest_s)

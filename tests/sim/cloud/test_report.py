@@ -98,9 +98,13 @@ def test_scores_are_those_of_the_stages(windows: Windows, report: CloudReport) -
     assert told.bce == pytest.approx(lives.bce)
     assert told.masked_error == pytest.approx(lives.masked_error)
     assert told.masked_error is not None
+    assert told.error is not None
     assert told.masked_error <= told.error, "it knows a part of the answer"
     names = [one.name for one in report.next_lifetime]
-    assert names == ["CoinFlip", "Overall KM", "Per-flavour KM", "RepeatLifetime", "three_stage"]
+    assert names == [
+        "CoinFlip", "Overall KM", "Per-flavour KM", "Overall KM, continuous", "RepeatLifetime",
+        "three_stage",
+    ]  # fmt: skip
 
 
 def test_a_steady_log_is_foreseen(report: CloudReport) -> None:
