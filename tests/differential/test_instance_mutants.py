@@ -90,6 +90,16 @@ MUTANTS = {
         "            fleet.queue[slot] = fleet.queue[need.first + need.n_waiting]\n",
         "",
     ),
+    "who is behind the first of a need comes in any order": (
+        "serving.py",
+        "remove_first(fleet, fleet.queue, need.first, need.n_waiting)",
+        "fleet.queue[need.first] = fleet.queue[need.first + need.n_waiting]",
+    ),
+    "the most urgent stays on top when fewer of his need wait": (
+        "serving.py",
+        "        if n > 0:\n            sink(fleet, n, 0)\n",
+        "",
+    ),
     "the greater score is on top of the pile": (
         "choosing.py",
         "if mine < score[other] or",

@@ -9,6 +9,7 @@ time of a poll is seen by it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush
 from math import inf
 
@@ -59,8 +60,13 @@ class NaiveTask:
     takes: dict[str, float]
     n_instances: int
     parents: list["NaiveTask"]
+    of_job: list["NaiveTask"]
     instances: list["NaiveInstance"] = field(default_factory=list)
     n_over: int = 0
+
+    @cached_property
+    def asks(self) -> tuple[float, ...]:
+        return tuple(self.takes.values())
 
     def is_finished(self) -> bool:
         return self.n_over == self.n_instances
@@ -97,13 +103,12 @@ def first_fit(
     """Return the first task that has room anywhere, and the first machine that has it."""
     nowhere = set()
     for task in tasks:
-        takes = tuple(task.takes.values())
-        if takes in nowhere:
+        if task.asks in nowhere:
             continue
         for machine in machines:
             if machine.accommodates(task):
                 return machine, task
-        nowhere.add(takes)
+        nowhere.add(task.asks)
     return None, None
 
 
@@ -135,12 +140,16 @@ def tasks_of(scenario: Scenario) -> list[NaiveTask]:
         takes = {amount: int(getattr(told, amount)[t]) for amount in AMOUNTS}
         made.append(
             NaiveTask(t, job, float(workload.submit_s[job]), float(told.runtime_s[t]), takes,
-                      int(told.instances[t]), [])
+                      int(told.instances[t]), [], [])
         )  # fmt: skip
     for t, task in enumerate(made):
         task.parents = [
             made[p] for p in told.parent_task[told.first_parent[t] : told.first_parent[t + 1]]
         ]
+    of_jobs: dict[int, list[NaiveTask]] = {}
+    for task in made:
+        task.of_job = of_jobs.setdefault(task.job, [])
+        task.of_job.append(task)
     return made
 
 

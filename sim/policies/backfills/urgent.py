@@ -15,7 +15,7 @@ DRF = Backfill(
 MAX_WEIGHT = Backfill(
     "max_weight",
     "the request of which most instances wait is next (after Maguluri et al., INFOCOM 2012)",
-    decide_instances=served_by("max_weight", fewest_first),
+    decide_instances=served_by("max_weight", fewest_first, by_need=True),
 )
 LEAST_WORK = Backfill(
     "least_work",
