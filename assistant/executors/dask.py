@@ -366,6 +366,7 @@ def _own_cluster(workers: int) -> Any:
         dashboard_address=None,
         memory_limit=0,
         silence_logs=50,
+        scheduler_kwargs={"allowed_failures": 0},  # we count deaths ourselves
     )
 
 
