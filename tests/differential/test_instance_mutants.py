@@ -37,8 +37,8 @@ MUTANTS = {
     ),
     "a gang does not wait for itself": (
         "placing.py",
-        "if one.is_gang == 0:\n                begin",
-        "if one.is_gang >= 0:\n                begin",
+        "if one.is_gang == 0:\n        begin",
+        "if one.is_gang >= 0:\n        begin",
     ),
     "a need is thought to have no room when some of it has been placed": (
         "placing.py",
