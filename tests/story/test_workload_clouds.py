@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from assistant.cli.clouds_words import packing_words, tables
-from assistant.cli.main import run
 from sim.api import (
     Packings,
     Server,
@@ -38,20 +37,6 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
     for name, days, seed, begin in (("early", 5.0, 1, 0.0), ("late", 1.0, 2, 5.0)):
         write_workload(log_of(days, seed, begin_day=begin, name=name), tmp_path / f"{name}.swf")
     return tmp_path / "early.swf", tmp_path / "late.swf"
-
-
-@pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run(["workload", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
 
 
 def test_a_later_log_is_foreseen(say: Told, logs: tuple[Path, Path]) -> None:

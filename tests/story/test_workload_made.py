@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assistant.cli.main import run
 from sim.api import Workload, generate, load_workload, published_model, write_workload
 
 Told = Callable[..., tuple[int, str, str]]
@@ -18,20 +17,6 @@ def log(tmp_path: Path) -> Path:
     drawn = generate(published_model("lublin"), duration_s=15 * 86_400.0, seed=11)
     write_workload(drawn, tmp_path / "log.swf")
     return tmp_path / "log.swf"
-
-
-@pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run(["workload", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
 
 
 def told(say: Told, *arguments: str | Path) -> dict[str, object]:

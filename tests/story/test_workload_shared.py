@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assistant.cli.main import run
 from sim.api import Workload, load_workload, write_workload
 
 Told = Callable[..., tuple[int, str, str]]
@@ -30,20 +29,6 @@ def log(tmp_path: Path) -> Path:
     )
     write_workload(drawn, tmp_path / "log.swf")
     return tmp_path / "log.swf"
-
-
-@pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run(["workload", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
 
 
 def test_a_log_becomes_a_model_that_others_draw_from(say: Told, log: Path) -> None:
