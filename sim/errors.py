@@ -30,10 +30,16 @@ def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
     What people gave may hold line ends, control characters and a million of anything: line ends
     become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
     """
-    if len(text) > longest:
-        text = f"{text[: longest * 2 // 3]} ... {text[-longest // 3 :]}"
-    words = text if text.isprintable() else " ".join(text.splitlines())
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)[: longest + 100]
+    cut = _without_middle(text, longest)
+    words = cut if cut.isprintable() else " ".join(cut.splitlines())
+    escaped = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+    return _without_middle(escaped, longest)
+
+
+def _without_middle(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest * 2 // 3]} ... {text[-(longest // 4) :]}"
 
 
 class SimError(Exception):

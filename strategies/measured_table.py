@@ -103,13 +103,19 @@ def _text(path: Path) -> str:
             raise TableError(
                 f"{path} has {found.st_size:,} bytes; at most {MOST_BYTES:,} are read."
             )
-        return path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise TableError(f"{path} is no text in UTF-8; give a CSV file.") from None
     except ValueError:  # a NUL is in no name
         raise TableError(f"{str(path)!r} is the name of no file; give a CSV file.") from None
+    if "\x00" in text:
+        raise TableError(
+            f"{path} has NUL characters, as text in UTF-16 has; save it as UTF-8 "
+            f"(iconv -f UTF-16 -t UTF-8)."
+        )
+    return text
 
 
 def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:

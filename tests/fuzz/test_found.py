@@ -34,6 +34,10 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
         "table", lambda: b"x,objective,duration_s\n1,2," + HUGE + b"\n"),
     "table: cells of 120,000 digits that are no number": (
         "table", lambda: b"x,objective\n" + (b"9" * 120_000 + b"x,1\n") * 7),
+    "table: a header in UTF-16 without its mark": (
+        "table", lambda: f"size,mode,obje{'a' * 200}\n1,2,3\n".encode("utf-16-be")),
+    "table: a header of characters that cannot be printed": (
+        "table", lambda: b"size," + b"\x01" * 600 + b"\n1,2\n"),
     "swf: 900,000 digits that are no number": (
         "swf", lambda: corpus.SWF[1].replace(b"100", b"9" * 900_000 + b"x")),
     "swf: a header of 900,000 digits that are no number": (
