@@ -7,6 +7,7 @@ strategy's and whose object is a `StrategyEntry`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -64,7 +65,8 @@ class Option:
     def check(self, strategy: str, value: OptionValue) -> OptionValue:
         """Return the value in the option's type; raise `OptionError` if it does not fit."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            with suppress(OverflowError):  # of more digits than a float has: it does not fit
+                value = float(value)
         fits = type(value) is self.type
         if fits and isinstance(value, int | float):
             above = self.low is None or value >= self.low

@@ -59,6 +59,8 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
         "settings", lambda: settings(b'"sh", "{x}"', b'"' + b"p" * 300 + b'", "{x}"')),
     "settings: a folder with a long name": (
         "settings", lambda: settings(b"stdin =", b'cwd = "' + b"p" * 300 + b'"\nstdin =')),
+    "settings: an option of a strategy of 400 digits": (
+        "settings", lambda: b'[strategy]\nname = "grasp"\nbeta = ' + HUGE + b"\n"),
     "settings: a level of 400 digits": (
         "settings", lambda: settings(b"[0, 16]", b"[" + HUGE + b"]", 2)),
     "settings: an unknown key with line ends": (
