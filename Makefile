@@ -43,8 +43,8 @@ contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/.ready-dev  ## all tests, the slow and browser ones too; skips are listed with their reason
-	$(BIN)/python -m pytest -m "not browser and not faults" --durations=10
-	$(BIN)/python -m pytest -m "browser or faults" -n 0 --durations=10
+	$(BIN)/python -m pytest -m "not browser and not faults and not slurm" --durations=10
+	$(BIN)/python -m pytest -m "browser or faults or slurm" -n 0 --durations=10
 
 wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

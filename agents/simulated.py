@@ -6,7 +6,7 @@ from typing import Self
 
 from assistant import Application
 from assistant.errors import RunError
-from assistant.ports import Completion, Work
+from assistant.ports import Completion, Reported, Work
 
 EPOCH_S = 1_000_000_000.0
 """When a simulated clock begins, in seconds since 1970-01-01 UTC: some moment, always the same."""
@@ -68,6 +68,12 @@ class SimulatedExecutor:
                 duration_s = float(measured_s)
         self._clock.wait(duration_s)
         return (Completion(work.run_id, measures, failure, duration_s),)
+
+    def listen(self, reported: Reported) -> None:
+        """Nothing is told of a run before it is over: it takes no time."""
+
+    def stop(self, run_id: int) -> None:
+        """Nothing goes on that could be ended: a run takes no time."""
 
     def cancel(self) -> None:
         """Forget what was taken."""

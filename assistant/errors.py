@@ -56,6 +56,10 @@ class RunError(AssistantError):
     """One run failed; it is recorded as a failure, never as an observation."""
 
 
+class StoppedError(RunError):
+    """A run was ended early because somebody wanted so."""
+
+
 class ProgramError(RunError):
     """A program of the user's own was started, or was to be, and gave no measures.
 

@@ -1,7 +1,7 @@
 """What the assistant asks of the world: an application, an executor, a store, a clock."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -62,6 +62,35 @@ class Endable(Protocol):
         """Run once, as `Application.evaluate` does; raise RunError after ``limit_s`` seconds."""
 
 
+class Oversight(Protocol):
+    """What watches over a run that goes on: it is told of it, and may want its end."""
+
+    def report(self, measures: Mapping[str, Measure]) -> None:
+        """Be told what the run has measured so far; from the thread that executes it."""
+
+    def wants_end(self) -> bool:
+        """Whether the run shall end now; cheap enough to be asked ten times a second."""
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """An application whose runs tell what they have measured so far, and can be ended early."""
+
+    def evaluate_watched(
+        self,
+        values: Mapping[str, Level],
+        seed: int,
+        limit_s: float | None,
+        oversight: Oversight,
+    ) -> Mapping[str, Measure]:
+        """Run once, as `Endable.evaluate_within` does (None is no limit but the program's own).
+
+        Raises:
+            StoppedError: the oversight wanted its end, and it has ended.
+            RunError: the run failed.
+        """
+
+
 Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
 """A result from before: values and measures."""
 
@@ -87,6 +116,25 @@ class Completion:
     measures: Mapping[str, Measure] | None
     failure: str | None
     duration_s: float
+    stopped: bool = False
+    """Whether it was ended early because somebody wanted so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The computing environment of one run, as it was asked for.
+
+    Attributes:
+        cores: processors; None is not said.
+        memory_bytes: of all its processes together; None is not said.
+    """
+
+    cores: int | None = None
+    memory_bytes: int | None = None
+
+
+Reported = Callable[[int, Mapping[str, Measure]], None]
+"""Told of a run, by its number, what it has measured so far; in any thread."""
 
 
 class Executor(Protocol):
@@ -103,6 +151,16 @@ class Executor(Protocol):
         """Wait until at least one taken run is over, and return those that are.
 
         Returns an empty tuple only if nothing is under way.
+        """
+
+    def listen(self, reported: Reported) -> None:
+        """Tell what runs that go on have measured so far, from now on, in any thread."""
+
+    def stop(self, run_id: int) -> None:
+        """End one run that goes on; any thread may ask.
+
+        It comes back from `collect` soon, stopped, or with its result if that was there first.
+        Nothing happens for a run that is not under way.
         """
 
     def cancel(self) -> None:

@@ -29,12 +29,13 @@ from assistant.applications.schema import (
     Strict,
 )
 from assistant.errors import SettingsError, hint
-from assistant.executors import HERE, Certificates, Place
+from assistant.executors import HERE, Place
 from assistant.files import read_text
 from assistant.hooks import HookSettings, anchored
 from assistant.objective import Objective, Value
 from assistant.ports import Application
 from assistant.settings_agreement import CostSettings, check_tariff
+from assistant.settings_executor import CERTIFICATES, ExecutorSettings
 from assistant.settings_objective import (
     ConstraintSettings,
     ObjectiveSettings,
@@ -106,31 +107,8 @@ class WatchSettings(Strict):
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
 """Keys of ``[application]`` that name files."""
 
-CERTIFICATES = ("authority", "certificate", "key")
-"""Keys of ``[executor]`` that name files."""
-
 DEFAULT_RUNS = 60
 """The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
-
-
-class ExecutorSettings(Strict):
-    """``[executor]``: where runs are executed."""
-
-    kind: Literal["serial", "process_pool", "dask"]
-    address: str | None = None
-    authority: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-
-    def build(self) -> Place:
-        """Return the place. Raises SettingsError for one that cannot be."""
-        told = (self.authority, self.certificate, self.key)
-        if any(told) and not all(told):
-            raise SettingsError(
-                "[executor]: TLS needs all of authority, certificate and key, paths of PEM files"
-            )
-        certificates = Certificates(*(Path(str(one)) for one in told)) if all(told) else None
-        return Place(self.kind, self.address, certificates)
 
 
 class SweepSettings(Strict):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from assistant.errors import ExecutorError, SettingsError
 from assistant.executors.attempt import attempt
 from assistant.executors.dask_address import Certificates, check_address
-from assistant.ports import Application, Completion, Work
+from assistant.ports import Application, Completion, Reported, Work
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -311,6 +311,12 @@ class DaskExecutor:
         """Count a death of its worker; tell whether it is taken for the reason by now."""
         self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
         return self._deaths[work.run_id] >= MOST_DEATHS
+
+    def listen(self, reported: Reported) -> None:
+        """Tell what runs that go on have measured so far."""
+
+    def stop(self, run_id: int) -> None:
+        """End one run that goes on."""
 
     def cancel(self) -> None:
         """Forget what was under way; of a cluster of our own, stop it.

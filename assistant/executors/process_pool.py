@@ -9,7 +9,7 @@ from typing import Self
 
 from assistant.errors import SettingsError
 from assistant.executors.attempt import attempt
-from assistant.ports import Application, Completion, Work
+from assistant.ports import Application, Completion, Reported, Work
 
 _application: Application | None = None
 
@@ -80,6 +80,12 @@ class ProcessPoolExecutor:
     def _replace_pool(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._new_pool()
+
+    def listen(self, reported: Reported) -> None:
+        """Tell what runs that go on have measured so far."""
+
+    def stop(self, run_id: int) -> None:
+        """End one run that goes on."""
 
     def cancel(self) -> None:
         """Stop the workers and forget what was under way."""

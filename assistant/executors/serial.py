@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from assistant.executors.attempt import attempt
-from assistant.ports import Application, Completion, Work
+from assistant.ports import Application, Completion, Reported, Work
 
 
 class SerialExecutor:
@@ -28,6 +28,12 @@ class SerialExecutor:
         completion = attempt(self._application, self._taken[0])
         self._taken.popleft()
         return (completion,)
+
+    def listen(self, reported: Reported) -> None:
+        """Tell what runs that go on have measured so far."""
+
+    def stop(self, run_id: int) -> None:
+        """End one run that goes on."""
 
     def cancel(self) -> None:
         """Forget what was taken."""

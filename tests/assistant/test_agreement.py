@@ -34,7 +34,7 @@ from assistant.events import ExperimentOpened, RunStarted
 from assistant.executors import SerialExecutor, make_executor
 from assistant.executors.attempt import attempt
 from assistant.goal import first_to_reach
-from assistant.ports import Completion, Work
+from assistant.ports import Completion, Reported, Work
 from assistant.report.agreement import TermUse, agreement
 from assistant.settings import SweepSettings, check_settings
 from assistant.spending import spending
@@ -66,6 +66,10 @@ class Timed:
             return ()
         work = self.taken.popleft()
         return (replace(attempt(self.application, work), duration_s=self.duration_s),)
+
+    def listen(self, reported: Reported) -> None: ...
+
+    def stop(self, run_id: int) -> None: ...
 
     def cancel(self) -> None:
         self.taken.clear()
