@@ -225,6 +225,10 @@ class RemoteSession(View):
         """See `Session.cancel`."""
         self._decide(f"/runs/{run_id}/cancel", {"reason": reason})
 
+    def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
+        """See `Session.stop`."""
+        self._decide(f"/runs/{run_id}/stop", {"reason": reason, "keep": keep})
+
     def rate(self, run_id: int, good: bool | None) -> None:
         """See `Session.rate`."""
         self._decide(f"/runs/{run_id}/rating", {"good": good})
