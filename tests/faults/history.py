@@ -188,6 +188,7 @@ def steps() -> Iterator[tuple[str, Step]]:
     yield "report of it", lambda w: w.report("hal")
     yield "stop and keep it", lambda w: w.stop(6)
     yield "complete what was stopped", lambda w: w.complete("hal")
+    yield "submit at last", lambda w: w.include("hills", c=4)
 
 
 def play(world: World) -> None:
