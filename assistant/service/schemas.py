@@ -225,7 +225,7 @@ class ClaimIn(Body):
     worker: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
     lease_s: Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])] = 30.0
     experiment: Name | None = None
-    without: Annotated[list[Name], Field(max_length=100)] = []
+    without: Annotated[list[Name], Field(max_length=1000)] = []
 
 
 class ReportIn(Body):
