@@ -247,6 +247,11 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
         return SweepSettings.model_validate(tables)
     except ValidationError as error:
         raise SettingsError(f"{where}: {_sentence(error)}") from error
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(error.object[error.start]):04X}"
+        raise SettingsError(
+            f"{where}: a text holds half a character ({half}); leave it out"
+        ) from error
 
 
 def kind_of(application: Mapping[str, Any]) -> str:

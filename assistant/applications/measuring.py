@@ -8,9 +8,11 @@ they are numbers, and left out if they are not.
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from numbers import Real
 from typing import Literal
 
@@ -81,7 +83,7 @@ class Patterns:
         seen: set[str] = set()
         for pattern in self.patterns:
             try:
-                names = set(re.compile(pattern, re.MULTILINE).groupindex)
+                names = set(_compiled(pattern).groupindex)
             except (re.error, RecursionError, OverflowError) as error:
                 raise ApplicationError(
                     f"the pattern '{pattern}' is no regular expression: {error}"
@@ -99,7 +101,7 @@ class Patterns:
     @property
     def names(self) -> frozenset[str]:
         """The measures."""
-        return frozenset(name for p in self.patterns for name in re.compile(p).groupindex)
+        return frozenset(name for p in self.patterns for name in _compiled(p).groupindex)
 
     def __str__(self) -> str:
         return f"in {self.stream}: " + ", ".join(self.patterns)
@@ -113,7 +115,7 @@ class Patterns:
         found: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
-            for last in re.finditer(pattern, text, re.MULTILINE):  # noqa: B007 - the last one
+            for last in _compiled(pattern).finditer(text):  # noqa: B007 - the last one
                 pass
             if last is None:
                 raise RunError(f"nothing in {self.stream} matches '{pattern}'{_ending(text)}")
@@ -126,6 +128,13 @@ class Patterns:
                     )
                 found[name] = None if number is None else float(number)
         return found
+
+
+@lru_cache(1000)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # that "[[" may once mean something else
+        return re.compile(pattern, re.MULTILINE)
 
 
 def from_json(text: str, where: str) -> object:
