@@ -1,10 +1,13 @@
-"""The routes, by who may use them: read (viewer), decide (steerer), work (worker)."""
+"""The routes, by who may use them: read (viewer), decide, hand out tokens (steerer), work."""
 
 from assistant.service.routes.deciding import router as deciding
 from assistant.service.routes.health import router as health
 from assistant.service.routes.reading import router as reading
+from assistant.service.routes.reading import state
+from assistant.service.routes.tokens import router as tokens
 from assistant.service.routes.working import router as working
 
-ROUTERS = (working, health, reading, deciding)  # the most frequent requests are found first
+# The most frequent requests are found first.
+ROUTERS = (working, health, state, reading, deciding, tokens)
 
 __all__ = ["ROUTERS"]

@@ -8,14 +8,23 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from assistant.errors import AssistantError
 from assistant.forecasts import Forecast
 from assistant.run import RunState
-from assistant.service.context import VIEWER, Context, ContextOf, Experiment, HouseOf, RunNumber
+from assistant.service.auth import Caller, caller_of
+from assistant.service.context import (
+    VIEWER,
+    VIEWER_OR_ADAPTER,
+    Context,
+    ContextOf,
+    Experiment,
+    HouseOf,
+    RunNumber,
+)
 from assistant.service.house import House
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import EventsOut, WhatIfIn
@@ -32,6 +41,9 @@ from assistant.what_if import WhatIf
 
 router = APIRouter(
     prefix="/v1", tags=["reading"], dependencies=[VIEWER], responses=responses(404, 422)
+)
+state = APIRouter(
+    prefix="/v1", tags=["reading"], dependencies=[VIEWER_OR_ADAPTER], responses=responses(404, 422)
 )
 
 PAGE = 1000
@@ -50,7 +62,7 @@ def experiments(house: HouseOf) -> list[StoredOut]:
     ]
 
 
-@router.get(
+@state.get(
     "/experiments/{experiment}",
     responses={200: {"headers": {"ETag": {"schema": {"type": "string"}}}}},
 )
@@ -105,6 +117,7 @@ def run(experiment: Experiment, run: RunNumber, house: HouseOf) -> RunOut:
 )
 async def events(
     experiment: Experiment,
+    request: Request,
     context: ContextOf,
     since: Annotated[int, Query(ge=0, le=10**15)] = 0,
     limit: Annotated[int, Query(ge=1, le=100_000)] = PAGE,
@@ -115,12 +128,12 @@ async def events(
 
     A stream (``Accept: text/event-stream``) goes on behind ``Last-Event-ID``, else from ``since``.
     """
-    store = context.house.store
+    store, caller = context.house.store, caller_of(request)
     if "text/event-stream" in accept:
         await run_in_threadpool(store.lines, experiment, 0, 1)  # raises before anything is sent
         start = since if last_event_id is None else int(last_event_id) + 1
         return StreamingResponse(
-            _stream(context, experiment, start), media_type="text/event-stream"
+            _stream(context, caller, experiment, start), media_type="text/event-stream"
         )
     lines = await run_in_threadpool(store.lines, experiment, since, limit)
     following = since + len(lines)
@@ -159,11 +172,18 @@ def _word(value: bool) -> str:
     return "true" if value else "false"
 
 
-async def _stream(context: Context, experiment: str, start: int) -> AsyncIterator[str]:
-    """Yield what is stored, and what comes; the store is read only after it has changed."""
-    store = context.house.store
+async def _stream(
+    context: Context, caller: Caller, experiment: str, start: int
+) -> AsyncIterator[str]:
+    """Yield what is stored, and what comes; the store is read only after it has changed.
+
+    It ends with the service, and with the token of whoever listens.
+    """
+    store, book = context.house.store, context.house.book
     at, quiet_s, seen = start, 0.0, -1
     while not context.drain.has_begun:
+        if caller.holder is not None and not book.lets_in(caller.holder):
+            return
         changes, lines = store.changes, []
         if changes != seen:
             try:
