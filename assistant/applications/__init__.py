@@ -12,6 +12,7 @@ from assistant.applications.machine_kinds import MachineKind, usual_workload
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.placement import Placing
+from assistant.applications.rest import Rest
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
     FUTURES,
@@ -155,6 +156,7 @@ __all__ = [
     "Patterns",
     "Placing",
     "Preset",
+    "Rest",
     "Scheduling",
     "Today",
     "foreseen",

@@ -64,7 +64,7 @@ def form_of(tables: Mapping[str, Any]) -> Form:
         make_strategy(settings.strategy.name, **settings.strategy.options)
     except StrategyError:
         return as_file(tables)  # fields hold what a strategy can have, and nothing else
-    if settings.application.kind in ("flood", "maze", "placement"):
+    if settings.application.kind in ("flood", "maze", "placement", "rest"):
         return as_file(tables)  # the form has no fields for them
     found = _form(tables, settings)
     told = written(found)
