@@ -26,6 +26,7 @@ from assistant.applications.schema import (
     MeasuresSettings,
     ParameterSettings,
     RangeSettings,
+    RestSettings,
     Strict,
 )
 from assistant.errors import SettingsError, hint
@@ -69,6 +70,7 @@ ApplicationSettings: TypeAlias = (
     | LookupSettings
     | CommandSettings
     | FunctionSettings
+    | RestSettings
     | FloodSettings
     | MazeSettings
     | AiPlatformSettings
@@ -106,6 +108,9 @@ class WatchSettings(Strict):
 
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
 """Keys of ``[application]`` that name files."""
+
+OWN_PROGRAMS = ("command", "function", "rest")
+"""Kinds of ``[application]`` of which ``[[parameters]]`` and ``[objective]`` say everything."""
 
 DEFAULT_RUNS = 60
 """The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
@@ -219,11 +224,12 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
         raise SettingsError(f"{what} is not TOML: {error}") from error
     application = tables.get("application")
     if isinstance(application, dict):
-        place = {"command": "cwd", "function": "folder"}.get(kind_of(application))
-        if place is not None:
+        kind = kind_of(application)
+        if kind in OWN_PROGRAMS:
             tables.setdefault("name", name)
-            if isinstance(application.setdefault(place, "."), str):
-                application[place] = str((folder / application[place]).absolute())
+        place = {"command": "cwd", "function": "folder"}.get(kind)
+        if place is not None and isinstance(application.setdefault(place, "."), str):
+            application[place] = str((folder / application[place]).absolute())
         for key in FILES_NAMED:
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
@@ -256,7 +262,7 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
 
 def kind_of(application: Mapping[str, Any]) -> str:
     """Return the kind of an application, from what is given if it is not said."""
-    told = {"table": "lookup", "command": "command", "function": "function"}
+    told = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
     implied = next((kind for key, kind in told.items() if key in application), "scheduling")
     return str(application.get("kind", implied))
 
@@ -327,12 +333,12 @@ def read_source(settings: SweepSettings) -> Source | None:
 
 def _application(settings: SweepSettings, source: Source | None) -> Application:
     chosen = settings.application
-    if isinstance(chosen, CommandSettings | FunctionSettings):
+    if isinstance(chosen, CommandSettings | FunctionSettings | RestSettings):
         return _own_program(settings, chosen)
     if settings.parameters:
         raise SettingsError(
-            "[[parameters]] describe a program of your own, with kind 'command' or 'function'; "
-            f"those of kind '{chosen.kind}' are given"
+            "[[parameters]] describe a program of your own, with kind 'command', 'function' or "
+            f"'rest'; those of kind '{chosen.kind}' are given"
             + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
         )
     if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings | PlacementSettings):
@@ -347,7 +353,7 @@ def _application(settings: SweepSettings, source: Source | None) -> Application:
 
 
 def _own_program(
-    settings: SweepSettings, chosen: CommandSettings | FunctionSettings
+    settings: SweepSettings, chosen: CommandSettings | FunctionSettings | RestSettings
 ) -> Application:
     wanted = settings.objective
     if wanted is None or not wanted.names_one:
@@ -400,6 +406,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "lookup": LookupSettings,
         "command": CommandSettings,
         "function": FunctionSettings,
+        "rest": RestSettings,
         "flood": FloodSettings,
         "maze": MazeSettings,
         "ai_platform": AiPlatformSettings,

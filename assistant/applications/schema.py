@@ -12,6 +12,7 @@ from assistant.applications.flood import Flood
 from assistant.applications.function import Function
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
+from assistant.applications.rest import Rest
 from assistant.objective import Objective
 from sim.aiops.statistics import statistics_of
 from sim.api import load_model, parse_duration
@@ -178,6 +179,27 @@ class FunctionSettings(Strict):
             objective,
             baseline=_today(self.today),
             folder=self.folder,
+            noisy=self.noisy,
+        )
+
+
+class RestSettings(Strict):
+    """``[application]`` with ``kind = "rest"``."""
+
+    kind: Literal["rest"]
+    url: str | None = None
+    limit: DurationS | None = None
+    noisy: bool | None = None
+    today: dict[str, LevelValue] | None = None
+
+    def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Rest:
+        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        return Rest(
+            _space(parameters),
+            objective,
+            url=self.url,
+            baseline=_today(self.today),
+            limit_s=self.limit,
             noisy=self.noisy,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +117,8 @@ class House:
             functions, hooks. Only where whoever may send requests may start programs anyway.
         files: folder of the job logs and tables that requests may name; None is none, or any where
             programs are allowed.
+        adapters: origins of the programs over HTTP that requests may name where programs are not
+            allowed.
         steady_s: passes; leases are counted by it, without the time in which this process was
             stopped. It must be looked after, every `LOOK_AFTER_S`.
     """
@@ -130,6 +132,7 @@ class House:
         clock: Clock | None = None,
         programs: bool = False,
         files: Path | None = None,
+        adapters: Collection[str] = (),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
@@ -137,7 +140,7 @@ class House:
         self.clock = clock or SystemClock()
         self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
-        self.programs, self._files = programs, files
+        self.programs, self._files, self._adapters = programs, files, adapters
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
         self._opening = threading.Lock()
@@ -210,7 +213,9 @@ class House:
         Raises:
             SettingsError: they are wrong, or name programs or files that are not allowed here.
         """
-        placed = admitted(tables, programs=self.programs, files=self._files)
+        placed = admitted(
+            tables, programs=self.programs, files=self._files, adapters=self._adapters
+        )
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))
