@@ -32,6 +32,7 @@ from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
+from assistant.service.token_book import TokenBook
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings
 from assistant.starting import open_sweep, recipe
@@ -107,6 +108,7 @@ class House:
     Args:
         store: with the journals.
         log: told of what happens without a request.
+        book: of the tokens with names; one in memory if None.
         clock: dates the events.
         programs: whether settings that come in a request may name programs to start: commands,
             functions, hooks. Only where whoever may send requests may start programs anyway.
@@ -121,12 +123,14 @@ class House:
         store: SqliteStore,
         log: Log,
         *,
+        book: TokenBook | None = None,
         clock: Clock | None = None,
         programs: bool = False,
         files: Path | None = None,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
+        self.book = TokenBook(clock=clock) if book is None else book
         self.clock = clock or SystemClock()
         self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
