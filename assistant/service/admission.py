@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.errors import SettingsError
+from assistant.outside import is_asking
 from assistant.settings import FILES_NAMED, check_settings
 
 SAFE = ("scheduling", "lookup", "flood", "maze", "ai_platform", "placement")
@@ -30,9 +31,10 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
         SettingsError: they are wrong, or name what they may not.
     """
     settings = check_settings(tables, "the request")  # the kind may be implied by what is given
-    if not programs and (settings.application.kind not in SAFE or settings.hooks.build().kinds):
-        kind = settings.application.kind
-        what = "hooks" if kind in SAFE else f"an application of kind '{kind}'"
+    kind = settings.application.kind
+    is_safe = kind in SAFE or is_asking(settings.application.model_dump())
+    if not programs and (not is_safe or settings.hooks.build().kinds):
+        what = "hooks" if is_safe else f"an application of kind '{kind}'"
         raise SettingsError(
             f"{what} would start programs on this machine, which this service does not allow; "
             "its operator can with --allow-programs"

@@ -79,10 +79,16 @@ class OverviewOut(BaseModel):
 
 
 class ExecutionOut(BaseModel):
-    """Who executes: whether workers may have runs, and whether the service starts some itself."""
+    """Who executes: whether workers may have runs, and whether the service starts some itself.
+
+    ``by_program`` says that its program asks for its runs itself, and gets them instead of workers;
+    ``heard_s`` how long ago it was heard last, null if not since the service began.
+    """
 
     active: bool
     executes: bool
+    by_program: bool = False
+    heard_s: float | None = None
     notes: list[str]
 
 
@@ -91,6 +97,8 @@ def execution(house: House, experiment_id: str) -> ExecutionOut:
     return ExecutionOut(
         active=house.queue.is_active(experiment_id),
         executes=house.executes,
+        by_program=house.queue.is_outside(experiment_id),
+        heard_s=house.heard_s(experiment_id),
         notes=list(house.notes(experiment_id)),
     )
 

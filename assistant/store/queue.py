@@ -96,7 +96,8 @@ class RunQueue(Demand):
         Args:
             worker: its name, for people.
             lease_s: seconds until the run is taken away from it, unless a heartbeat comes.
-            experiment_id: only of this experiment, which must be active too; None is any.
+            experiment_id: only of this experiment, which must be active too; None is any but those
+                whose program asks for its runs itself.
             key: made by the worker for this request alone. Asked again under it, because the
                 answer was lost, the same run is given again for as long as it is held.
 
@@ -299,7 +300,10 @@ class RunQueue(Demand):
         return replace(found, again=True)
 
     def _next(self, experiment_id: str | None) -> tuple[str, int, str, int, int] | None:
-        wanted = "" if experiment_id is None else " AND e.id = :only"
+        wanted, outside = " AND e.id = :only", ""
+        if experiment_id is None:
+            outside = json.dumps(self.outside())
+            wanted = " AND e.id NOT IN (SELECT value FROM json_each(:outside))"
         row = self._store.connection.execute(
             f"""
             SELECT r.experiment_id, r.run_id, r.levels, r.seed, r.attempts
@@ -312,7 +316,7 @@ class RunQueue(Demand):
             AND (e.deadline_s IS NULL OR e.deadline_s > :now_s){wanted}
             ORDER BY r.priority DESC, r.seq LIMIT 1
             """,  # noqa: S608 - one of two literals
-            {"now_s": self._clock.now_s(), "only": experiment_id},
+            {"now_s": self._clock.now_s(), "only": experiment_id, "outside": outside},
         ).fetchone()
         return None if row is None else tuple(row)
 
