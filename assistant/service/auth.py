@@ -35,6 +35,7 @@ __all__ = [
     "Needs",
     "Role",
     "Tokens",
+    "caller_of",
     "read_or_make_tokens",
     "read_tokens",
     "tokens_path",
@@ -169,6 +170,16 @@ class Caller:
                     hint="use a token that is for this experiment, or for all",
                 )
             )
+
+
+def caller_of(request: Request) -> Caller:
+    """Return whose request it is. Raises ProblemError (401) where the gate let nobody in."""
+    caller = request.scope.get("state", {}).get("caller")
+    if not isinstance(caller, Caller):
+        raise ProblemError(
+            Problem(401, "a token is needed", headers=(("WWW-Authenticate", "Bearer"),))
+        )
+    return caller
 
 
 class Failures:
@@ -324,11 +335,7 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> Caller:
         """Return the caller. Raises ProblemError (403) for another role, 401 for none."""
-        caller = request.scope.get("state", {}).get("caller")
-        if not isinstance(caller, Caller):
-            raise ProblemError(
-                Problem(401, "a token is needed", headers=(("WWW-Authenticate", "Bearer"),))
-            )
+        caller = caller_of(request)
         if not any(caller.role.grants(role) for role in self.roles):
             wanted = " or ".join(self.roles)
             raise ProblemError(
@@ -339,9 +346,8 @@ class Needs(SecurityBase):
                 )
             )
         if caller.role is Role.ADAPTER and caller.experiment_id is None:
-            raise ProblemError(
-                Problem(403, "an adapter has a token of its own, for one experiment")
-            )
+            detail = "an adapter comes by a token of its own name, for one experiment"
+            raise ProblemError(Problem(403, detail))
         if "experiment" in request.path_params:
             caller.refuse_other(request.path_params["experiment"])
         return caller

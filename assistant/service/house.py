@@ -21,6 +21,7 @@ from assistant.errors import (
     ExperimentError,
     KeyReusedError,
     SettingsError,
+    TakenNameError,
 )
 from assistant.events import Event, ExperimentOpened
 from assistant.experiment import Experiment
@@ -33,6 +34,7 @@ from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
+from assistant.service.roles import Role
 from assistant.service.token_book import TokenBook
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings
@@ -46,6 +48,7 @@ LOOK_AFTER_S = 0.5
 NOTES_KEPT = 5
 """Of an experiment."""
 REPLIES_KEPT_S = 7 * 86_400.0
+_REUSED = "this Idempotency-Key was used for another request; make a new one for each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +326,7 @@ class House:
         if reply is None:
             return None
         if reply.request != asked.digest:
-            raise KeyReusedError(
-                "this Idempotency-Key was used for another request; make a new one for each"
-            )
+            raise KeyReusedError(_REUSED)
         session = self.session(reply.experiment_id)
         session.catch_up()
         return self._decided(session, reply.first, reply.n, again=True)
@@ -335,6 +336,59 @@ class House:
         if not again:
             self.counts.decided(str(json.loads(lines[0])["type"]) if lines else None)
         return Decided(session.id, session.experiment.version, first, lines, again)
+
+    # -- tokens with names ---------------------------------------------------------------------
+
+    def issue_token(
+        self,
+        name: str,
+        role: Role,
+        *,
+        experiment_id: str | None = None,
+        expires_s: float | None = None,
+        made_by: str | None = None,
+        again: bool = False,
+    ) -> str:
+        """Make a token with a name; see `TokenBook.issue`, which it raises as.
+
+        Raises:
+            UnknownExperimentError: there is no such experiment.
+            TakenNameError: a worker that has no such token calls itself so.
+        """
+        if experiment_id is not None:
+            self.store.opened(experiment_id)
+        if self.book.get(name) is None and self.queue.has_worker(name):
+            raise TakenNameError(
+                f"a worker calls itself '{name}' now and would take its runs for those of the "
+                "token; name the token otherwise"
+            )
+        token = self.book.issue(
+            name, role, experiment_id=experiment_id, expires_s=expires_s, made_by=made_by,
+            again=again,
+        )  # fmt: skip
+        self.queue.give_back_of(name, "the token of its worker was made anew")
+        return token
+
+    def revoke_token(self, name: str) -> None:
+        """Let nobody in by a token any more; the runs that were held under it wait again."""
+        self.book.revoke(name)
+        self.queue.give_back_of(name, "the token of its worker was revoked")
+
+    def once(self, asked: Asked) -> bool:
+        """Return whether a request that leaves no event was answered before.
+
+        Raises KeyReusedError if its key was used for another request.
+        """
+        reply = None if asked.key is None else self.store.reply(asked.key)
+        if reply is not None and reply.request != asked.digest:
+            raise KeyReusedError(_REUSED)
+        return reply is not None
+
+    def remember(self, asked: Asked) -> None:
+        """Keep that a request was answered that leaves no event."""
+        if asked.key is not None:
+            with self.store.transaction():
+                self.store.remember(asked.key, Reply(asked.digest, "", 0, 0), self.clock.now_s())
 
     # -- looking after it ----------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from assistant.objective import Measure
+from assistant.service.roles import Role
 from assistant.sla import AtGoal, OnWarning, Sla, Tariff
 from assistant.store.queue import LEASES_S
 
@@ -224,13 +225,14 @@ class RegisterIn(Body):
 
 
 class ClaimIn(Body):
-    """A worker asks for the next run. An adapter's token says who it is, and of which experiment."""
+    """A worker asks for the next run. The token of an adapter says who, and of which experiment."""
 
     worker: (
         Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None
     ) = None
     lease_s: Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])] = 30.0
     experiment: Name | None = None
+    without: Annotated[list[Name], Field(max_length=100)] = []
 
 
 class ReportIn(Body):
@@ -248,6 +250,15 @@ class ResultOfRunIn(Body):
     measures: Measures | None = None
     failure: Text | None = None
     duration_s: Annotated[float, Field(ge=0, le=1e11)] | None = None
+
+
+class TokenIn(Body):
+    """A token with a name: what it is for, of which experiment alone, until when."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
+    role: Literal["viewer", "steerer", "worker", "adapter"] = "worker"
+    experiment: Name | None = None
+    expires_s: Seconds | None = None
 
 
 def measures_of(told: dict[str, Any] | None) -> dict[str, Measure] | None:
@@ -316,6 +327,29 @@ class RecipeOut(BaseModel):
     experiment: str
     recipe: str
     opened: dict[str, Any]
+
+
+class CallerOut(BaseModel):
+    """Whose token a request has come by; name and experiment are null where it has none."""
+
+    role: Role
+    name: str | None
+    experiment: str | None
+    expires_s: float | None
+
+
+class HolderOut(CallerOut):
+    """Who was handed a token with a name, when, and by whose token."""
+
+    name: str
+    made_s: float
+    made_by: str | None
+
+
+class TokenOut(HolderOut):
+    """A token that was made, told this once."""
+
+    token: str
 
 
 class HealthOut(BaseModel):

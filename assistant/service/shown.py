@@ -155,6 +155,26 @@ def overview(house: House, view: View) -> OverviewOut:
     )
 
 
+def in_short(told: OverviewOut) -> dict[str, object]:
+    """Return of an experiment what a line each can say: how far it is, and what is best."""
+    best = told.best
+    ended = {"finished": told.finished, "passed_limit": told.passed_limit}
+    return {
+        "experiment": told.experiment,
+        "version": told.version,
+        "active": told.active,
+        **{name: None if why is None else " ".join(why.split()) for name, why in ended.items()},
+        "remaining_runs": told.remaining_runs,
+        "runs": {str(state): n for state, n in told.runs.items()},
+        "best": {}
+        if best is None
+        else {
+            "run": best.run, "value": best.value, "values": best.values,
+            "measures": best.measures or {},
+        },
+    }  # fmt: skip
+
+
 def _measures(measures: Mapping[str, Measure] | None) -> MeasuresOut | None:
     if measures is None:
         return None

@@ -78,8 +78,9 @@ def served(folder: Path) -> Iterator[dict[str, str]]:
 
 def adapted(folder: Path, environment: dict[str, str], *command: str) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-    )
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S,
+        check=False,
+    )  # fmt: skip
     assert done.returncode == 0, (done.stdout, done.stderr, (folder / "service.log").read_text())
     return done.stdout
 

@@ -10,19 +10,22 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Header, Path, Request, Response
 
 from assistant.codec import encode_event
 from assistant.errors import ClaimLostError
 from assistant.service import schemas
-from assistant.service.auth import Caller, Needs, Role
+from assistant.service.auth import Caller, caller_of
 from assistant.service.context import WORKER, Context, ContextOf, KeyedOf
 from assistant.service.house import House
 from assistant.service.logs import tell
 from assistant.service.plain_text import MEDIA_TYPE, lines_of, wants_lines
 from assistant.service.problems import refusal, responses
+from assistant.service.roles import Role
 from assistant.service.schemas import ClaimOut, LeaseOut, RecipeOut, RecordedOut
+from assistant.service.token_book import TokenBook, named_by
 from assistant.store import Claim
+from assistant.store.claim import Attempt
 
 router = APIRouter(
     prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(409, 422)
@@ -49,7 +52,6 @@ async def claim(
     asked: KeyedOf,
     request: Request,
     context: ContextOf,
-    caller: Annotated[Caller, Depends(Needs(Role.WORKER))],
     body: schemas.ClaimIn = NO_WISHES,
     accept: Annotated[str, Header()] = "application/json",
 ) -> ClaimOut | Response:
@@ -62,12 +64,13 @@ async def claim(
     """
     if context.drain.has_begun:
         raise refusal(503, "the service is ending; claim again when it is back")
-    house = context.house
+    house, caller = context.house, caller_of(request)
     worker, only = body.worker or caller.name, body.experiment or caller.experiment_id
     if worker is None:
         raise refusal(422, "'worker' is missing")
     if only is not None:
         caller.refuse_other(only)
+    _refuse_name(house.book, caller, worker)
     tell(request.scope, worker=worker)
 
     def take() -> Claim | Response:
@@ -76,7 +79,8 @@ async def claim(
             if wants_lines(accept):  # refused before a run is taken
                 levels = house.store.space(only).parameters
                 lines_of({"values": {one.name: one.levels for one in levels}})
-        return house.queue.claim(worker, body.lease_s, only, asked.key) or _nothing(house, only)
+        got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
+        return got or _nothing(house, only)
 
     got = await _at_work(context, take)
     if isinstance(got, Response):
@@ -183,11 +187,11 @@ async def give_back(
     "/claims/{token}/application",
     responses=responses(404),
 )
-async def application(token: Token, context: ContextOf) -> RecipeOut:
+async def application(token: Token, request: Request, context: ContextOf) -> RecipeOut:
     """Return what is needed to build the application of a run that this worker holds."""
 
     def needed() -> RecipeOut:
-        attempt = context.house.queue.attempt(token)
+        attempt = _tell(request, context, token)
         if not attempt.is_current:
             raise ClaimLostError(f"run {attempt.run_id} is not held under this token any more")
         opened = context.house.store.opened(attempt.experiment_id)
@@ -213,10 +217,35 @@ async def _at_work(context: Context, work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, limiter=context.work)
 
 
-def _tell(request: Request, context: Context, token: str) -> None:
+def _tell(request: Request, context: Context, token: str) -> Attempt:
+    """Return what is known of a claim, for whoever may speak of it; put it in the log.
+
+    Raises ProblemError (403) where it was made by the token of another name.
+    """
     attempt = context.house.queue.attempt(token)
-    context.house.hear(attempt.experiment_id)
     tell(request.scope, experiment=attempt.experiment_id, run=attempt.run_id, worker=attempt.worker)
+    caller = caller_of(request)
+    caller.refuse_other(attempt.experiment_id)
+    name = named_by(attempt.worker)
+    if caller.role is not Role.OWNER and caller.name != (
+        name if context.house.book.has(name) else None
+    ):
+        raise refusal(403, "this run was claimed by another token", "claim a run of your own")
+    context.house.hear(attempt.experiment_id)
+    return attempt
+
+
+def _refuse_name(book: TokenBook, caller: Caller, worker: str) -> None:
+    """Refuse (403) that a worker calls itself as the token of another is called."""
+    name = named_by(worker)
+    if caller.name is not None and name != caller.name:
+        raise refusal(
+            403,
+            f"a worker with the token '{caller.name}' cannot call itself '{worker}'",
+            f"call it '{caller.name}', or '{caller.name}/' and what you like",
+        )
+    if caller.name is None and book.has(name):
+        raise refusal(403, f"'{name}' is the name of a token; a worker without it has another name")
 
 
 def _claim(got: Claim) -> ClaimOut:
