@@ -28,6 +28,7 @@ from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
 from assistant.queueing import refuse_other_version
+from assistant.run import RunState
 from assistant.service.admission import admitted
 from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
@@ -145,6 +146,8 @@ class House:
         self._loading = threading.Lock()
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
+        self._steady_s = steady_s
+        self._heard_s: dict[str, float] = {}
         self.executes = False
         """Whether workers are started here for the experiments that are active."""
         self.count_in(Metrics())
@@ -163,6 +166,16 @@ class House:
     def notes(self, experiment_id: str) -> tuple[str, ...]:
         """Return what was noted of an experiment since the service began."""
         return self._notes.get(experiment_id, ())
+
+    def hear(self, experiment_id: str) -> None:
+        """Keep that the program of an experiment, which asks for its runs itself, has spoken."""
+        if self.queue.is_outside(experiment_id):
+            self._heard_s[experiment_id] = self._steady_s()
+
+    def heard_s(self, experiment_id: str) -> float | None:
+        """Return how long ago (s) its program was heard; None if not since the service began."""
+        at_s = self._heard_s.get(experiment_id)
+        return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
     # -- experiments ---------------------------------------------------------------------------
 
@@ -303,6 +316,13 @@ class House:
                 self.store.remember(asked.key, reply, self.clock.now_s())
         return reply
 
+    def answered(self, asked: Asked) -> Decided | None:
+        """Return what came of a request that was answered before; None if it was not.
+
+        Raises KeyReusedError if its key was used for another one.
+        """
+        return self._answered(asked)
+
     def _asking(self, asked: Asked) -> AbstractContextManager[Asking]:
         return self.store.asking(asked.key, asked.digest)
 
@@ -408,8 +428,18 @@ class House:
 
     def _pause_if_over(self, session: Session) -> None:
         passed = session.passed_limit()
-        if passed is not None and self.queue.is_active(session.id):
+        if passed is None:
+            return
+        if self.queue.is_active(session.id):
             self.queue.set_active(session.id, False)
             if session.experiment.automatic is not None:
                 session.hand_over(None, passed)
             self.log.warning("paused", experiment=session.id, reason=passed)
+        if self.queue.is_outside(session.id):
+            self._finish_outside(session, passed)
+
+    def _finish_outside(self, session: Session, passed: str) -> None:
+        """Finish what is used up once nothing of it goes on: so its program learns of the end."""
+        experiment = session.experiment
+        if experiment.finished is None and not experiment.runs_in(RunState.RUNNING):
+            session.finish(passed)
