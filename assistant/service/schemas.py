@@ -85,6 +85,13 @@ class ReasonIn(Body):
     reason: Text = ""
 
 
+class StopIn(Body):
+    """Whether what the run has reported last counts as its result, and why it is stopped."""
+
+    keep: bool = True
+    reason: Text = ""
+
+
 class RatingIn(Body):
     """The analyst's verdict on a result; null takes it back."""
 
