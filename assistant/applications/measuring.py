@@ -18,7 +18,7 @@ from typing import Literal
 
 from assistant.applications.child import KEPT_BYTES, Tail
 from assistant.errors import ApplicationError, RunError
-from assistant.objective import Measure, Objective
+from assistant.objective import Measure, Objective, finite
 from strategies.parameter import parse_number
 
 WALL = "wall_s"
@@ -197,6 +197,25 @@ def measures_of(given: object, objective: Objective, giver: str) -> dict[str, Me
         elif _is_measure(value):
             found[name] = _lenient(value)
     return found
+
+
+def so_far(given: object, objective: Objective) -> dict[str, Measure]:
+    """Return what can be read of measures that are not final; nothing is refused.
+
+    Numbers that are not finite are unknown (None). More than `MAX_MEASURES` are not read at all.
+    """
+    plain = _plain(given)
+    named: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
+    wanted = [name for name in objective.measures if name != WALL]
+    if not isinstance(plain, Mapping) and len(wanted) == 1:
+        named = {wanted[0]: plain}
+    try:
+        flat = dict(_flat(named, ""))
+    except RecursionError:
+        return {}
+    if len(flat) > MAX_MEASURES:
+        return {}
+    return {name: finite(_lenient(value)) for name, value in flat.items() if _is_measure(value)}
 
 
 def _flat(given: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from assistant.executors.dask import DaskExecutor
 from assistant.executors.dask_address import Certificates
+from assistant.executors.machine import check_room
 from assistant.executors.place import HERE, BatchSystem, Place
 from assistant.executors.process_pool import ProcessPoolExecutor
 from assistant.executors.serial import SerialExecutor
@@ -37,6 +38,7 @@ def make_executor(application: Application, workers: int, place: Place = HERE) -
         ExecutorError: nothing answers where the runs should be.
     """
     place.check(workers)
+    check_room(place, workers)
     name = place.executor or ("serial" if workers == 1 else "process_pool")
     if name == "dask":
         return DaskExecutor(
@@ -56,5 +58,6 @@ __all__ = [
     "Place",
     "ProcessPoolExecutor",
     "SerialExecutor",
+    "check_room",
     "make_executor",
 ]
