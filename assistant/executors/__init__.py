@@ -9,6 +9,7 @@ from assistant.executors.machine import check_room
 from assistant.executors.place import HERE, BatchSystem, Place
 from assistant.executors.process_pool import ProcessPoolExecutor
 from assistant.executors.serial import SerialExecutor
+from assistant.executors.slurm.executor import SlurmExecutor
 from assistant.ports import Application, Executor
 
 
@@ -27,6 +28,7 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
     ),
     ExecutorEntry("process_pool", "several processes on this machine", ProcessPoolExecutor),
     ExecutorEntry("dask", "workers of Dask distributed, here or elsewhere", DaskExecutor),
+    ExecutorEntry("slurm", "jobs of Slurm, each making one run after another", SlurmExecutor),
 )
 
 
@@ -44,6 +46,8 @@ def make_executor(application: Application, workers: int, place: Place = HERE) -
         return DaskExecutor(
             application, workers, address=place.address, certificates=place.certificates
         )
+    if name == "slurm":
+        return SlurmExecutor(application, workers, place.batch, place.environment)
     entry = next(entry for entry in EXECUTORS if entry.name == name)
     return entry.build(application, workers)
 
@@ -58,6 +62,7 @@ __all__ = [
     "Place",
     "ProcessPoolExecutor",
     "SerialExecutor",
+    "SlurmExecutor",
     "check_room",
     "make_executor",
 ]
