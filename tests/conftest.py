@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.machine_code import ColdStart, started_cold
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
 settings.register_profile("dev", deadline=None, max_examples=50, print_blob=True)
@@ -90,6 +92,13 @@ def chromium() -> str:
         _absent("browser", "no chromium on the PATH (Debian: apt-get install chromium)")
     assert found is not None
     return found
+
+
+@pytest.fixture(scope="session")
+def cold_start(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> ColdStart:
+    """A simulation that had nothing compiled; it takes a minute, so all workers share one."""
+    own = tmp_path_factory.getbasetemp()
+    return started_cold(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own, repository)
 
 
 @pytest.fixture(scope="session", autouse=True)
