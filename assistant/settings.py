@@ -369,7 +369,7 @@ def _own_program(
             "a program of your own needs at least one [[parameters]] with a name and levels"
         )
     objective = objective_of(wanted, Objective(Value("")))
-    if isinstance(chosen, FunctionSettings):
+    if not isinstance(chosen, CommandSettings):
         return chosen.build(settings.parameters, objective)
     application = chosen.build(settings.parameters, objective, settings.environment.build())
     if settings.workers > 1 and not application.apart:
