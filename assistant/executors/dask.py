@@ -10,7 +10,6 @@ import contextlib
 import os
 import queue
 import signal
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,8 +17,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from assistant.errors import ExecutorError, SettingsError
-from assistant.executors.attempt import Overseer, attempt, not_begun
+from assistant.executors.attempt import not_begun
 from assistant.executors.dask_address import Certificates, check_address
+from assistant.executors.dask_worker import end, evaluate, plugin
 from assistant.ports import Application, Completion, Reported, Work
 
 if TYPE_CHECKING:
@@ -43,43 +43,6 @@ LOOKS_S = 0.5
 NOBODY_S = 20.0
 """How long a cluster of our own may have no worker before another takes its place. Dask starts a
 process that died again, once; where that fails it leaves it."""
-
-_one_at_a_time = threading.Lock()
-
-
-def _plugin(token: str, application: Application) -> Any:
-    """Return what makes every worker, now and later, hold the application."""
-    from distributed import WorkerPlugin
-
-    class Holder(WorkerPlugin):  # type: ignore[misc]
-        name = token
-
-        def __init__(self) -> None:
-            self.application = application
-            self.ended: frozenset[str] = frozenset()
-
-    return Holder()
-
-
-def _evaluate(token: str, key: str, work: Work) -> Completion:
-    """Make one run; in a worker."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    holder = worker.plugins[token]
-    oversight = Overseer(
-        lambda measures: worker.log_event(token, [work.run_id, dict(measures)]),
-        lambda: key in holder.ended,
-    )
-    with _one_at_a_time:
-        if oversight.wants_end():
-            return not_begun(work)
-        return attempt(holder.application, work, oversight)
-
-
-def _end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
-    """Have these runs ended, and no others, as soon as they are here; in a worker."""
-    dask_worker.plugins[token].ended = keys
 
 
 def _versions() -> tuple[str, str]:
@@ -192,7 +155,7 @@ class DaskExecutor:
                     self._cluster or self._address, timeout=5, security=security,
                     set_as_default=False,
                 )  # fmt: skip
-                client.register_plugin(_plugin(self._token, self._application))
+                client.register_plugin(plugin(self._token, self._application))
                 client.subscribe_topic(self._token, self._hear)
             except (OSError, TimeoutError, ValueError, RuntimeError) as error:
                 if client is not None:
@@ -266,7 +229,7 @@ class DaskExecutor:
         self._n_asked += 1
         key = f"{self._token}-{work.run_id}-{self._n_asked}"
         future = self._client.submit(
-            _evaluate, self._token, key, work, key=key, pure=False, retries=0
+            evaluate, self._token, key, work, key=key, pure=False, retries=0
         )
         self._under_way[key] = future, work
         future.add_done_callback(lambda done: self._over.put(done.key))
@@ -360,7 +323,7 @@ class DaskExecutor:
         if keys and self._client is not None and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError, ImportError):
                 self._client.run(
-                    _end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
+                    end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
                 )
         self._wished_s = time.monotonic()
 
@@ -383,7 +346,7 @@ class DaskExecutor:
         client, self._client = self._client, None
         if client is not None:
             with contextlib.suppress(Exception):
-                client.unregister_worker_plugin(self._token)
+                client.unregister_workerplugin(self._token)
             _closed(client)
         if self._cluster is not None:
             _stopped(self._cluster)
