@@ -11,9 +11,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.slurm_cluster import SlurmCluster
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
@@ -71,6 +75,16 @@ def scripts() -> Path:
     if shutil.which("sbatch") is None or os.geteuid() != 0:
         _absent("slurm", "no Slurm is installed (slurm-wlm, munge), or this is not root")
     return folder
+
+
+@pytest.fixture
+def slurm(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["SlurmCluster"]:
+    """A real Slurm of two nodes, which can be killed; its commands here find it."""
+    from tests.slurm_cluster import SlurmCluster
+
+    with SlurmCluster(scripts) as cluster:
+        monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+        yield cluster
 
 
 @pytest.fixture(scope="session")
