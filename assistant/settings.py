@@ -35,7 +35,7 @@ from assistant.hooks import HookSettings, anchored
 from assistant.objective import Objective, Value
 from assistant.ports import Application
 from assistant.settings_agreement import CostSettings, check_tariff
-from assistant.settings_executor import CERTIFICATES, ExecutorSettings
+from assistant.settings_executor import PATHS, ExecutorSettings
 from assistant.settings_objective import (
     ConstraintSettings,
     ObjectiveSettings,
@@ -231,7 +231,7 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
         if isinstance(futures, dict) and isinstance(futures.get("model"), str):
             futures["model"] = str(folder / futures["model"])
     executor = tables.get("executor")
-    for key in CERTIFICATES:
+    for key in PATHS:
         if isinstance(executor, dict) and isinstance(executor.get(key), str):
             executor[key] = str((folder / executor[key]).absolute())
     return anchored(tables, folder)

@@ -3,12 +3,20 @@
 from pathlib import Path
 from typing import Literal
 
-from assistant.applications.schema import Strict
+from pydantic import Field
+
+from assistant.applications.schema import DurationS, Strict
 from assistant.errors import SettingsError
-from assistant.executors import Certificates, Place
+from assistant.executors import BatchSystem, Certificates, Place
 
 CERTIFICATES = ("authority", "certificate", "key")
-"""Keys of ``[executor]`` that name files."""
+"""Keys of ``[executor]`` that name files of TLS."""
+
+PATHS = (*CERTIFICATES, "folder")
+"""Keys of ``[executor]`` that name files or folders."""
+
+OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
+"""Keys of ``[executor]`` that speak of a batch system and its jobs."""
 
 
 class ExecutorSettings(Strict):
@@ -19,6 +27,13 @@ class ExecutorSettings(Strict):
     authority: str | None = None
     certificate: str | None = None
     key: str | None = None
+    system: Literal["slurm"] | None = None
+    partition: str | None = None
+    account: str | None = None
+    walltime: DurationS | None = None
+    options: list[str] = Field(default_factory=list)
+    host: str | None = None
+    folder: str | None = None
 
     def build(self) -> Place:
         """Return the place. Raises SettingsError for one that cannot be."""
@@ -28,4 +43,22 @@ class ExecutorSettings(Strict):
                 "[executor]: TLS needs all of authority, certificate and key, paths of PEM files"
             )
         certificates = Certificates(*(Path(str(one)) for one in told)) if all(told) else None
-        return Place(self.kind, self.address, certificates)
+        return Place(self.kind, self.address, certificates, self._batch())
+
+    def _batch(self) -> BatchSystem | None:
+        if self.system is None:
+            if said := [name for name in OF_SYSTEM if getattr(self, name)]:
+                raise SettingsError(
+                    f"[executor]: '{said[0]}' speaks of jobs of a batch system; say which: "
+                    'system = "slurm"'
+                )
+            return None
+        return BatchSystem(
+            self.system,
+            self.partition,
+            self.account,
+            self.walltime,
+            tuple(self.options),
+            self.host,
+            None if self.folder is None else Path(self.folder),
+        )
