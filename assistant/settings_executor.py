@@ -12,24 +12,27 @@ from assistant.executors import BatchSystem, Certificates, Place
 CERTIFICATES = ("authority", "certificate", "key")
 """Keys of ``[executor]`` that name files of TLS."""
 
-PATHS = (*CERTIFICATES, "folder")
-"""Keys of ``[executor]`` that name files or folders."""
-
 OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
 """Keys of ``[executor]`` that speak of a batch system and its jobs."""
+
+PATHS = (*CERTIFICATES, "folder")
+"""Keys of ``[executor]`` that are paths, relative to the sweep file."""
+
+
+_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,@+-]*$"
 
 
 class ExecutorSettings(Strict):
     """``[executor]``: where runs are executed."""
 
-    kind: Literal["serial", "process_pool", "dask"]
+    kind: Literal["serial", "process_pool", "dask", "slurm"]
     address: str | None = None
     authority: str | None = None
     certificate: str | None = None
     key: str | None = None
     system: Literal["slurm"] | None = None
-    partition: str | None = None
-    account: str | None = None
+    partition: str | None = Field(default=None, pattern=_NAME)
+    account: str | None = Field(default=None, pattern=_NAME)
     walltime: DurationS | None = None
     options: list[str] = Field(default_factory=list)
     host: str | None = None
@@ -46,19 +49,15 @@ class ExecutorSettings(Strict):
         return Place(self.kind, self.address, certificates, self._batch())
 
     def _batch(self) -> BatchSystem | None:
-        if self.system is None:
-            if said := [name for name in OF_SYSTEM if getattr(self, name)]:
-                raise SettingsError(
-                    f"[executor]: '{said[0]}' speaks of jobs of a batch system; say which: "
-                    'system = "slurm"'
-                )
+        """Return what a batch system is told; None if nothing is said and none starts anything."""
+        said = [name for name in OF_SYSTEM if getattr(self, name)]
+        if self.kind == "dask" and said and self.system is None:
+            raise SettingsError(
+                f"[executor]: '{said[0]}' speaks of jobs; say who starts them: system = \"slurm\""
+            )
+        if self.kind != "slurm" and not said:
             return None
         return BatchSystem(
-            self.system,
-            self.partition,
-            self.account,
-            self.walltime,
-            tuple(self.options),
-            self.host,
+            "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,
             None if self.folder is None else Path(self.folder),
-        )
+        )  # fmt: skip

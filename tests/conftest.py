@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.machine_code import ColdStart, started_cold
+
 if TYPE_CHECKING:
     from tests.slurm_cluster import SlurmCluster
 
@@ -104,6 +106,13 @@ def chromium() -> str:
         _absent("browser", "no chromium on the PATH (Debian: apt-get install chromium)")
     assert found is not None
     return found
+
+
+@pytest.fixture(scope="session")
+def cold_start(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> ColdStart:
+    """A simulation that had nothing compiled; it takes a minute, so all workers share one."""
+    own = tmp_path_factory.getbasetemp()
+    return started_cold(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own, repository)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -66,6 +66,15 @@ PolicyOptions = Annotated[
         help="What order or backfill is told in every run, e.g. depth=8.",
     ),
 ]
+Cores = Annotated[int | None, typer.Option(help="Cores that each run needs.", show_default=False)]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of each run, all its processes together, such as '4 GiB'.",
+        show_default=False,
+    ),
+]
 Levels = Annotated[
     list[str] | None,
     typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
@@ -386,3 +395,11 @@ def executor_table(told: dict[str, Any] | None, chosen: str) -> dict[str, Any]:
         return {**kept, "kind": name}
     replaced, key = (("address",), "system") if where == "slurm" else (OF_SYSTEM, "address")
     return {**{k: kept[k] for k in kept if k not in replaced}, "kind": name, key: where}
+
+
+def environment_table(
+    told: dict[str, Any] | None, cores: int | None, memory: str | None
+) -> dict[str, Any]:
+    """Return ``[environment]`` with the options laid over what the file says."""
+    given = {"cores": cores, "memory": memory}
+    return {**(told or {}), **{name: value for name, value in given.items() if value is not None}}
