@@ -8,7 +8,6 @@ application is held by every worker, also by those that come later.
 
 import contextlib
 import queue
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,9 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from assistant.errors import ExecutorError, SettingsError
-from assistant.executors.attempt import Overseer, attempt, not_begun
+from assistant.executors.attempt import not_begun
 from assistant.executors.dask_address import Certificates
 from assistant.executors.dask_cluster import LocalWorkers, OwnCluster
+from assistant.executors.dask_worker import end, evaluate, plugin
 from assistant.executors.place import BatchSystem, Place
 from assistant.ports import Application, Completion, Environment, Reported, Work
 
@@ -40,43 +40,6 @@ LOOKS_S = 0.5
 NOBODY_S = 20.0
 """How long a cluster of our own may have no worker before another takes its place. Dask starts a
 process that died again, once; where that fails it leaves it."""
-
-_one_at_a_time = threading.Lock()
-
-
-def _plugin(token: str, application: Application) -> Any:
-    """Return what makes every worker, now and later, hold the application."""
-    from distributed import WorkerPlugin
-
-    class Holder(WorkerPlugin):  # type: ignore[misc]
-        name = token
-
-        def __init__(self) -> None:
-            self.application = application
-            self.ended: frozenset[str] = frozenset()
-
-    return Holder()
-
-
-def _evaluate(token: str, key: str, work: Work) -> Completion:
-    """Make one run; in a worker."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    holder = worker.plugins[token]
-    oversight = Overseer(
-        lambda measures: worker.log_event(token, [work.run_id, dict(measures)]),
-        lambda: key in holder.ended,
-    )
-    with _one_at_a_time:
-        if oversight.wants_end():
-            return not_begun(work)
-        return attempt(holder.application, work, oversight)
-
-
-def _end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
-    """Have these runs ended, and no others, as soon as they are here; in a worker."""
-    dask_worker.plugins[token].ended = keys
 
 
 def _versions() -> tuple[str, str]:
@@ -207,7 +170,7 @@ class DaskExecutor:
                     self._address if self._cluster is None else self._cluster.cluster,
                     timeout=5, security=security, set_as_default=False,
                 )  # fmt: skip
-                client.register_plugin(_plugin(self._token, self._application))
+                client.register_plugin(plugin(self._token, self._application))
                 client.subscribe_topic(self._token, self._hear)
             except (OSError, TimeoutError, ValueError, RuntimeError) as error:
                 if client is not None:
@@ -284,7 +247,7 @@ class DaskExecutor:
         self._n_asked += 1
         key = f"{self._token}-{work.run_id}-{self._n_asked}"
         future = self._client.submit(
-            _evaluate, self._token, key, work, key=key, pure=False, retries=0
+            evaluate, self._token, key, work, key=key, pure=False, retries=0
         )
         self._under_way[key] = future, work
         future.add_done_callback(lambda done: self._over.put(done.key))
@@ -380,7 +343,7 @@ class DaskExecutor:
         if keys and self._client is not None and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError, ImportError):
                 self._client.run(
-                    _end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
+                    end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
                 )
         self._wished_s = time.monotonic()
 

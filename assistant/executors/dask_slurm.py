@@ -6,21 +6,21 @@ replaced: Dask notices a worker that it knew, and we one that never came, by ask
 
 import asyncio
 import contextlib
+import os
 import shlex
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from assistant.errors import ExecutorError, SettingsError
+from assistant.errors import ExecutorError
 from assistant.executors.dask_address import Certificates, is_loopback
 from assistant.executors.dask_certificates import make_certificates
 from assistant.executors.dask_cluster import NO_PAGES, STOP_S, scheduler_options
-from assistant.executors.dask_jobs import WorkerJobs, address_for_nodes
+from assistant.executors.dask_jobs import WorkerJobs
 from assistant.executors.place import BatchSystem
 from assistant.ports import Environment
 
@@ -35,6 +35,14 @@ FINDS_S = 60
 
 SILENT_S = 300.0
 """How long Slurm may not answer while nobody works."""
+
+SAME = """
+import sys
+from importlib.metadata import version
+found, wanted = version("copperline"), sys.argv[1]
+sys.exit(0 if found == wanted else f"Copperline {found} is on the node, and {wanted} is wanted")
+"""
+"""A program that fails if a node has another version."""
 
 MOST_IN_VAIN = 3
 """Times that all jobs may have been begun anew without one run coming back."""
@@ -66,23 +74,13 @@ class SlurmWorkers:
         wanted: Callable[[], int],
         certificates: Certificates | None = None,
     ) -> None:
-        within = (batch.folder or Path.cwd()).absolute()
+        self._workers = workers
+        self._jobs = WorkerJobs(batch, environment)
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix=".copperline-dask-", dir=within))
-        except OSError as error:
-            raise SettingsError(
-                f"no files can be written in '{within}', which the nodes of Slurm have to share "
-                f"({error.strerror}); name another folder: [executor] folder"
-            ) from error
-        try:
-            self._workers = workers
-            self._jobs = WorkerJobs(batch, environment, self._folder)
-            self._jobs.check()
-            host = address_for_nodes(batch)
-            told = certificates or make_certificates(self._folder)
-            self.cluster = _cluster(self._jobs, workers, wanted, host, told)
+            told = certificates or make_certificates(self._jobs.path)
+            self.cluster: Any = _cluster(self._jobs, workers, wanted, told)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._jobs.close()
             raise
 
     def restart(self, client: Any) -> None:
@@ -100,11 +98,10 @@ class SlurmWorkers:
         """
         jobs, kept = self._jobs, "What was finished is kept; go on with: copperline resume"
         if jobs.in_vain > self._workers * (MOST_IN_VAIN + 1):
-            words = jobs.last_words() or jobs.refused or "they said nothing"
             raise ExecutorError(
                 f"{jobs.in_vain} jobs were given to Slurm one after the other and no run came "
-                f"back; the last words are: {words}. Nodes need {sys.executable}, the folder "
-                f"'{self._folder.parent}', a way to this machine, and walltime enough. {kept}"
+                f"back; the last words are: {jobs.last_words}. Nodes need {sys.executable}, the "
+                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. {kept}"
             )
         if jobs.silent_since_s is not None and nobody_s > SILENT_S:
             silent_s = time.monotonic() - jobs.silent_since_s
@@ -118,13 +115,10 @@ class SlurmWorkers:
         """Stop the scheduler and end all jobs, also those that it has lost sight of."""
         with contextlib.suppress(Exception):
             self.cluster.close(timeout=STOP_S)
-        self._jobs.end(sorted(self._jobs.alive() or ()))
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._jobs.close()
 
 
-def _cluster(
-    jobs: WorkerJobs, workers: int, wanted: Callable[[], int], host: str, told: Certificates
-) -> Any:
+def _cluster(jobs: WorkerJobs, workers: int, wanted: Callable[[], int], told: Certificates) -> Any:
     """Return a running cluster of dask-jobqueue that adapts to the runs under way."""
     import dask
     from distributed import Security
@@ -142,12 +136,12 @@ def _cluster(
             jobs,
             security=Security(tls_ca_file=authority, require_encryption=True, **roles),
             protocol="tls://",
-            scheduler_options=scheduler_options(host),
+            scheduler_options=scheduler_options(jobs.host),
             silence_logs=50,
             cores=1,
             processes=1,
             memory="1GiB",  # has to be said; what Slurm is asked for is WorkerJobs' to say
-            worker_host=host if is_loopback(host) else None,
+            worker_host=jobs.host if is_loopback(jobs.host) else None,
         )
     cluster.adapt(
         Adaptive=_adaptive_class(wanted),
@@ -185,15 +179,23 @@ def _job_class() -> Any:
                 f"export {library}_NUM_THREADS=${{{library}_NUM_THREADS:-{self.jobs.threads}}}"
                 for library in ("OMP", "OPENBLAS", "MKL")
             ]
-            pages = "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'"
-            return "\n".join(["#!/bin/sh", *threads, pages, f"exec {shlex.join(self.command)}", ""])
+            paths = os.pathsep.join(str(Path(one).absolute()) for one in sys.path)
+            lines = [
+                "#!/bin/sh",
+                *threads,
+                f"export PYTHONPATH={shlex.quote(paths)}",  # what is found here is found there
+                "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
+                f"{shlex.join([sys.executable, '-c', SAME, version('copperline')])} || exit 1",
+                f"exec {shlex.join(self.command)}",
+            ]
+            return "\n".join([*lines, ""])
 
         async def start(self) -> None:
             self.job_name = await asyncio.to_thread(self.jobs.submit, self.job_script())
             self.status = Status.running
 
         async def close(self) -> None:
-            await asyncio.to_thread(self.jobs.end, [self.job_name])
+            await asyncio.to_thread(self.jobs.end, self.job_name)
             self.status = Status.closed
             self._event_finished.set()
 
@@ -219,12 +221,12 @@ def _cluster_class() -> Any:
             if time.monotonic() - self._looked_s < LOOK_S or self.status != Status.running:
                 return
             asked_of = dict(self.workers)
-            alive = await asyncio.to_thread(self._jobs.alive)
+            going = await asyncio.to_thread(self._jobs.going)
             self._looked_s = time.monotonic()
-            if alive is None:
+            if going is None:
                 return
             for name, job in asked_of.items():
-                if job.job_name in alive or name in self.observed:
+                if job.job_name in going or name in self.observed:
                     self._missed.pop(job.job_name, None)
                     continue
                 self._missed[job.job_name] += 1
