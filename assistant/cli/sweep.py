@@ -149,9 +149,9 @@ def sweep(
     executor: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[=ADDRESS]",
-            help="Where runs are executed: serial, process_pool, dask (workers of its own) or "
-            "dask=tcp://HOST:PORT (of a scheduler).",
+            metavar="NAME[=WHERE]",
+            help="Where runs are executed: serial, process_pool, dask (workers of its own), "
+            "dask=tcp://HOST:PORT (of a scheduler) or dask=slurm (in jobs of Slurm).",
             show_default=False,
         ),
     ] = None,
