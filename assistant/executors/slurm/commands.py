@@ -117,7 +117,7 @@ def jobs(names: Iterable[str]) -> dict[str, list[Job]]:
     )  # fmt: skip
     found: dict[str, list[Job]] = {}
     for line in told.splitlines():
-        name, state, reason = (line.strip().split("|", 2) + ["", ""])[:3]
+        name, state, reason = [*line.strip().split("|", 2), "", ""][:3]
         if state not in _OVER:
             found.setdefault(name, []).append(Job(name, state, reason))
     return found
