@@ -491,7 +491,9 @@ def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
     assert told.missing == {"a": 1, "b": 0, "c": 0, "d": 2, "e": 0}
     assert told.lost == ("d",)
     assert told.held == ("c",)
-    assert told.waits == "Resources"
+    assert (told.waits, told.never) == ("Resources", None)
+    greedy = commands.Job("e", "PENDING", "PartitionConfig")
+    assert keeping.judge(asked, {"e": [greedy]}).never == "PartitionConfig"
     assert commands.Job("c", "PENDING", "launch_failed_requeued_held").is_held
     assert not commands.Job("c", "PENDING", "JobHeldUser").is_held
 
@@ -554,12 +556,13 @@ def ended(started: "subprocess.Popen[str]") -> str:
 
 
 @pytest.fixture
-def job(house: House, tmp_path: Path) -> Iterator[Callable[[Application], Job]]:
+def job(house: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     kept = folder.Folder(tmp_path)
 
-    def made(application: Application) -> Job:
+    def made(application: Application, **changes: Any) -> Job:
         path, digest = pickled(application, kept.path)
-        ticket = house.ticket(application=str(path), digest=digest, path=tuple(sys.path))
+        told = {"application": str(path), "digest": digest, "path": tuple(sys.path)}
+        ticket = house.ticket(**told | changes)
         ticket.write(kept.ticket(ticket.pilot))
         return Job(house, kept, ticket)
 
@@ -569,7 +572,7 @@ def job(house: House, tmp_path: Path) -> Iterator[Callable[[Application], Job]]:
 
 @pytest.mark.slow
 def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
-    house: House, job: Callable[[Application], Job]
+    house: House, job: Callable[..., Job]
 ) -> None:
     begun = job(Bowl())
     house.desk.take(Work(1, VALUES, 0))
@@ -619,7 +622,7 @@ class Watched(Patient):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Patient, Watched])
 def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
-    house: House, job: Callable[[Application], Job], tmp_path: Path, kind: type[Patient]
+    house: House, job: Callable[..., Job], tmp_path: Path, kind: type[Patient]
 ) -> None:
     pids = tmp_path / "pids"
     started = job(kind(pids=str(pids))).start()
@@ -643,7 +646,7 @@ def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
 
 @pytest.mark.slow
 def test_a_pilot_without_a_gate_kills_its_run_and_ends(
-    house: House, job: Callable[[Application], Job], tmp_path: Path
+    house: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     started = job(Patient(pids=str(pids))).start()
@@ -656,7 +659,7 @@ def test_a_pilot_without_a_gate_kills_its_run_and_ends(
 
 @pytest.mark.slow
 def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
-    house: House, job: Callable[[Application], Job], tmp_path: Path
+    house: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     begun = job(Patient(pids=str(pids)))
@@ -671,6 +674,31 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
     assert said_last == "pilot: Slurm ended the job"
     assert house.desk.seen() == {}
     assert (house.over, house.desk.n_runs) == ([], 1)  # it waits for another pilot
+
+
+@pytest.mark.slow
+def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
+    house: House, job: Callable[..., Job], tmp_path: Path
+) -> None:
+    house.desk.take(Work(1, VALUES, 0))
+    for left in (2, 1, 0):
+        begun = job(Patient(pids=str(tmp_path / "pids")), walltime_s=3.0)
+        assert begun.flies() == "pilot: the walltime is over"
+        begun.kept.ticket(begun.ticket.pilot).unlink()
+        Path(begun.ticket.application).unlink()
+        assert house.desk.n_runs == (left > 0)
+    (told,) = house.over
+    assert "does a run fit into their walltime?" in (told.failure or "")
+
+
+@pytest.mark.slow
+def test_an_application_that_cannot_be_loaded_is_said(
+    house: House, job: Callable[..., Job]
+) -> None:
+    house.desk.take(Work(1, VALUES, 0))
+    assert "is not the application of the ticket" in job(Bowl(), digest="00").flies()
+    assert "is not the application of the ticket" in (house.desk.broken or "")
+    assert house.desk.n_runs == 1
 
 
 def test_the_gate_listens_at_an_address_of_this_machine_only() -> None:

@@ -162,7 +162,8 @@ def _ask(command: list[str]) -> str:
         raise RefusedError(f"{command[0]} cannot be started: {error.strerror}") from error
     said = done.stderr.decode(errors="replace").strip()
     if done.returncode != 0:
-        what = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        what = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
         if done.returncode < 0 or _AWAY.search(said):
             raise AwayError(f"{command[0]}: {what}")
         raise RefusedError(f"{command[0]}: {what}")
