@@ -32,8 +32,9 @@ SECRET = "s3cret-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def _no_token(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_is_left_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(TOKEN, raising=False)
+    monkeypatch.setattr(rest_call, "FIRST_PAUSE_S", 0.02)
     yield
     for thread in threading.enumerate():
         if thread.name == "copperline-rest":

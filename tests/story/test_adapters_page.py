@@ -21,6 +21,7 @@ from assistant.settings import build_sweep, check_settings, parse_settings
 pytestmark = pytest.mark.slow
 
 Cli = Callable[..., tuple[int, str, str]]
+AT = "http://127.0.0.1:9000/runs"
 BEST = {"threads": 4, "block": 48}
 LANGUAGES = {"python": (sys.executable, "adapter.py"), "js": ("node", "adapter.mjs")}
 
@@ -97,7 +98,7 @@ def test_the_program_in_python_describes_itself_and_is_swept(
     assert found["best"]["values"] == BEST
     assert alone["runs"]["completed"] == 8
     told = (tmp_path / "sweep.toml").read_text()
-    written = block(page, "toml").replace("http://127.0.0.1:9000/runs", url)
+    written = block(page, "toml").replace(AT, url)
     mine, pages = (
         build_sweep(check_settings(parse_settings(text, "it", tmp_path, "it"), "it"))
         for text in (told, written)
@@ -107,31 +108,36 @@ def test_the_program_in_python_describes_itself_and_is_swept(
     assert mine.application.baseline == pages.application.baseline
 
 
-def test_the_program_for_node_is_swept_with_what_it_measures_so_far(
-    cli: Cli, page: str, tmp_path: Path
-) -> None:
+def test_the_program_for_node_is_swept_as_the_other_is(cli: Cli, page: str, tmp_path: Path) -> None:
     with started(page, "js", tmp_path) as url:
-        text = block(page, "toml").replace("http://127.0.0.1:9000/runs", url)
+        text = block(page, "toml").replace(AT, url)
         (tmp_path / "node.toml").write_text("seed = 3\n" + text)
         code, out, err = cli("sweep", "node.toml", "--runs", "6", "--workers", "2", "--json")
         assert code == 0, err
-        application = build_sweep(
-            check_settings(parse_settings(text, "", tmp_path, ""), "")
-        ).application
-        assert isinstance(application, Rest)
-        watching = Watching()
-        with pytest.raises(StoppedError, match="the program was told so"):
-            application.evaluate_watched(BEST, 1, None, watching)
-    assert watching.told is not None
-    assert watching.told["time_ms"] > 345
     with started(page, "python", tmp_path) as url:
-        text = block(page, "toml").replace("http://127.0.0.1:9000/runs", url)
+        text = block(page, "toml").replace(AT, url)
         (tmp_path / "node.toml").write_text("seed = 3\n" + text)
         code, other, err = cli("sweep", "node.toml", "--runs", "6", "--workers", "2", "--json")
         assert code == 0, err
     found, same = json.loads(out), json.loads(other)
     assert found["runs"] == {"submitted": 6, "completed": 6, "failed": 0}
     assert found["best"] == same["best"]
+
+
+def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
+    page: str, tmp_path: Path
+) -> None:
+    endless = page.replace("run.steps < 4", "run.steps < 1e9")
+    assert endless != page
+    with started(endless, "js", tmp_path) as url:
+        tables = parse_settings(block(page, "toml").replace(AT, url), "it", tmp_path, "it")
+        application = build_sweep(check_settings(tables, "it")).application
+        assert isinstance(application, Rest)
+        watching = Watching()
+        with pytest.raises(StoppedError, match="the program was told so"):
+            application.evaluate_watched(BEST, 1, None, watching)
+    assert watching.told is not None
+    assert watching.told["time_ms"] > 345  # of one more step it is a little less
 
 
 def test_a_program_that_goes_away_fails_its_runs_and_not_the_sweep(
