@@ -65,6 +65,15 @@ PolicyOptions = Annotated[
         help="What order or backfill is told in every run, e.g. depth=8.",
     ),
 ]
+Cores = Annotated[int | None, typer.Option(help="Cores that each run needs.", show_default=False)]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of each run, all its processes together, such as '4 GiB'.",
+        show_default=False,
+    ),
+]
 Levels = Annotated[
     list[str] | None,
     typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
@@ -382,3 +391,11 @@ def executor_table(told: dict[str, Any] | None, chosen: str) -> dict[str, Any]:
     name, _, address = chosen.partition("=")
     kept = dict(told) if told is not None and told.get("kind") == name else {}
     return {**kept, "kind": name, **({"address": address} if address else {})}
+
+
+def environment_table(
+    told: dict[str, Any] | None, cores: int | None, memory: str | None
+) -> dict[str, Any]:
+    """Return ``[environment]`` with the options laid over what the file says."""
+    given = {"cores": cores, "memory": memory}
+    return {**(told or {}), **{name: value for name, value in given.items() if value is not None}}

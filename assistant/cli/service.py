@@ -21,9 +21,10 @@ from assistant.client import HttpClaims, Link, Worker
 from assistant.client.working import LEASE_S
 from assistant.codec import decode_event
 from assistant.door import needs_service
-from assistant.errors import ServiceError, SettingsError
+from assistant.errors import NotLetInError, ServiceError, SettingsError
 from assistant.events import ExperimentOpened
 from assistant.executors import make_executor
+from assistant.outside import asks_for_runs
 from assistant.ports import Executor
 from assistant.starting import rebuild
 from assistant.store import Claim, SqliteStore
@@ -226,6 +227,11 @@ def executor_of(link: Link, claim: Claim) -> Executor:
     opened = decode_event(_line(told["opened"]))
     if not isinstance(opened, ExperimentOpened):
         raise ServiceError("the service tells of an experiment what is none")
+    if asks_for_runs(opened):
+        raise NotLetInError(
+            f"the program of experiment '{claim.experiment_id}' asks for its runs itself, and no "
+            "worker can make them"
+        )
     return make_executor(rebuild(opened), 1)
 
 

@@ -24,11 +24,13 @@ from assistant.cli.live import SweepView
 from assistant.cli.options import (
     BY_NAME,
     Backfill,
+    Cores,
     Exclude,
     FirstJobs,
     Include,
     JobLog,
     Levels,
+    Memory,
     Order,
     PolicyOptions,
     PresetName,
@@ -36,6 +38,7 @@ from assistant.cli.options import (
     ReadingRule,
     SweepFile,
     TooWide,
+    environment_table,
     executor_table,
     merge_options,
     own_runs,
@@ -58,7 +61,7 @@ from assistant.cli.terms import (
 )
 from assistant.cli.warned import print_warning
 from assistant.door import serving
-from assistant.executors import make_executor
+from assistant.executors import check_room, make_executor
 from assistant.hooks import Hooks
 from assistant.notify import Notifier
 from assistant.ports import Result
@@ -152,6 +155,8 @@ def sweep(
             show_default=False,
         ),
     ] = None,
+    cores: Cores = None,
+    memory: Memory = None,
     deadline: Deadline = None,
     goal: Goal = None,
     at_goal: AtGoal = None,
@@ -200,6 +205,8 @@ def sweep(
     check_settings(tables, where)  # the file by itself, before options are laid over it
     if executor is not None:
         tables["executor"] = executor_table(tables.get("executor"), executor)
+    if cores is not None or memory is not None:
+        tables["environment"] = environment_table(tables.get("environment"), cores, memory)
     merge_options(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
@@ -228,6 +235,7 @@ def _steer(
     start_from: str | None = None,
 ) -> int:
     built = build_sweep(check_settings(tables, where))
+    check_room(built.settings.place, built.settings.workers)
     path = store_path(store)
     own = own_runs(built, include)
     past_results(built)  # refuse a bad file before anything is stored

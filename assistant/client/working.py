@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from assistant.client.beats import Beats, Claims
 from assistant.client.link import Link, new_key
 from assistant.errors import (
     AssistantError,
@@ -39,26 +38,8 @@ GONE_S = 600.0
 """A worker that has had no answer for so long ends: the service has gone for good."""
 NOT_YET_S = 30.0
 """So long it waits for the first answer: the service may be starting."""
-ENDING_S = 5.0
-"""How long a heartbeat under way may hold up the end of a worker."""
 MOST_WORDS = 4000
 """Characters of a failure that are told."""
-
-
-class Claims(Protocol):
-    """Where runs are claimed."""
-
-    def claim(self) -> Claim | None:
-        """Return the next run; None if nothing may start."""
-
-    def heartbeat(self, token: str) -> float:
-        """Renew a lease. Raises ClaimLostError if the run is not ours any more."""
-
-    def complete(self, token: str, completion: Completion) -> None:
-        """Tell how a run ended. Raises ClaimLostError if nobody wants to know any more."""
-
-    def give_back(self, token: str, reason: str) -> None:
-        """Let a run wait again."""
 
 
 class HttpClaims:
@@ -113,6 +94,11 @@ class HttpClaims:
         path, timeout_s = f"/v1/claims/{token}/heartbeat", max(1.0, self._lease_s / 3)
         return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
 
+    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+        """See `Claims.report`."""
+        path, timeout_s = f"/v1/claims/{token}/report", max(1.0, self._lease_s / 3)
+        self.link.change("POST", path, {"measures": _plain(measures)}, timeout_s=timeout_s)
+
     def complete(self, token: str, completion: Completion) -> None:
         """See `Claims.complete`."""
         body = {
@@ -134,68 +120,6 @@ def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
     return {name: finite(value) for name, value in measures.items()}
 
 
-@dataclass
-class _Beats:
-    """Renews leases in a thread of its own, each after a third of its length.
-
-    ``lost`` has the tokens of runs that are not ours any more; `on_lost` is told in that thread.
-    """
-
-    claims: Claims
-    on_lost: Callable[[], object] = lambda: None
-
-    def __post_init__(self) -> None:
-        self.lost: set[str] = set()
-        self._due_s: dict[str, tuple[float, float]] = {}
-        self._changed = threading.Condition()
-        self._ended = False
-        self._thread = threading.Thread(target=self._loop, name="copperline-beats", daemon=True)
-        self._thread.start()
-
-    def hold(self, token: str, lease_s: float) -> None:
-        with self._changed:
-            self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
-            self._changed.notify()
-
-    def drop(self, token: str) -> None:
-        with self._changed:
-            self._due_s.pop(token, None)
-
-    def end(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
-        self._thread.join(ENDING_S)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                if self._ended:
-                    return
-                now_s = time.monotonic()
-                due = [token for token, (at_s, _) in self._due_s.items() if at_s <= now_s]
-                if not due:
-                    soonest = min((at_s for at_s, _ in self._due_s.values()), default=None)
-                    self._changed.wait(None if soonest is None else soonest - now_s)
-                    continue
-            for token in due:
-                self._beat(token)
-
-    def _beat(self, token: str) -> None:
-        try:
-            lease_s = self.claims.heartbeat(token)
-        except (ClaimLostError, UnknownClaimError):
-            self.lost.add(token)
-            self.drop(token)
-            self.on_lost()
-            return
-        except AssistantError:
-            lease_s = self._due_s.get(token, (0.0, LEASE_S))[1]  # not reached: at the next turn
-        with self._changed:
-            if token in self._due_s:
-                self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
-
-
 def run_claims(
     claims: Claims,
     executor: Executor,
@@ -206,6 +130,8 @@ def run_claims(
 ) -> int:
     """Claim and execute until nothing waits; return how many results were told.
 
+    What runs report is told meanwhile; one that is not ours any more, because it was cancelled or
+    stopped for example, is ended.
     A service that is away or has no room is waited for, for `NOT_YET_S`. Interrupting it gives
     back what is under way.
 
@@ -223,7 +149,19 @@ def run_claims(
     tell = changed or (lambda _run_id: None)
     halted = stop or (lambda: False)
     held: dict[int, Claim] = {}
-    beats, told = _Beats(claims), 0
+    told = 0
+
+    def end_lost() -> None:
+        for run_id, claim in tuple(held.items()):
+            if claim.token in beats.lost:
+                executor.stop(run_id)
+
+    def reported(run_id: int, measures: Mapping[str, Measure]) -> None:
+        if run_id in held:
+            beats.report(held[run_id].token, measures)
+
+    beats = Beats(claims, end_lost)
+    executor.listen(reported)
 
     def patiently(ask: Callable[[], T]) -> T:
         began_s = steady_s()
@@ -236,6 +174,8 @@ def run_claims(
                 pause(IDLE_S)
 
     def told_of(claim: Claim, completion: Completion) -> bool:
+        if completion.stopped and not _is_ours(claims, claim.token):
+            return False  # it was ended because nobody waits for it
         beats.hold(claim.token, claim.lease_s)
         return _tell(claims, beats, claim.token, completion)
 
@@ -268,7 +208,15 @@ def run_claims(
         beats.end()
 
 
-def _tell(claims: Claims, beats: _Beats, token: str, completion: Completion) -> bool:
+def _is_ours(claims: Claims, token: str) -> bool:
+    try:
+        claims.heartbeat(token)
+    except (ClaimLostError, UnknownClaimError):
+        return False
+    return True
+
+
+def _tell(claims: Claims, beats: Beats, token: str, completion: Completion) -> bool:
     """Tell a result; false if nobody wants it any more."""
     try:
         claims.complete(token, completion)
@@ -310,7 +258,8 @@ class Worker:
         self._began_s = steady_s()
         self._heard_s: float | None = None
         self._executed: str | None = None
-        self._beats: _Beats | None = None
+        self._going_on: tuple[Claim, Executor] | None = None
+        self._beats: Beats | None = None
 
     def work(
         self,
@@ -330,7 +279,7 @@ class Worker:
         Raises:
             ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
         """
-        told, beats = 0, _Beats(self._claims, self._lost)
+        told, beats = 0, Beats(self._claims, self._end_lost)
         self._beats = beats
         pause = pause or idle
         try:
@@ -361,6 +310,13 @@ class Worker:
             self._executed = None
             raise _AbandonedError
 
+    def _end_lost(self) -> None:
+        """End the run that is executed if it was lost; in the thread of the heartbeats."""
+        going_on, beats = self._going_on, self._beats
+        if going_on is not None and beats is not None and going_on[0].token in beats.lost:
+            going_on[1].stop(going_on[0].run_id)
+        self._lost()
+
     def _wait_out(self, error: AssistantError, pause: Callable[[float], object]) -> None:
         """Wait a little for a service that cannot be used now, unless it has gone for good."""
         heard_s, patience_s = self._heard_s, GONE_S
@@ -374,7 +330,7 @@ class Worker:
         self,
         claim: Claim,
         completion: Completion,
-        beats: _Beats,
+        beats: Beats,
         stop: Callable[[], bool],
         pause: Callable[[float], object],
     ) -> bool:
@@ -394,7 +350,7 @@ class Worker:
                 completion = Completion(claim.run_id, None, reason, completion.duration_s)
 
     def _execute(
-        self, claim: Claim, beats: _Beats, pause: Callable[[float], object]
+        self, claim: Claim, beats: Beats, pause: Callable[[float], object]
     ) -> Completion | None:
         """Execute a run; return None if it was given back or is not ours any more."""
         beats.hold(claim.token, claim.lease_s)
@@ -411,8 +367,9 @@ class Worker:
         except AssistantError as error:
             return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
         try:
+            executor.listen(lambda _run_id, measures: beats.report(claim.token, measures))
             executor.submit(Work(claim.run_id, claim.values, claim.seed, claim.limit_s))
-            self._executed = claim.token
+            self._going_on, self._executed = (claim, executor), claim.token
             (completion,) = executor.collect()
             self._executed = None
         except _AbandonedError:
@@ -424,6 +381,10 @@ class Worker:
             beats.drop(claim.token)
             self._give_back(claim, "interrupted")
             raise
+        finally:
+            self._going_on = None
+        if completion.stopped and claim.token in beats.lost:
+            return None
         return completion
 
     def _give_back(self, claim: Claim, reason: str) -> None:

@@ -7,7 +7,7 @@ from assistant.errors import SettingsError, hint
 from assistant.executors.dask_address import Certificates, check_address
 from assistant.ports import Environment
 
-NAMES = ("serial", "process_pool", "dask")
+NAMES = ("serial", "process_pool", "dask", "slurm")
 """The registered executors; the registry `EXECUTORS` has them in this order."""
 
 
@@ -61,6 +61,11 @@ class Place:
             check_address(self.address, self.certificates)
         elif self.address is not None or self.certificates is not None:
             raise SettingsError("an address and certificates go with the executor 'dask'")
+        if self.batch is not None and self.executor not in ("dask", "slurm"):
+            raise SettingsError(
+                "partition, account, walltime, options, host and folder go with the executor "
+                "'slurm', whose jobs they are about"
+            )
 
     def check(self, workers: int) -> None:
         """Refuse a number of runs at once that cannot be.

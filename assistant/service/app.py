@@ -93,7 +93,10 @@ def make_service(
 
     app = documented(lifespan)
     app.state.context = context
-    asgi = guarded(app, tokens, log, metrics=metrics, names=names, public=PUBLIC, limits=limits)
+    asgi = guarded(
+        app, tokens, log, book=house.book, metrics=metrics, names=names, public=PUBLIC,
+        limits=limits,
+    )  # fmt: skip
     return Service(asgi, app, context)
 
 

@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -24,32 +23,24 @@ from assistant.errors import ServiceError, hint
 from assistant.service.logs import tell
 from assistant.service.private_file import beside, read_private, write_new
 from assistant.service.problems import Problem, ProblemError, send_problem
+from assistant.service.roles import Role
 from assistant.service.strict_json import RefusedJsonError, read_json
+from assistant.service.token_book import Holder, TokenBook
 
+__all__ = [
+    "IN_FILE",
+    "Caller",
+    "Failures",
+    "Gate",
+    "Needs",
+    "Role",
+    "Tokens",
+    "caller_of",
+    "read_or_make_tokens",
+    "read_tokens",
+    "tokens_path",
+]
 
-class Role(StrEnum):
-    """What a token is for."""
-
-    VIEWER = "viewer"
-    """Looks."""
-    STEERER = "steerer"
-    """Looks, and decides."""
-    WORKER = "worker"
-    """Claims runs and reports on them; sees what it has claimed."""
-    OWNER = "owner"
-    """All of these; made anew for every service, never in the file of tokens."""
-
-    def grants(self, wanted: "Role") -> bool:
-        """Return whether this role includes another."""
-        return wanted in _GRANTED[self]
-
-
-_GRANTED: Mapping[Role, frozenset[Role]] = {
-    Role.VIEWER: frozenset({Role.VIEWER}),
-    Role.STEERER: frozenset({Role.VIEWER, Role.STEERER}),
-    Role.WORKER: frozenset({Role.WORKER}),
-    Role.OWNER: frozenset(Role),
-}
 IN_FILE = (Role.VIEWER, Role.STEERER, Role.WORKER)
 
 _BYTES = 32  # 256 bits
@@ -147,10 +138,48 @@ def _checked(path: Path, content: bytes) -> dict[Role, str]:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is."""
+    """Whose request it is.
+
+    Args:
+        role: what it may do.
+        address: where it came from.
+        holder: of the token with a name that it came by; None for a token of the store's file.
+    """
 
     role: Role
     address: str
+    holder: Holder | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The name of its token; None if that has none."""
+        return None if self.holder is None else self.holder.name
+
+    @property
+    def experiment_id(self) -> str | None:
+        """The one experiment that it may have to do with; None is all."""
+        return None if self.holder is None else self.holder.experiment_id
+
+    def refuse_other(self, experiment_id: str) -> None:
+        """Refuse (403) an experiment that its token is not for, whether there is one or not."""
+        if self.experiment_id not in (None, experiment_id):
+            raise ProblemError(
+                Problem(
+                    403,
+                    f"the token '{self.name}' is for the experiment '{self.experiment_id}' alone",
+                    hint="use a token that is for this experiment, or for all",
+                )
+            )
+
+
+def caller_of(request: Request) -> Caller:
+    """Return whose request it is. Raises ProblemError (401) where the gate let nobody in."""
+    caller = request.scope.get("state", {}).get("caller")
+    if not isinstance(caller, Caller):
+        raise ProblemError(
+            Problem(401, "a token is needed", headers=(("WWW-Authenticate", "Bearer"),))
+        )
+    return caller
 
 
 class Failures:
@@ -216,6 +245,7 @@ class Gate:
     Args:
         app: what lies behind.
         tokens: who may come.
+        book: who else may, by tokens with names.
         public: paths for which no token is asked.
         failures: counted by address.
     """
@@ -225,10 +255,12 @@ class Gate:
         app: ASGIApp,
         tokens: Tokens,
         *,
+        book: TokenBook | None = None,
         public: Collection[str] = (),
         failures: Failures | None = None,
     ) -> None:
         self._app, self._tokens = app, tokens
+        self._book = TokenBook() if book is None else book
         self._public = frozenset(public)
         self._failures = Failures() if failures is None else failures
 
@@ -242,25 +274,39 @@ class Gate:
         scope["headers"] = headers
         state = scope.setdefault("state", {})
         presented = _bearer(given)
-        role = None if presented is None else self._tokens.role_of(presented)
         address = scope["client"][0] if scope.get("client") else ""
-        if role is not None:
-            state["caller"] = Caller(role, address)
+        caller = None if presented is None else self._caller(presented, address)
+        if caller is not None:
+            state["caller"] = caller
+            if caller.name is not None:
+                tell(scope, by=caller.name)
         elif scope["path"] not in self._public:
             tell(scope, address=address)
-            await self._refuse(send, state.get("request_id", ""), address, bool(given))
+            request_id = state.get("request_id", "")
+            await self._refuse(send, request_id, address, presented, bool(given))
             return
         await self._app(scope, receive, send)
 
-    async def _refuse(self, send: Send, request_id: str, address: str, presented: bool) -> None:
+    def _caller(self, presented: bytes, address: str) -> Caller | None:
+        """Return who presents a token; all there are are compared, whosever it is."""
+        role, holder = self._tokens.role_of(presented), self._book.holder_of(presented)
+        if role is not None:
+            return Caller(role, address)
+        return None if holder is None else Caller(holder.role, address, holder)
+
+    async def _refuse(
+        self, send: Send, request_id: str, address: str, presented: bytes | None, given: bool
+    ) -> None:
         wait_s = self._failures.count(address)
         if wait_s is not None:
             detail = "too many requests without a valid token came from this address"
             headers = (("Retry-After", str(wait_s)),)
             await send_problem(send, Problem(429, detail, headers=headers), request_id)
             return
-        challenge = 'Bearer realm="copperline"' + (', error="invalid_token"' if presented else "")
-        detail = "this token is none of ours" if presented else "a token is needed"
+        challenge = 'Bearer realm="copperline"' + (', error="invalid_token"' if given else "")
+        detail = "this token is none of ours" if given else "a token is needed"
+        if presented is not None and self._book.has_ended(presented):
+            detail = "the time of this token has run out; ask for another"
         headers = (("WWW-Authenticate", challenge),)
         await send_problem(send, Problem(401, detail, headers=headers), request_id)
 
@@ -277,7 +323,8 @@ def _bearer(given: list[bytes]) -> bytes | None:
 class Needs(SecurityBase):
     """A dependency of a route: one of these roles, whose token the gate has seen.
 
-    ``Annotated[Caller, Depends(Needs(Role.STEERER))]``. In the OpenAPI document the route then
+    ``Annotated[Caller, Depends(Needs(Role.STEERER))]``. A token for one experiment does for no
+    path of another. In the OpenAPI document the route then
     asks for a bearer token; `assistant.service.guard.unguarded` finds routes that do not.
     """
 
@@ -288,11 +335,7 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> Caller:
         """Return the caller. Raises ProblemError (403) for another role, 401 for none."""
-        caller = request.scope.get("state", {}).get("caller")
-        if not isinstance(caller, Caller):
-            raise ProblemError(
-                Problem(401, "a token is needed", headers=(("WWW-Authenticate", "Bearer"),))
-            )
+        caller = caller_of(request)
         if not any(caller.role.grants(role) for role in self.roles):
             wanted = " or ".join(self.roles)
             raise ProblemError(
@@ -302,4 +345,9 @@ class Needs(SecurityBase):
                     hint=f"use the token of the {wanted}",
                 )
             )
+        if caller.role is Role.ADAPTER and caller.experiment_id is None:
+            detail = "an adapter comes by a token of its own name, for one experiment"
+            raise ProblemError(Problem(403, detail))
+        if "experiment" in request.path_params:
+            caller.refuse_other(request.path_params["experiment"])
         return caller

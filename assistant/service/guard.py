@@ -11,6 +11,7 @@ from assistant.service.bodies import BODY_S, Bodies, Slots
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
 from assistant.service.problems import install
+from assistant.service.token_book import TokenBook
 from assistant.service.walls import MAX_HEAD_BYTES, BodyRule, Walls
 
 
@@ -38,6 +39,7 @@ def guarded(
     tokens: Tokens,
     log: Log,
     *,
+    book: TokenBook | None = None,
     metrics: Metrics | None = None,
     names: Collection[str] = (),
     public: Collection[str] = (),
@@ -50,6 +52,7 @@ def guarded(
         app: its errors become problems (`assistant.service.problems.install`).
         tokens: who is let in.
         log: one line a request.
+        book: who else is let in, by tokens with names.
         metrics: where requests are counted.
         names: under which this service is reached, besides the loopback's and its own address.
         public: paths for which no token is asked.
@@ -60,7 +63,7 @@ def guarded(
     install(app)
     slots = Slots(app, working=chosen.working, streams=chosen.streams)
     bodies = Bodies(slots, rules=chosen.rules, body_s=chosen.body_s)
-    gate = Gate(bodies, tokens, public=public, failures=failures)
+    gate = Gate(bodies, tokens, book=book, public=public, failures=failures)
     return Walls(
         gate,
         log,

@@ -21,17 +21,21 @@ from assistant.errors import (
     ExperimentError,
     KeyReusedError,
     SettingsError,
+    TakenNameError,
 )
 from assistant.events import Event, ExperimentOpened
 from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
 from assistant.queueing import refuse_other_version
+from assistant.run import RunState
 from assistant.service.admission import admitted
 from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
+from assistant.service.roles import Role
+from assistant.service.token_book import TokenBook
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings
 from assistant.starting import open_sweep, recipe
@@ -44,6 +48,7 @@ LOOK_AFTER_S = 0.5
 NOTES_KEPT = 5
 """Of an experiment."""
 REPLIES_KEPT_S = 7 * 86_400.0
+_REUSED = "this Idempotency-Key was used for another request; make a new one for each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class House:
     Args:
         store: with the journals.
         log: told of what happens without a request.
+        book: of the tokens with names; one in memory if None.
         clock: dates the events.
         programs: whether settings that come in a request may name programs to start: commands,
             functions, hooks. Only where whoever may send requests may start programs anyway.
@@ -123,6 +129,7 @@ class House:
         store: SqliteStore,
         log: Log,
         *,
+        book: TokenBook | None = None,
         clock: Clock | None = None,
         programs: bool = False,
         files: Path | None = None,
@@ -130,6 +137,7 @@ class House:
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
+        self.book = TokenBook(clock=clock) if book is None else book
         self.clock = clock or SystemClock()
         self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
@@ -138,6 +146,8 @@ class House:
         self._loading = threading.Lock()
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
+        self._steady_s = steady_s
+        self._heard_s: dict[str, float] = {}
         self.executes = False
         """Whether workers are started here for the experiments that are active."""
         self.count_in(Metrics())
@@ -156,6 +166,16 @@ class House:
     def notes(self, experiment_id: str) -> tuple[str, ...]:
         """Return what was noted of an experiment since the service began."""
         return self._notes.get(experiment_id, ())
+
+    def hear(self, experiment_id: str) -> None:
+        """Keep that the program of an experiment, which asks for its runs itself, has spoken."""
+        if self.queue.is_outside(experiment_id):
+            self._heard_s[experiment_id] = self._steady_s()
+
+    def heard_s(self, experiment_id: str) -> float | None:
+        """Return how long ago (s) its program was heard; None if not since the service began."""
+        at_s = self._heard_s.get(experiment_id)
+        return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
     # -- experiments ---------------------------------------------------------------------------
 
@@ -296,6 +316,13 @@ class House:
                 self.store.remember(asked.key, reply, self.clock.now_s())
         return reply
 
+    def answered(self, asked: Asked) -> Decided | None:
+        """Return what came of a request that was answered before; None if it was not.
+
+        Raises KeyReusedError if its key was used for another one.
+        """
+        return self._answered(asked)
+
     def _asking(self, asked: Asked) -> AbstractContextManager[Asking]:
         return self.store.asking(asked.key, asked.digest)
 
@@ -304,9 +331,7 @@ class House:
         if reply is None:
             return None
         if reply.request != asked.digest:
-            raise KeyReusedError(
-                "this Idempotency-Key was used for another request; make a new one for each"
-            )
+            raise KeyReusedError(_REUSED)
         session = self.session(reply.experiment_id)
         session.catch_up()
         return self._decided(session, reply.first, reply.n, again=True)
@@ -316,6 +341,59 @@ class House:
         if not again:
             self.counts.decided(str(json.loads(lines[0])["type"]) if lines else None)
         return Decided(session.id, session.experiment.version, first, lines, again)
+
+    # -- tokens with names ---------------------------------------------------------------------
+
+    def issue_token(
+        self,
+        name: str,
+        role: Role,
+        *,
+        experiment_id: str | None = None,
+        expires_s: float | None = None,
+        made_by: str | None = None,
+        again: bool = False,
+    ) -> str:
+        """Make a token with a name; see `TokenBook.issue`, which it raises as.
+
+        Raises:
+            UnknownExperimentError: there is no such experiment.
+            TakenNameError: a worker that has no such token calls itself so.
+        """
+        if experiment_id is not None:
+            self.store.opened(experiment_id)
+        if self.book.get(name) is None and self.queue.has_worker(name):
+            raise TakenNameError(
+                f"a worker calls itself '{name}' now and would take its runs for those of the "
+                "token; name the token otherwise"
+            )
+        token = self.book.issue(
+            name, role, experiment_id=experiment_id, expires_s=expires_s, made_by=made_by,
+            again=again,
+        )  # fmt: skip
+        self.queue.give_back_of(name, "the token of its worker was made anew")
+        return token
+
+    def revoke_token(self, name: str) -> None:
+        """Let nobody in by a token any more; the runs that were held under it wait again."""
+        self.book.revoke(name)
+        self.queue.give_back_of(name, "the token of its worker was revoked")
+
+    def once(self, asked: Asked) -> bool:
+        """Return whether a request that leaves no event was answered before.
+
+        Raises KeyReusedError if its key was used for another request.
+        """
+        reply = None if asked.key is None else self.store.reply(asked.key)
+        if reply is not None and reply.request != asked.digest:
+            raise KeyReusedError(_REUSED)
+        return reply is not None
+
+    def remember(self, asked: Asked) -> None:
+        """Keep that a request was answered that leaves no event."""
+        if asked.key is not None:
+            with self.store.transaction():
+                self.store.remember(asked.key, Reply(asked.digest, "", 0, 0), self.clock.now_s())
 
     # -- looking after it ----------------------------------------------------------------------
 
@@ -350,8 +428,18 @@ class House:
 
     def _pause_if_over(self, session: Session) -> None:
         passed = session.passed_limit()
-        if passed is not None and self.queue.is_active(session.id):
+        if passed is None:
+            return
+        if self.queue.is_active(session.id):
             self.queue.set_active(session.id, False)
             if session.experiment.automatic is not None:
                 session.hand_over(None, passed)
             self.log.warning("paused", experiment=session.id, reason=passed)
+        if self.queue.is_outside(session.id):
+            self._finish_outside(session, passed)
+
+    def _finish_outside(self, session: Session, passed: str) -> None:
+        """Finish what is used up once nothing of it goes on: so its program learns of the end."""
+        experiment = session.experiment
+        if experiment.finished is None and not experiment.runs_in(RunState.RUNNING):
+            session.finish(passed)

@@ -19,12 +19,12 @@ def beside(store: Path, ending: str) -> Path:
     return real.with_name(f"{real.name}.{ending}")
 
 
-def read_private(path: Path) -> bytes | None:
+def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
     """Return what a private file holds, None if there is none.
 
     Raises:
         ServiceError: it is a link or no plain file, is another user's, may be read by others, or
-            is longer than 64 KiB.
+            is longer than ``most_bytes``.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not hang us
     try:
@@ -49,9 +49,9 @@ def read_private(path: Path) -> bytes | None:
                 f"'{path}' may be read by others (mode {stat.S_IMODE(about.st_mode):04o}), and "
                 f"holds a secret; if nobody has read it: chmod 600 '{path}'; else delete it"
             )
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ServiceError(f"'{path}' is longer than {MAX_BYTES} bytes: not a file of ours")
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ServiceError(f"'{path}' is longer than {most_bytes} bytes: not a file of ours")
     return content
 
 
@@ -85,6 +85,30 @@ def replace(path: Path, content: bytes) -> None:
     except OSError as error:
         draft.unlink()
         raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def rewrite(path: Path, content: bytes) -> None:
+    """Replace a private file, and return once that would survive a loss of power.
+
+    Raises:
+        ServiceError: it cannot be written; what was there is there still.
+    """
+    draft = _draft(path, content)
+    try:
+        _synced(draft)
+        draft.replace(path)
+        _synced(path.parent)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def _synced(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _draft(path: Path, content: bytes) -> Path:

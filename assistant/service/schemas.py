@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from assistant.objective import Measure
+from assistant.service.roles import Role
 from assistant.sla import AtGoal, OnWarning, Sla, Tariff
 from assistant.store.queue import LEASES_S
 
@@ -81,6 +82,13 @@ class PriorityIn(Body):
 class ReasonIn(Body):
     """Why."""
 
+    reason: Text = ""
+
+
+class StopIn(Body):
+    """Whether what the run has reported last counts as its result, and why it is stopped."""
+
+    keep: bool = True
     reason: Text = ""
 
 
@@ -211,12 +219,27 @@ class WhatIfIn(Body):
     weights: Annotated[list[tuple[int, Number]], Field(max_length=1000)] = []
 
 
-class ClaimIn(Body):
-    """A worker asks for the next run."""
+class RegisterIn(Body):
+    """A program that asks for its runs itself: its parameters, objective and agreement.
 
-    worker: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    The settings are the tables of a sweep file; ``automatic`` true steers as they say.
+    """
+
+    name: Name
+    settings: dict[str, Any]
+    automatic: AutomaticIn | bool | None = True
+    resume: bool = False
+
+
+class ClaimIn(Body):
+    """A worker asks for the next run. The token of an adapter says who, and of which experiment."""
+
+    worker: (
+        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None
+    ) = None
     lease_s: Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])] = 30.0
     experiment: Name | None = None
+    without: Annotated[list[Name], Field(max_length=100)] = []
 
 
 class ReportIn(Body):
@@ -226,11 +249,23 @@ class ReportIn(Body):
 
 
 class ResultOfRunIn(Body):
-    """How a run ended: its measures, or the sentence that says why there are none."""
+    """How a run ended: its measures, or the sentence that says why there are none.
+
+    Without ``duration_s`` it has lasted since it was claimed.
+    """
 
     measures: Measures | None = None
     failure: Text | None = None
-    duration_s: Annotated[float, Field(ge=0, le=1e11)]
+    duration_s: Annotated[float, Field(ge=0, le=1e11)] | None = None
+
+
+class TokenIn(Body):
+    """A token with a name: what it is for, of which experiment alone, until when."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
+    role: Literal["viewer", "steerer", "worker", "adapter"] = "worker"
+    experiment: Name | None = None
+    expires_s: Seconds | None = None
 
 
 def measures_of(told: dict[str, Any] | None) -> dict[str, Measure] | None:
@@ -256,6 +291,15 @@ class EventsOut(BaseModel):
     events: list[dict[str, Any]]
     next: int
     more: bool
+
+
+class RegisteredOut(BaseModel):
+    """A program that may ask for runs: with which token, and under which name it is known."""
+
+    experiment: str
+    token: str
+    worker: str
+    resumed: bool
 
 
 class ClaimOut(BaseModel):
@@ -290,6 +334,29 @@ class RecipeOut(BaseModel):
     experiment: str
     recipe: str
     opened: dict[str, Any]
+
+
+class CallerOut(BaseModel):
+    """Whose token a request has come by; name and experiment are null where it has none."""
+
+    role: Role
+    name: str | None
+    experiment: str | None
+    expires_s: float | None
+
+
+class HolderOut(CallerOut):
+    """Who was handed a token with a name, when, and by whose token."""
+
+    name: str
+    made_s: float
+    made_by: str | None
+
+
+class TokenOut(HolderOut):
+    """A token that was made, told this once."""
+
+    token: str
 
 
 class HealthOut(BaseModel):

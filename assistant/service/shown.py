@@ -28,7 +28,8 @@ class RunOut(BaseModel):
     """One run as people read it: values by parameter, and what is known of it.
 
     ``value`` is what the objective makes of its measures, ``reported`` what a run that goes on has
-    measured so far; times are seconds since 1970-01-01 UTC.
+    measured so far, and ``reported_s`` when; ``stopped`` is the reason, which may be empty, of one
+    that was ended early with that as its result. Times are seconds since 1970-01-01 UTC.
     """
 
     run: int
@@ -44,6 +45,8 @@ class RunOut(BaseModel):
     feasible: bool | None
     measures: MeasuresOut | None
     reported: MeasuresOut | None
+    reported_s: float | None
+    stopped: str | None
     failure: str | None
     cancelled: str | None
     submitted_s: float
@@ -79,10 +82,16 @@ class OverviewOut(BaseModel):
 
 
 class ExecutionOut(BaseModel):
-    """Who executes: whether workers may have runs, and whether the service starts some itself."""
+    """Who executes: whether workers may have runs, and whether the service starts some itself.
+
+    ``by_program`` says that its program asks for its runs itself, and gets them instead of workers;
+    ``heard_s`` how long ago it was heard last, null if not since the service began.
+    """
 
     active: bool
     executes: bool
+    by_program: bool = False
+    heard_s: float | None = None
     notes: list[str]
 
 
@@ -91,6 +100,8 @@ def execution(house: House, experiment_id: str) -> ExecutionOut:
     return ExecutionOut(
         active=house.queue.is_active(experiment_id),
         executes=house.executes,
+        by_program=house.queue.is_outside(experiment_id),
+        heard_s=house.heard_s(experiment_id),
         notes=list(house.notes(experiment_id)),
     )
 
@@ -113,6 +124,8 @@ def run_shown(view: View, run: Run) -> RunOut:
         feasible=None if outcome is None else outcome.feasible,
         measures=_measures(None if outcome is None else outcome.measures),
         reported=_measures(run.reported),
+        reported_s=run.reported_s,
+        stopped=run.stopped,
         failure=run.failure,
         cancelled=run.cancelled,
         submitted_s=run.submitted_s,
@@ -145,6 +158,26 @@ def overview(house: House, view: View) -> OverviewOut:
         open_warning=None if advice is None else advice.text,
         best=None if best is None else run_shown(view, best),
     )
+
+
+def in_short(told: OverviewOut) -> dict[str, object]:
+    """Return of an experiment what a line each can say: how far it is, and what is best."""
+    best = told.best
+    ended = {"finished": told.finished, "passed_limit": told.passed_limit}
+    return {
+        "experiment": told.experiment,
+        "version": told.version,
+        "active": told.active,
+        **{name: None if why is None else " ".join(why.split()) for name, why in ended.items()},
+        "remaining_runs": told.remaining_runs,
+        "runs": {str(state): n for state, n in told.runs.items()},
+        "best": {}
+        if best is None
+        else {
+            "run": best.run, "value": best.value, "values": best.values,
+            "measures": best.measures or {},
+        },
+    }  # fmt: skip
 
 
 def _measures(measures: Mapping[str, Measure] | None) -> MeasuresOut | None:

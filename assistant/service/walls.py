@@ -34,7 +34,7 @@ _ENDING = Problem(
     "the service is ending, and this request took too long for it",
     hint="ask again when it is back, with the same Idempotency-Key: it may have been done",
 )
-_CLAIM = re.compile(r"(?<=/claims/)[^/]+")
+_CLAIM = re.compile(r"(?<=/claims/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name is
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
 _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))

@@ -18,7 +18,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from assistant.decisions import judge
@@ -87,6 +87,7 @@ class RunQueue(Demand):
         lease_s: float,
         experiment_id: str | None = None,
         key: str | None = None,
+        without: Collection[str] = (),
     ) -> Claim | None:
         """Give the next run to a worker; None if nothing may start.
 
@@ -96,9 +97,11 @@ class RunQueue(Demand):
         Args:
             worker: its name, for people.
             lease_s: seconds until the run is taken away from it, unless a heartbeat comes.
-            experiment_id: only of this experiment, which must be active too; None is any.
+            experiment_id: only of this experiment, which must be active too; None is any but those
+                whose program asks for its runs itself.
             key: made by the worker for this request alone. Asked again under it, because the
                 answer was lost, the same run is given again for as long as it is held.
+            without: experiments whose runs this worker does not execute.
 
         Raises:
             AssistantError: a lease that is not within `LEASES_S`.
@@ -109,11 +112,11 @@ class RunQueue(Demand):
         _check_lease(lease_s)
         with self._store.transaction("normal"):
             self._expire()
-            asked = json.dumps(["claim", worker, lease_s, experiment_id])
+            asked = json.dumps(["claim", worker, lease_s, experiment_id, *without])
             known = None if key is None else self._store.reply(key)
             if known is not None:
                 return self._given(known, asked, lease_s)
-            found = self._next(experiment_id)
+            found = self._next(experiment_id, without)
             if found is None:
                 return None
             name, run_id, levels, seed, attempts = found
@@ -211,16 +214,22 @@ class RunQueue(Demand):
                 self._record(attempt.experiment_id, event)
 
     def give_back_of(self, worker: str, reason: str) -> int:
-        """Let all runs wait again that a worker holds, which was ended; return how many."""
-        with self._store.transaction("normal") as connection:
-            rows = connection.execute(
-                "SELECT token FROM lease JOIN attempt USING (token) WHERE worker = ?", (worker,)
-            ).fetchall()
-            for (token,) in rows:
+        """Let all runs wait again that a worker holds, which was ended; return how many.
+
+        Workers whose name begins with its own and a slash are meant, too.
+        """
+        with self._store.transaction("normal"):
+            tokens = self._held_by(worker)
+            for token in tokens:
                 attempt = self._attempt(token)
                 event = RunReturned(self._clock.now_s(), attempt.run_id, reason)
                 self._record(attempt.experiment_id, event)
-        return len(rows)
+        return len(tokens)
+
+    def has_worker(self, worker: str) -> bool:
+        """Return whether a worker holds a run, or one whose name begins with its and a slash."""
+        with self._store.errors():
+            return bool(self._held_by(worker))
 
     # -- looking after it ----------------------------------------------------------------------
 
@@ -256,6 +265,14 @@ class RunQueue(Demand):
         return len(rows)
 
     # -- within a transaction ------------------------------------------------------------------
+
+    def _held_by(self, worker: str) -> list[str]:
+        rows = self._store.connection.execute(
+            "SELECT token FROM lease JOIN attempt USING (token)"
+            " WHERE worker = :name OR substr(worker, 1, length(:name) + 1) = :name || '/'",
+            {"name": worker},
+        )
+        return [token for (token,) in rows]
 
     def _claim(
         self,
@@ -298,8 +315,14 @@ class RunQueue(Demand):
         found = self._claim(reply.experiment_id, run_id, levels, seed, attempts, token, lease_s)
         return replace(found, again=True)
 
-    def _next(self, experiment_id: str | None) -> tuple[str, int, str, int, int] | None:
+    def _next(
+        self, experiment_id: str | None, without: Collection[str]
+    ) -> tuple[str, int, str, int, int] | None:
+        if experiment_id is None:
+            without = [*without, *self.outside()]
         wanted = "" if experiment_id is None else " AND e.id = :only"
+        if without:
+            wanted += " AND e.id NOT IN (SELECT value FROM json_each(:without))"
         row = self._store.connection.execute(
             f"""
             SELECT r.experiment_id, r.run_id, r.levels, r.seed, r.attempts
@@ -311,8 +334,12 @@ class RunQueue(Demand):
             WHERE e.active = 1 AND e.finished = 0
             AND (e.deadline_s IS NULL OR e.deadline_s > :now_s){wanted}
             ORDER BY r.priority DESC, r.seq LIMIT 1
-            """,  # noqa: S608 - one of two literals
-            {"now_s": self._clock.now_s(), "only": experiment_id},
+            """,  # noqa: S608 - literals
+            {
+                "now_s": self._clock.now_s(),
+                "only": experiment_id,
+                "without": json.dumps(list(without)),
+            },
         ).fetchone()
         return None if row is None else tuple(row)
 

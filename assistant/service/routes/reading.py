@@ -8,15 +8,26 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from assistant.errors import AssistantError
 from assistant.forecasts import Forecast
 from assistant.run import RunState
-from assistant.service.context import VIEWER, Context, ContextOf, Experiment, HouseOf, RunNumber
+from assistant.service.auth import Caller, caller_of
+from assistant.service.context import (
+    VIEWER,
+    VIEWER_OR_ADAPTER,
+    Context,
+    ContextOf,
+    Experiment,
+    HouseOf,
+    RunNumber,
+)
 from assistant.service.house import House
+from assistant.service.plain_text import MEDIA_TYPE as LINES
+from assistant.service.plain_text import lines_of, wants_lines
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import EventsOut, WhatIfIn
 from assistant.service.shown import (
@@ -24,6 +35,7 @@ from assistant.service.shown import (
     OverviewOut,
     RunOut,
     StoredOut,
+    in_short,
     overview,
     run_shown,
 )
@@ -32,6 +44,9 @@ from assistant.what_if import WhatIf
 
 router = APIRouter(
     prefix="/v1", tags=["reading"], dependencies=[VIEWER], responses=responses(404, 422)
+)
+state = APIRouter(
+    prefix="/v1", tags=["reading"], dependencies=[VIEWER_OR_ADAPTER], responses=responses(404, 422)
 )
 
 PAGE = 1000
@@ -50,14 +65,32 @@ def experiments(house: HouseOf) -> list[StoredOut]:
     ]
 
 
-@router.get(
+@state.get(
     "/experiments/{experiment}",
-    responses={200: {"headers": {"ETag": {"schema": {"type": "string"}}}}},
+    response_model=OverviewOut,
+    responses={
+        200: {
+            "headers": {"ETag": {"schema": {"type": "string"}}},
+            "content": {LINES: {"schema": {"type": "string"}}},
+        },
+        **responses(406),
+    },
 )
-def experiment(experiment: Experiment, house: HouseOf, response: Response) -> OverviewOut:
-    """Return one experiment in a few numbers; ETag is its version, for If-Match."""
+def experiment(
+    experiment: Experiment,
+    house: HouseOf,
+    response: Response,
+    accept: Annotated[str, Header()] = "application/json",
+) -> OverviewOut | Response:
+    """Return one experiment in a few numbers; ETag is its version, for If-Match.
+
+    ``Accept: text/plain`` gives how far it is and what is best as lines of ``name=value``.
+    """
     told = overview(house, house.look(experiment))
-    response.headers["ETag"] = f'"{told.version}"'
+    tag = {"ETag": f'"{told.version}"'}
+    if wants_lines(accept):
+        return Response(lines_of(in_short(told)), media_type=LINES, headers=tag)
+    response.headers.update(tag)
     return told
 
 
@@ -105,6 +138,7 @@ def run(experiment: Experiment, run: RunNumber, house: HouseOf) -> RunOut:
 )
 async def events(
     experiment: Experiment,
+    request: Request,
     context: ContextOf,
     since: Annotated[int, Query(ge=0, le=10**15)] = 0,
     limit: Annotated[int, Query(ge=1, le=100_000)] = PAGE,
@@ -115,12 +149,12 @@ async def events(
 
     A stream (``Accept: text/event-stream``) goes on behind ``Last-Event-ID``, else from ``since``.
     """
-    store = context.house.store
+    store, caller = context.house.store, caller_of(request)
     if "text/event-stream" in accept:
         await run_in_threadpool(store.lines, experiment, 0, 1)  # raises before anything is sent
         start = since if last_event_id is None else int(last_event_id) + 1
         return StreamingResponse(
-            _stream(context, experiment, start), media_type="text/event-stream"
+            _stream(context, caller, experiment, start), media_type="text/event-stream"
         )
     lines = await run_in_threadpool(store.lines, experiment, since, limit)
     following = since + len(lines)
@@ -159,11 +193,18 @@ def _word(value: bool) -> str:
     return "true" if value else "false"
 
 
-async def _stream(context: Context, experiment: str, start: int) -> AsyncIterator[str]:
-    """Yield what is stored, and what comes; the store is read only after it has changed."""
-    store = context.house.store
+async def _stream(
+    context: Context, caller: Caller, experiment: str, start: int
+) -> AsyncIterator[str]:
+    """Yield what is stored, and what comes; the store is read only after it has changed.
+
+    It ends with the service, and with the token of whoever listens.
+    """
+    store, book = context.house.store, context.house.book
     at, quiet_s, seen = start, 0.0, -1
     while not context.drain.has_begun:
+        if caller.holder is not None and not book.lets_in(caller.holder):
+            return
         changes, lines = store.changes, []
         if changes != seen:
             try:

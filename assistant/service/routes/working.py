@@ -10,20 +10,30 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Header, Path, Request, Response
 
 from assistant.codec import encode_event
 from assistant.errors import ClaimLostError
 from assistant.service import schemas
+from assistant.service.auth import Caller, caller_of
 from assistant.service.context import WORKER, Context, ContextOf, KeyedOf
+from assistant.service.house import House
 from assistant.service.logs import tell
+from assistant.service.plain_text import MEDIA_TYPE, lines_of, wants_lines
 from assistant.service.problems import refusal, responses
+from assistant.service.roles import Role
 from assistant.service.schemas import ClaimOut, LeaseOut, RecipeOut, RecordedOut
+from assistant.service.token_book import TokenBook, named_by
 from assistant.store import Claim
+from assistant.store.claim import Attempt
 
 router = APIRouter(
     prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(409, 422)
 )
+
+NO_WISHES = schemas.ClaimIn()
+WAIT_S, PAUSED_S = 1, 10
+"""When to claim again, if nothing may start now: seconds, as Retry-After tells them."""
 
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 T = TypeVar("T")
@@ -32,29 +42,75 @@ T = TypeVar("T")
 @router.post(
     "/claims",
     response_model=ClaimOut,
-    responses={204: {"description": "Nothing may start now"}},
+    responses={
+        200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
+        204: {"description": "Nothing may start now; Retry-After says when to ask again"},
+        **responses(406, 410),
+    },
 )
 async def claim(
-    body: schemas.ClaimIn, asked: KeyedOf, request: Request, context: ContextOf
+    asked: KeyedOf,
+    request: Request,
+    context: ContextOf,
+    body: schemas.ClaimIn = NO_WISHES,
+    accept: Annotated[str, Header()] = "application/json",
 ) -> ClaimOut | Response:
     """Take the next run, by priority, then by age; 204 if nothing may start.
 
     Sent again under the same Idempotency-Key, it gives the same run for as long as it is held.
+    Runs of an experiment whose program asks for them itself are given to its adapter, or to who
+    names the experiment; 410 tells that it is finished. ``Accept: text/plain`` gives lines of
+    ``name=value``.
     """
     if context.drain.has_begun:
         raise refusal(503, "the service is ending; claim again when it is back")
-    tell(request.scope, worker=body.worker)
-    house = context.house
-    got = await _at_work(
-        context,
-        lambda: house.queue.claim(body.worker, body.lease_s, body.experiment, asked.key),
-    )
-    if got is None:
+    house, caller = context.house, caller_of(request)
+    worker, only = body.worker or caller.name, body.experiment or caller.experiment_id
+    if worker is None:
+        raise refusal(422, "'worker' is missing")
+    if only is not None:
+        caller.refuse_other(only)
+    _refuse_name(house.book, caller, worker)
+    tell(request.scope, worker=worker)
+
+    def take() -> Claim | Response:
+        if only is not None and house.store.length(only):
+            house.hear(only)
+            if wants_lines(accept):  # refused before a run is taken
+                levels = house.store.space(only).parameters
+                lines_of({"values": {one.name: one.levels for one in levels}})
+        got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
+        return got or _nothing(house, only)
+
+    got = await _at_work(context, take)
+    if isinstance(got, Response):
         house.counts.claimed("none")
-        return Response(status_code=204)
+        return got
     house.counts.claimed("again" if got.again else "given")
     tell(request.scope, experiment=got.experiment_id, run=got.run_id)
-    return _claim(got)
+    told = _claim(got)
+    if wants_lines(accept):
+        return Response(lines_of(told.model_dump()), media_type=MEDIA_TYPE)
+    return told
+
+
+def _nothing(house: House, only: str | None) -> Response:
+    """Return what is told where nothing may start. Raises ProblemError (410) if nothing ever will.
+
+    That only a program is told which asks for its runs itself: workers wait for other experiments.
+    """
+    wait_s = WAIT_S
+    if only is not None and house.store.length(only) and house.queue.is_outside(only):
+        reason = house.queue.why_finished(only)
+        if reason is not None:
+            raise refusal(
+                410,
+                f"experiment '{only}' is finished: {reason}",
+                f"end; GET /v1/experiments/{only} tells what was found",
+            )
+        house.session(only)  # from now on it is looked after, and finished in its time
+        wait_s = WAIT_S if house.queue.is_active(only) else PAUSED_S
+    return Response(status_code=204, headers={"Retry-After": str(wait_s)})
 
 
 @router.post("/claims/{token}/heartbeat", responses=responses(404))
@@ -98,7 +154,7 @@ async def result(
         _tell(request, context, token)
         measures = schemas.measures_of(body.measures)
         try:
-            first = queue.complete(token, measures, body.failure, body.duration_s)
+            first = queue.complete(token, measures, body.failure, _lasted_s(context, token, body))
         except ClaimLostError:
             counts.resulted("refused")
             raise
@@ -131,11 +187,11 @@ async def give_back(
     "/claims/{token}/application",
     responses=responses(404),
 )
-async def application(token: Token, context: ContextOf) -> RecipeOut:
+async def application(token: Token, request: Request, context: ContextOf) -> RecipeOut:
     """Return what is needed to build the application of a run that this worker holds."""
 
     def needed() -> RecipeOut:
-        attempt = context.house.queue.attempt(token)
+        attempt = _tell(request, context, token)
         if not attempt.is_current:
             raise ClaimLostError(f"run {attempt.run_id} is not held under this token any more")
         opened = context.house.store.opened(attempt.experiment_id)
@@ -148,13 +204,48 @@ async def application(token: Token, context: ContextOf) -> RecipeOut:
     return await _at_work(context, needed)
 
 
+def _lasted_s(context: Context, token: str, body: schemas.ResultOfRunIn) -> float:
+    """Return how long a run has lasted: as it was told, else since it was claimed."""
+    if body.duration_s is not None:
+        return body.duration_s
+    house = context.house
+    started_s = house.queue.started_s(house.queue.attempt(token).experiment_id, token)
+    return 0.0 if started_s is None else max(0.0, house.clock.now_s() - started_s)
+
+
 async def _at_work(context: Context, work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, limiter=context.work)
 
 
-def _tell(request: Request, context: Context, token: str) -> None:
+def _tell(request: Request, context: Context, token: str) -> Attempt:
+    """Return what is known of a claim, for whoever may speak of it; put it in the log.
+
+    Raises ProblemError (403) where it was made by the token of another name.
+    """
     attempt = context.house.queue.attempt(token)
     tell(request.scope, experiment=attempt.experiment_id, run=attempt.run_id, worker=attempt.worker)
+    caller = caller_of(request)
+    caller.refuse_other(attempt.experiment_id)
+    name = named_by(attempt.worker)
+    if caller.role is not Role.OWNER and caller.name != (
+        name if context.house.book.has(name) else None
+    ):
+        raise refusal(403, "this run was claimed by another token", "claim a run of your own")
+    context.house.hear(attempt.experiment_id)
+    return attempt
+
+
+def _refuse_name(book: TokenBook, caller: Caller, worker: str) -> None:
+    """Refuse (403) that a worker calls itself as the token of another is called."""
+    name = named_by(worker)
+    if caller.name is not None and name != caller.name:
+        raise refusal(
+            403,
+            f"a worker with the token '{caller.name}' cannot call itself '{worker}'",
+            f"call it '{caller.name}', or '{caller.name}/' and what you like",
+        )
+    if caller.name is None and book.has(name):
+        raise refusal(403, f"'{name}' is the name of a token; a worker without it has another name")
 
 
 def _claim(got: Claim) -> ClaimOut:

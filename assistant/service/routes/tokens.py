@@ -1,0 +1,108 @@
+"""Tokens with names: who makes, lists and revokes them, and whose a request has come by."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+
+from assistant.service.auth import Caller, caller_of
+from assistant.service.context import ANYBODY, STEERER, HouseOf, KeyedOf
+from assistant.service.logs import tell
+from assistant.service.problems import refusal, responses
+from assistant.service.roles import Role
+from assistant.service.schemas import CallerOut, HolderOut, TokenIn, TokenOut
+from assistant.service.token_book import Holder
+
+router = APIRouter(prefix="/v1", tags=["tokens"])
+
+TokenName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
+
+
+@router.get("/caller", dependencies=[ANYBODY])
+def caller(request: Request) -> CallerOut:
+    """Say whose token this request has come by, and what that is for."""
+    asking = caller_of(request)
+    return CallerOut(
+        role=asking.role,
+        name=asking.name,
+        experiment=asking.experiment_id,
+        expires_s=None if asking.holder is None else asking.holder.expires_s,
+    )
+
+
+@router.get("/tokens", dependencies=[STEERER])
+def tokens(house: HouseOf) -> list[HolderOut]:
+    """List the tokens with names, latest first; the tokens themselves are kept nowhere."""
+    return [HolderOut(**_told(one)) for one in house.book.holders()]
+
+
+@router.post("/tokens", dependencies=[STEERER], responses=responses(404, 409, 422))
+def make(body: TokenIn, asked: KeyedOf, request: Request, house: HouseOf) -> TokenOut:
+    """Make a token with a name, and tell it this once.
+
+    Sent again under the same Idempotency-Key, because the answer was lost, it gives another token
+    in the place of the one that nobody received.
+    """
+    asking, role = caller_of(request), Role(body.role)
+    _refuse_more(asking, role)
+    ends_s = None if asking.holder is None else asking.holder.expires_s
+    if ends_s is not None and (body.expires_s is None or body.expires_s > ends_s):
+        raise refusal(
+            403,
+            "a token ends no later than the one by which it is made",
+            f"send an expires_s of at most {ends_s:.0f}",
+        )
+    again = house.once(asked)
+    token = house.issue_token(
+        body.name,
+        role,
+        experiment_id=body.experiment,
+        expires_s=body.expires_s,
+        made_by=asking.name,
+        again=again,
+    )
+    if not again:
+        house.remember(asked)
+    tell(request.scope, made=body.name)
+    made = house.book.holder_of(token.encode())
+    if made is None:
+        raise refusal(409, f"the token '{body.name}' was revoked while it was made")
+    return TokenOut(token=token, **_told(made))
+
+
+@router.delete(
+    "/tokens/{name}", status_code=204, dependencies=[STEERER], responses=responses(404, 409, 422)
+)
+def revoke(name: TokenName, asked: KeyedOf, request: Request, house: HouseOf) -> None:
+    """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
+    if house.once(asked):
+        return
+    there = house.book.get(name)
+    if there is None:
+        raise refusal(404, f"there is no token '{name}'", "GET /v1/tokens lists what there is")
+    _refuse_more(caller_of(request), there.role)
+    house.revoke_token(name)
+    house.remember(asked)
+    tell(request.scope, revoked=name)
+
+
+def _refuse_more(asking: Caller, role: Role) -> None:
+    """Refuse (403) the token of a role that whoever asks may not hand out."""
+    if not asking.role.hands_out(role):
+        raise refusal(
+            403,
+            f"a {asking.role} does not hand out the token of a {role}",
+            "use the command line where the store lies",
+        )
+
+
+def _told(holder: Holder) -> dict[str, Any]:
+    return {
+        "role": holder.role,
+        "name": holder.name,
+        "experiment": holder.experiment_id,
+        "expires_s": holder.expires_s,
+        "made_s": holder.made_s,
+        "made_by": holder.made_by,
+    }
