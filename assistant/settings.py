@@ -228,9 +228,8 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
         if kind in OWN_PROGRAMS:
             tables.setdefault("name", name)
         place = {"command": "cwd", "function": "folder"}.get(kind)
-        if place is not None:
-            if isinstance(application.setdefault(place, "."), str):
-                application[place] = str((folder / application[place]).absolute())
+        if place is not None and isinstance(application.setdefault(place, "."), str):
+            application[place] = str((folder / application[place]).absolute())
         for key in FILES_NAMED:
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
@@ -333,8 +332,8 @@ def _application(settings: SweepSettings, source: Source | None) -> Application:
         return _own_program(settings, chosen)
     if settings.parameters:
         raise SettingsError(
-            "[[parameters]] describe a program of your own, with kind 'command', 'function' or 'rest'; "
-            f"those of kind '{chosen.kind}' are given"
+            "[[parameters]] describe a program of your own, with kind 'command', 'function' or "
+            f"'rest'; those of kind '{chosen.kind}' are given"
             + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
         )
     if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings | PlacementSettings):

@@ -4,10 +4,12 @@ Either Copperline calls it for every run (``url``, the push form: `rest_call` is
 or it comes for its runs itself (no ``url``, the pull form: the service hands them out).
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assistant.applications.command import check_today
+from assistant.applications.measuring import WALL, measures_of
 from assistant.applications.rest_address import check_url
 from assistant.errors import ApplicationError, RunError
 from assistant.events import Fact
@@ -104,7 +106,16 @@ class Rest:
                 "runs of this experiment are made by the program that registered it: it asks the "
                 "service for them, and nobody else can make them"
             )
-        raise RunError("calls to the program are not there yet")
+        from assistant.applications.rest_call import call  # asyncio, for whoever makes such runs
+
+        own_s = self.limit_s
+        tighter_s = min((s for s in (own_s, limit_s) if s is not None), default=None)
+        started_s = time.perf_counter()
+        given = call(self.url, values, seed, tighter_s, oversight)
+        measures = measures_of(given, self.objective, "the program")
+        if WALL in self.objective.measures:
+            measures.setdefault(WALL, time.perf_counter() - started_s)
+        return measures
 
 
 class _Nobody:

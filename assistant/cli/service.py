@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from assistant.applications.rest_address import origin_of
 from assistant.cli.console import OUT, StoreOption, say, store_path
 from assistant.cli.crew import LOOK_S, TOKEN, Wanted, crew, wanted_workers
 from assistant.client import HttpClaims, Link, Worker
@@ -63,6 +64,14 @@ def serve(
         Path | None,
         typer.Option(help="Folder of job logs and tables that requests may name."),
     ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="A program over HTTP that requests may name; repeat it.",
+            show_default=False,
+        ),
+    ] = None,
     log_format: LogFormat = "text",
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -86,6 +95,7 @@ def serve(
     from assistant.service.server import Server, bind
 
     path = store_path(store)
+    adapters = tuple(map(origin_of, adapter or ()))
     key = Key.take(path)
     if key is None:
         there = find(path)
@@ -98,7 +108,7 @@ def serve(
         log = Log(shape=log_format, level=log_level)
         listening = bind(host, port, tokens=tokens_path(path))  # refused before tokens are made
         tokens = read_or_make_tokens(tokens_path(path)).with_owner()
-        house = House(opened, log, programs=allow_programs, files=files)
+        house = House(opened, log, programs=allow_programs, files=files, adapters=adapters)
         service = make_service(house, tokens, log, names=tuple(name or ()))
         server = Server(service.asgi, listening, log, drain=service.context.drain)
         key.publish(server.url, tokens.by_role[Role.OWNER])

@@ -13,7 +13,6 @@ from typing import Any
 
 from assistant.errors import ExperimentError, SettingsError
 from assistant.outside import is_asking
-from assistant.service.admission import admitted
 from assistant.service.house import Asked, House
 from assistant.service.roles import Role
 from assistant.service.token_book import TokenBook
@@ -76,7 +75,7 @@ def register(house: House, wanted: Wanted, asked: Asked, made_by: str | None = N
         KeyReusedError: the key was used for another request.
     """
     tables = _tables(wanted)
-    built = build_sweep(check_settings(admitted(tables, programs=False, files=None), "settings"))
+    built = build_sweep(check_settings(house.placed(tables), "the settings"))
     known = house.answered(asked)
     there = None if known is not None or not wanted.resume else _unfinished(house, wanted.name)
     if there is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +118,8 @@ class House:
             functions, hooks. Only where whoever may send requests may start programs anyway.
         files: folder of the job logs and tables that requests may name; None is none, or any where
             programs are allowed.
+        adapters: origins of the programs over HTTP that requests may name where programs are not
+            allowed.
         steady_s: passes; leases are counted by it, without the time in which this process was
             stopped. It must be looked after, every `LOOK_AFTER_S`.
     """
@@ -131,6 +133,7 @@ class House:
         clock: Clock | None = None,
         programs: bool = False,
         files: Path | None = None,
+        adapters: Collection[str] = (),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
@@ -138,7 +141,7 @@ class House:
         self.clock = clock or SystemClock()
         self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
-        self.programs, self._files = programs, files
+        self.programs, self._files, self._adapters = programs, files, adapters
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
         self._opening = threading.Lock()
@@ -217,13 +220,21 @@ class House:
             ),
         )
 
+    def placed(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tables of a request with the files that they name where they are here.
+
+        Raises:
+            SettingsError: they are wrong, or name programs or files that are not allowed here.
+        """
+        return admitted(tables, programs=self.programs, files=self._files, adapters=self._adapters)
+
     def open_settings(self, tables: Mapping[str, Any], name: str, asked: Asked) -> Decided:
         """Open an experiment as the tables of a sweep file say.
 
         Raises:
             SettingsError: they are wrong, or name programs or files that are not allowed here.
         """
-        placed = admitted(tables, programs=self.programs, files=self._files)
+        placed = self.placed(tables)
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from assistant.settings import SweepSettings, check_settings, kind_of
+from assistant.toml_text import toml_text
 from assistant.ui.new.form import (
     Bound,
     Cluster,
@@ -25,7 +26,6 @@ from assistant.ui.new.form import (
     Wish,
 )
 from assistant.ui.new.rows import KINDS
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import written
 from assistant.ui.steering.terms import Terms
 from strategies import Level, StrategyError, make_strategy
