@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from assistant.errors import ExperimentError, SettingsError
@@ -107,6 +106,11 @@ def _tables(wanted: Wanted) -> dict[str, Any]:
             "the limit of a run that the program asks for is a term of the agreement; say it as "
             "run_limit"
         )
+    if tables.get("results"):
+        raise SettingsError(
+            "results from before are taken in once the experiment is open, by POST "
+            "/v1/experiments/ID/import"
+        )
     if tables.setdefault("name", wanted.name) != wanted.name:
         raise SettingsError("the settings have another name than the registration; say it once")
     return tables
@@ -151,7 +155,7 @@ def _registered(
 ) -> Registered:
     _tidy(house, experiment_id)
     first = experiment_id[-_NAME_LENGTH:].lstrip("-")
-    name = first if again else _free(house.book, first)
+    name = first if again else _free(house.book, experiment_id, first)
     token = house.book.issue(
         name, Role.ADAPTER, experiment_id=experiment_id, made_by=made_by, again=again
     )
@@ -159,9 +163,13 @@ def _registered(
     return Registered(experiment_id, token, name, resumed)
 
 
-def _free(book: TokenBook, first: str) -> str:
-    names = (f"{first}-{n}" if n > 1 else first for n in count(1))
-    return next(name for name in names if book.get(name) is None)
+def _free(book: TokenBook, experiment_id: str, first: str) -> str:
+    """Return a name that no program of the experiment has, nor had lately."""
+    names = {one.name for one in book.holders() if one.experiment_id == experiment_id}
+    if not names:
+        return first
+    numbers = [name.removeprefix(f"{first}-") for name in names]
+    return f"{first}-{max([1, *(int(n) for n in numbers if n.isdecimal())]) + 1}"
 
 
 def _tidy(house: House, experiment_id: str) -> None:
