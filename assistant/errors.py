@@ -16,6 +16,7 @@
     │   └── StoreFullError          the medium has no room; nothing was stored
     ├── UnknownClaimError   no run was ever claimed under a token
     ├── KeyReusedError      the key of a request was used for another one before
+    ├── NotExecutedHereError    a worker is not allowed to execute what a run needs
     ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
     ├── ServiceError        a service that cannot be started, found or trusted
     │   └── NotLetInError           the service takes no such token
@@ -124,6 +125,10 @@ class UnknownClaimError(AssistantError):
 
 class KeyReusedError(AssistantError):
     """The key of a request was used for another one before."""
+
+
+class NotExecutedHereError(AssistantError):
+    """The operator of a worker does not allow what a run would execute."""
 
 
 class ClaimLostError(AssistantError):

@@ -165,6 +165,20 @@ class RunCompleted:
 
 
 @dataclass(frozen=True, slots=True)
+class RunStopped:
+    """The analyst ended it early, and what it had reported last counts as its result.
+
+    ``duration_s`` is how long it went on, by the clock of the journal; ``reason`` her own words.
+    """
+
+    at_s: float
+    run_id: int
+    outcome: Outcome
+    duration_s: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunFailed:
     """The run gave none; the sentence says why."""
 
@@ -362,6 +376,7 @@ RunEvent = (
     | RunReported
     | ResultRefused
     | RunCompleted
+    | RunStopped
     | RunFailed
     | RunRated
 )

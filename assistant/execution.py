@@ -6,6 +6,7 @@ from assistant import decisions
 from assistant.events import ResultRefused, RunCompleted, RunFailed, RunReturned, RunStarted
 from assistant.experiment import Experiment
 from assistant.journal import Journal
+from assistant.lookout import Lookout
 from assistant.ports import Completion, Executor, Work
 from assistant.run import Run, RunState
 
@@ -18,7 +19,9 @@ def run_queued(
 ) -> None:
     """Execute everything that waits, in its order, recording each result as it comes.
 
-    Interrupting it loses no result: what is under way goes back to the queue.
+    What runs report is recorded meanwhile, the latest of each run at most every `LOOK_S`; a run
+    that is cancelled or stopped, by whomever, is ended. Interrupting it loses no result: what is
+    under way goes back to the queue.
 
     Args:
         journal: of the experiment.
@@ -28,36 +31,41 @@ def run_queued(
     """
     tell = on_change or (lambda _run: None)
     halted = stop or (lambda: False)
-    under_way: set[int] = set()
+    lookout = Lookout(journal, executor)
     try:
         while True:
-            while len(under_way) < executor.capacity and not halted():
+            while len(lookout.under_way) < executor.capacity and not halted():
                 run = _start_next(journal)
                 if run is None:
                     break
-                under_way.add(run.id)
+                lookout.under_way.add(run.id)
                 executor.submit(_work(journal, run))
                 tell(run)
-            if not under_way:
+            if not lookout.under_way:
                 return
-            for completion in executor.collect():
+            for completion in lookout.collect():
                 journal.decide(_end, completion)
-                under_way.discard(completion.run_id)
+                lookout.under_way.discard(completion.run_id)
                 tell(journal.experiment.run(completion.run_id))
     except BaseException:
         executor.cancel()
+        under_way = lookout.under_way
         with journal.deciding():
             _return(journal, [run for run in _ours(journal) if run.id in under_way], "interrupted")
         raise
+    finally:
+        lookout.end()
 
 
 def _end(
     experiment: Experiment, completion: Completion, now_s: float
-) -> RunCompleted | RunFailed | ResultRefused:
+) -> RunCompleted | RunFailed | ResultRefused | None:
     """Return how a run ended; a result that nobody waits for any more is refused."""
     run = experiment.run(completion.run_id)
     if run.state is RunState.RUNNING and not run.token:
         return decisions.judgement(experiment, completion, now_s)
+    if completion.stopped:
+        return None  # it was told to end, and has ended
     why = f"the run is {run.state}"
     return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
 

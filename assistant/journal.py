@@ -46,6 +46,12 @@ class Journal:
             self.catch_up()
             yield
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Have nobody else of this process decide or catch up meanwhile."""
+        with self._lock:
+            yield
+
     def catch_up(self) -> tuple[Event, ...]:
         """Take in what was stored by others since, and return it."""
         with self._lock:
@@ -90,6 +96,10 @@ class Journal:
         """Tell this listener of every event from now on."""
         self._listeners.append(listener)
 
+    def unlisten(self, listener: Listener) -> None:
+        """Tell this listener of nothing more."""
+        self._listeners.remove(listener)
+
     def events(self) -> tuple[Event, ...]:
         """Return all that was stored so far."""
         return self._store.load(self._id)
@@ -102,7 +112,7 @@ class Journal:
         for event in events:
             self.experiment.apply(event)
         for event in events:
-            for listener in self._listeners:
+            for listener in tuple(self._listeners):
                 listener(self.experiment, event)
 
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 
+from assistant.decisions import judgement
 from assistant.errors import ExperimentError, GoneOnError, ImpossibleValueError
-from assistant.events import RunCancelled, RunHeld, RunPrioritised, RunReleased
+from assistant.events import (
+    RunCancelled,
+    RunFailed,
+    RunHeld,
+    RunPrioritised,
+    RunReleased,
+    RunStopped,
+)
 from assistant.experiment import Experiment
+from assistant.ports import Completion
 from assistant.run import Run, RunState
 
 HIGHEST = 1e6
@@ -128,6 +137,34 @@ def cancelling(
     if run.state in OVER:
         raise ExperimentError(f"run {run_id} has {run.state} already; it cannot be cancelled")
     return RunCancelled(now_s, run_id, reason or "the analyst cancelled it")
+
+
+def stopping(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
+    """Return that a run ends now with what it has reported last; None if it was stopped so.
+
+    Raises:
+        ExperimentError: it does not go on, or what it has reported makes no result.
+    """
+    run = experiment.run(run_id)
+    if run.stopped is not None:
+        return None
+    if run.state is not RunState.RUNNING or run.started_s is None:
+        raise ExperimentError(
+            f"run {run_id} is {run.state}; only a run that goes on can be stopped and kept"
+        )
+    if run.reported is None:
+        raise ExperimentError(
+            f"run {run_id} has reported nothing yet, so there is nothing to keep; cancel it, or "
+            "wait for a report"
+        )
+    lasted_s = max(0.0, now_s - run.started_s)
+    judged = judgement(experiment, Completion(run_id, run.reported, None, lasted_s), now_s)
+    if isinstance(judged, RunFailed):
+        raise ExperimentError(
+            f"what run {run_id} has reported makes no result: {judged.failure}; cancel it, or let "
+            "it go on"
+        )
+    return RunStopped(now_s, run_id, judged.outcome, lasted_s, reason)
 
 
 def _waiting(experiment: Experiment, run_id: int, wanted: str) -> Run:

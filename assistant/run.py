@@ -55,7 +55,10 @@ class Run:
     how many of its workers were not heard of any more.
     ``priority`` and ``held`` say when it may start, ``cancelled`` why it shall not (any more).
     ``worker`` and ``token`` are of the attempt that goes on or was the last; both are empty where
-    the session's own process executes. ``reported`` is what it has measured so far.
+    the session's own process executes. ``reported`` is what it has measured so far, and
+    ``reported_s`` when it said so.
+    ``stopped`` is None unless the analyst ended it early and kept what it had reported: then her
+    reason, which may be empty.
     ``duration_s`` is None as well where what was told is no duration; see `measured_s`.
     """
 
@@ -80,6 +83,8 @@ class Run:
     worker: str = ""
     token: str = ""
     reported: Mapping[str, Measure] | None = None
+    reported_s: float | None = None
+    stopped: str | None = None
 
     @property
     def state(self) -> RunState:

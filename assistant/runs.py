@@ -19,6 +19,7 @@ from assistant.events import (
     RunReported,
     RunReturned,
     RunStarted,
+    RunStopped,
     RunSubmitted,
 )
 from assistant.run import Run, RunState, measured_s
@@ -26,7 +27,7 @@ from assistant.run import Run, RunState, measured_s
 QUEUED, RUNNING = RunState.QUEUED, RunState.RUNNING
 
 
-def after(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911 - a case for each event
+def after(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911, PLR0912 - a case each
     """Return the run of an event as it is after it.
 
     Raises:
@@ -39,7 +40,7 @@ def after(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911 - a
         case RunStarted(at_s=at_s, worker=worker, token=token):
             return replace(
                 _in(run, QUEUED), started_s=at_s, attempts=run.attempts + 1, worker=worker,
-                token=token, reported=None,
+                token=token, reported=None, reported_s=None,
             )  # fmt: skip
         case RunReturned(lost=lost):
             return replace(_in(run, RUNNING), started_s=None, lost=run.lost + lost)
@@ -51,13 +52,18 @@ def after(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911 - a
             return replace(_in(run, QUEUED), held=False)
         case RunCancelled(at_s=at_s, reason=reason):
             return replace(_in(run, QUEUED, RUNNING), ended_s=at_s, cancelled=reason)
-        case RunReported(measures=measures):
-            return replace(_in(run, RUNNING), reported=measures)
+        case RunReported(at_s=at_s, measures=measures):
+            return replace(_in(run, RUNNING), reported=measures, reported_s=at_s)
         case ResultRefused():
             return run
         case RunCompleted(at_s=at_s, outcome=outcome, duration_s=told_s):
             known_s = measured_s(told_s)
             return replace(_in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s)
+        case RunStopped(at_s=at_s, outcome=outcome, duration_s=told_s, reason=reason):
+            known_s = measured_s(told_s)
+            return replace(
+                _in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s, stopped=reason
+            )
         case RunFailed(at_s=at_s, failure=failure, duration_s=told_s):
             known_s = measured_s(told_s)
             return replace(_in(run, RUNNING), ended_s=at_s, failure=failure, duration_s=known_s)

@@ -270,6 +270,24 @@ class Session(View):
         """
         self._journal.decide(queueing.cancelling, run_id, reason)
 
+    def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
+        """End a run that goes on, now; what it has reported last counts as its result.
+
+        Stopping it again changes nothing.
+
+        Args:
+            run_id: of the run.
+            reason: kept with the run.
+            keep: False throws away what it has reported: the same as `cancel`.
+
+        Raises:
+            ExperimentError: it does not go on, or has not reported all that the objective needs.
+        """
+        if keep:
+            self._journal.decide(queueing.stopping, run_id, reason)
+        else:
+            self.cancel(run_id, reason)
+
     def rate(self, run_id: int, good: bool | None) -> None:
         """Call a result good or bad, or take the verdict back (None)."""
         self._journal.decide(decisions.rating, run_id, good)

@@ -133,8 +133,9 @@ class SweepView:
 def _result(run: Run, second: Second | None) -> tuple[str, ...]:
     also = () if second is None else ("",)
     if run.outcome is None:
-        return (run.state.value, *also, run.failure or "")
+        return (run.state.value, *also, run.failure or run.cancelled or "")
     if second is not None:
         also = (number(run.outcome.second_value),)
     met = "met" if run.outcome.feasible else f"violated by {run.outcome.violation:.0%}"
-    return (number(run.outcome.value), *also, met)
+    early = "" if run.stopped is None else ", stopped early"
+    return (number(run.outcome.value), *also, met + early)

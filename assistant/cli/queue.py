@@ -10,6 +10,8 @@ from assistant import Run, RunState, Session
 from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
 from assistant.cli.experiments import stored_session
 from assistant.errors import SettingsError
+from assistant.objective import Objective
+from assistant.report.going_on import age_words, reported_words
 from assistant.report.words import level
 
 Runs = list[int] | None
@@ -31,16 +33,20 @@ def queue(
     cancel: Annotated[
         Runs, typer.Option(metavar="RUN", help="Give it up; before it starts it costs nothing.")
     ] = None,
+    stop: Annotated[
+        Runs, typer.Option(metavar="RUN", help="End it now; what it reported last is its result.")
+    ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
     """Show what waits and what runs, the next one in front, and change its order.
 
-    A change holds from the next start on, also while another process executes the experiment.
+    Another order holds from the next start on. What is cancelled or stopped while it runs ends
+    soon, also where another process executes the experiment.
     """
     session = stored_session(experiment, store)
     wanted = [_priority(text) for text in priority or []]
-    for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ())):
+    for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ()), *(stop or ())):
         session.experiment.run(run_id)  # refuse an unknown one before anything is changed
     for run_id in first or []:
         session.run_first(run_id)
@@ -52,6 +58,8 @@ def queue(
         session.release(run_id)
     for run_id in cancel or []:
         session.cancel(run_id)
+    for run_id in stop or []:
+        session.stop(run_id)
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:
@@ -60,10 +68,14 @@ def queue(
     if not rows:
         OUT.print("Nothing waits and nothing runs.")
         return 0
-    table = table_of("run", "state", "priority", *session.experiment.space.names, left=2)
-    for run in rows:
+    objective, now_s = session.experiment.opened.objective, session.now_s()
+    told = [_reported(run, objective, now_s) for run in rows]
+    more = ("reported so far",) if any(told) else ()
+    table = table_of("run", "state", "priority", *session.experiment.space.names, *more, left=2)
+    for run, said in zip(rows, told, strict=True):
         values = session.experiment.space.values(run.configuration).values()
-        table.add_row(str(run.id), _state(run), f"{run.priority:g}", *map(level, values))
+        cells = [*map(level, values), *([said] if more else [])]
+        table.add_row(str(run.id), _state(run), f"{run.priority:g}", *cells)
     OUT.print(table)
     return 0
 
@@ -84,6 +96,12 @@ def _state(run: Run) -> str:
     return f"{run.state} ({run.worker})" if run.worker and run.started_s is not None else run.state
 
 
+def _reported(run: Run, objective: Objective, now_s: float) -> str:
+    if run.reported is None or run.state is not RunState.RUNNING:
+        return ""
+    return f"{reported_words(run, objective)} ({age_words(run, now_s)})"
+
+
 def _row(session: Session, run: Run) -> dict[str, object]:
     return {
         "run": run.id,
@@ -93,4 +111,6 @@ def _row(session: Session, run: Run) -> dict[str, object]:
         "worker": run.worker or None,
         "values": dict(session.experiment.space.values(run.configuration)),
         "reason": run.reason,
+        "reported": None if run.reported is None else dict(run.reported),
+        "reported_s": run.reported_s,
     }

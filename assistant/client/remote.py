@@ -21,7 +21,15 @@ from assistant.client.working import HttpClaims, run_claims
 from assistant.codec import decode_event, encode_event
 from assistant.decisions import Keep
 from assistant.errors import ExperimentError
-from assistant.events import Answer, BatchSuggested, Event, RunCompleted, RunSubmitted
+from assistant.events import (
+    Answer,
+    BatchSuggested,
+    Event,
+    RunCancelled,
+    RunCompleted,
+    RunStopped,
+    RunSubmitted,
+)
 from assistant.experiment import Experiment
 from assistant.journal import Listener
 from assistant.opening import Description, describe
@@ -229,6 +237,10 @@ class RemoteSession(View):
         """See `Session.cancel`."""
         self._decide(f"/runs/{run_id}/cancel", {"reason": reason})
 
+    def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
+        """See `Session.stop`."""
+        self._decide(f"/runs/{run_id}/stop", {"reason": reason, "keep": keep})
+
     def rate(self, run_id: int, good: bool | None) -> None:
         """See `Session.rate`."""
         self._decide(f"/runs/{run_id}/rating", {"good": good})
@@ -291,7 +303,15 @@ class RemoteSession(View):
             if on_change is not None:
                 on_change(self._experiment.run(run_id))
 
-        run_claims(claims, executor, changed, stop)
+        def hear(_experiment: Experiment, event: Event) -> None:
+            if isinstance(event, RunCancelled | RunStopped):
+                executor.stop(event.run_id)  # before a heartbeat is told so
+
+        self.listen(hear)
+        try:
+            run_claims(claims, executor, changed, stop)
+        finally:
+            self._listeners.remove(hear)
 
     def recover(self) -> int:
         """See `Session.recover`."""
@@ -367,7 +387,7 @@ class RemoteSession(View):
         for event in events:
             self._experiment.apply(event)
         for event in events:
-            for listener in self._listeners:
+            for listener in tuple(self._listeners):
                 listener(self._experiment, event)
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from assistant.client.beats import Beats, Claims
 from assistant.client.link import Link, new_key
 from assistant.errors import (
     AssistantError,
     ClaimLostError,
+    NotExecutedHereError,
     NotLetInError,
     ServiceError,
     StoreError,
@@ -39,26 +39,10 @@ GONE_S = 600.0
 """A worker that has had no answer for so long ends: the service has gone for good."""
 NOT_YET_S = 30.0
 """So long it waits for the first answer: the service may be starting."""
-ENDING_S = 5.0
-"""How long a heartbeat under way may hold up the end of a worker."""
+MOST_LEFT_OUT = 1000
+"""Experiments that a worker can leave to others."""
 MOST_WORDS = 4000
 """Characters of a failure that are told."""
-
-
-class Claims(Protocol):
-    """Where runs are claimed."""
-
-    def claim(self) -> Claim | None:
-        """Return the next run; None if nothing may start."""
-
-    def heartbeat(self, token: str) -> float:
-        """Renew a lease. Raises ClaimLostError if the run is not ours any more."""
-
-    def complete(self, token: str, completion: Completion) -> None:
-        """Tell how a run ended. Raises ClaimLostError if nobody wants to know any more."""
-
-    def give_back(self, token: str, reason: str) -> None:
-        """Let a run wait again."""
 
 
 class HttpClaims:
@@ -67,7 +51,8 @@ class HttpClaims:
     Args:
         link: to it, with the token of a worker.
         only: experiment whose runs are wanted; None is any.
-        worker: name of this worker, for people.
+        worker: name of this worker, for people; None is that of the token, if it has one, the
+            machine and the process.
         lease_s: how long a run is held without a heartbeat.
     """
 
@@ -79,9 +64,10 @@ class HttpClaims:
         worker: str | None = None,
         lease_s: float = LEASE_S,
     ) -> None:
-        self.link, self._only, self._lease_s = link, only, lease_s
-        self._worker = worker or f"{socket.gethostname()}-{os.getpid()}"
+        self.link, self.only, self._lease_s = link, only, lease_s
+        self._worker = worker
         self._key = new_key()
+        self._without: list[str] = []
 
     def claim(self) -> Claim | None:
         """See `Claims.claim`.
@@ -102,16 +88,40 @@ class HttpClaims:
             told["seed"], told["limit_s"], told["lease_s"],
         )  # fmt: skip
 
+    def leave_out(self, experiment_id: str) -> None:
+        """Claim no more runs of an experiment.
+
+        Raises:
+            ServiceError: of so many that the service would not take the list.
+        """
+        if len(self._without) >= MOST_LEFT_OUT:
+            raise ServiceError(
+                f"this worker executes none of {MOST_LEFT_OUT} experiments of the service at "
+                f"{self.link.url}; let it work for one of them with --experiment"
+            )
+        self._without.append(experiment_id)
+
     def _ask(self) -> Any:
+        if self._worker is None:
+            token = self.link.get("/v1/caller")["name"]
+            own = f"{socket.gethostname()}-{os.getpid()}"
+            self._worker = own if token is None else f"{token}/{own}"
         body: dict[str, Any] = {"worker": self._worker, "lease_s": self._lease_s}
-        if self._only is not None:
-            body["experiment"] = self._only
+        if self.only is not None:
+            body["experiment"] = self.only
+        if self._without:
+            body["without"] = self._without
         return self.link.change("POST", "/v1/claims", body, key=self._key)
 
     def heartbeat(self, token: str) -> float:
         """See `Claims.heartbeat`."""
         path, timeout_s = f"/v1/claims/{token}/heartbeat", max(1.0, self._lease_s / 3)
         return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
+
+    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+        """See `Claims.report`."""
+        path, timeout_s = f"/v1/claims/{token}/report", max(1.0, self._lease_s / 3)
+        self.link.change("POST", path, {"measures": _plain(measures)}, timeout_s=timeout_s)
 
     def complete(self, token: str, completion: Completion) -> None:
         """See `Claims.complete`."""
@@ -134,68 +144,6 @@ def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
     return {name: finite(value) for name, value in measures.items()}
 
 
-@dataclass
-class _Beats:
-    """Renews leases in a thread of its own, each after a third of its length.
-
-    ``lost`` has the tokens of runs that are not ours any more; `on_lost` is told in that thread.
-    """
-
-    claims: Claims
-    on_lost: Callable[[], object] = lambda: None
-
-    def __post_init__(self) -> None:
-        self.lost: set[str] = set()
-        self._due_s: dict[str, tuple[float, float]] = {}
-        self._changed = threading.Condition()
-        self._ended = False
-        self._thread = threading.Thread(target=self._loop, name="copperline-beats", daemon=True)
-        self._thread.start()
-
-    def hold(self, token: str, lease_s: float) -> None:
-        with self._changed:
-            self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
-            self._changed.notify()
-
-    def drop(self, token: str) -> None:
-        with self._changed:
-            self._due_s.pop(token, None)
-
-    def end(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
-        self._thread.join(ENDING_S)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                if self._ended:
-                    return
-                now_s = time.monotonic()
-                due = [token for token, (at_s, _) in self._due_s.items() if at_s <= now_s]
-                if not due:
-                    soonest = min((at_s for at_s, _ in self._due_s.values()), default=None)
-                    self._changed.wait(None if soonest is None else soonest - now_s)
-                    continue
-            for token in due:
-                self._beat(token)
-
-    def _beat(self, token: str) -> None:
-        try:
-            lease_s = self.claims.heartbeat(token)
-        except (ClaimLostError, UnknownClaimError):
-            self.lost.add(token)
-            self.drop(token)
-            self.on_lost()
-            return
-        except AssistantError:
-            lease_s = self._due_s.get(token, (0.0, LEASE_S))[1]  # not reached: at the next turn
-        with self._changed:
-            if token in self._due_s:
-                self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
-
-
 def run_claims(
     claims: Claims,
     executor: Executor,
@@ -206,6 +154,8 @@ def run_claims(
 ) -> int:
     """Claim and execute until nothing waits; return how many results were told.
 
+    What runs report is told meanwhile; one that is not ours any more, because it was cancelled or
+    stopped for example, is ended.
     A service that is away or has no room is waited for, for `NOT_YET_S`. Interrupting it gives
     back what is under way.
 
@@ -223,7 +173,19 @@ def run_claims(
     tell = changed or (lambda _run_id: None)
     halted = stop or (lambda: False)
     held: dict[int, Claim] = {}
-    beats, told = _Beats(claims), 0
+    told = 0
+
+    def end_lost() -> None:
+        for run_id, claim in tuple(held.items()):
+            if claim.token in beats.lost:
+                executor.stop(run_id)
+
+    def reported(run_id: int, measures: Mapping[str, Measure]) -> None:
+        if run_id in held:
+            beats.report(held[run_id].token, measures)
+
+    beats = Beats(claims, end_lost)
+    executor.listen(reported)
 
     def patiently(ask: Callable[[], T]) -> T:
         began_s = steady_s()
@@ -236,6 +198,8 @@ def run_claims(
                 pause(IDLE_S)
 
     def told_of(claim: Claim, completion: Completion) -> bool:
+        if completion.stopped and not _is_ours(claims, claim.token):
+            return False  # it was ended because nobody waits for it
         beats.hold(claim.token, claim.lease_s)
         return _tell(claims, beats, claim.token, completion)
 
@@ -268,7 +232,15 @@ def run_claims(
         beats.end()
 
 
-def _tell(claims: Claims, beats: _Beats, token: str, completion: Completion) -> bool:
+def _is_ours(claims: Claims, token: str) -> bool:
+    try:
+        claims.heartbeat(token)
+    except (ClaimLostError, UnknownClaimError):
+        return False
+    return True
+
+
+def _tell(claims: Claims, beats: Beats, token: str, completion: Completion) -> bool:
     """Tell a result; false if nobody wants it any more."""
     try:
         claims.complete(token, completion)
@@ -293,6 +265,8 @@ class Worker:
     Args:
         claims: of the service.
         make: builds the executor of an experiment, by the claim of its first run.
+        refused: told, in a sentence, of an experiment that this worker may not execute; its runs
+            are left to others.
         lost: told, in another thread, that a run is not ours any more; it shall make the thread
             that works call `abandon`, as a handler of signals can.
         steady_s: passes; by it the service is given up (`GONE_S`).
@@ -302,15 +276,18 @@ class Worker:
         self,
         claims: HttpClaims,
         make: Callable[[Claim], Executor],
+        refused: Callable[[str], object] = lambda _sentence: None,
         lost: Callable[[], object] = lambda: None,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._claims, self._make, self._lost, self._steady_s = claims, make, lost, steady_s
+        self._refused = refused
         self._executors: dict[str, Executor] = {}
         self._began_s = steady_s()
         self._heard_s: float | None = None
         self._executed: str | None = None
-        self._beats: _Beats | None = None
+        self._going_on: tuple[Claim, Executor] | None = None
+        self._beats: Beats | None = None
 
     def work(
         self,
@@ -329,8 +306,9 @@ class Worker:
 
         Raises:
             ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
+            NotExecutedHereError: it works for one experiment, and may not execute that.
         """
-        told, beats = 0, _Beats(self._claims, self._lost)
+        told, beats = 0, Beats(self._claims, self._end_lost)
         self._beats = beats
         pause = pause or idle
         try:
@@ -361,6 +339,13 @@ class Worker:
             self._executed = None
             raise _AbandonedError
 
+    def _end_lost(self) -> None:
+        """End the run that is executed if it was lost; in the thread of the heartbeats."""
+        going_on, beats = self._going_on, self._beats
+        if going_on is not None and beats is not None and going_on[0].token in beats.lost:
+            going_on[1].stop(going_on[0].run_id)
+        self._lost()
+
     def _wait_out(self, error: AssistantError, pause: Callable[[float], object]) -> None:
         """Wait a little for a service that cannot be used now, unless it has gone for good."""
         heard_s, patience_s = self._heard_s, GONE_S
@@ -374,7 +359,7 @@ class Worker:
         self,
         claim: Claim,
         completion: Completion,
-        beats: _Beats,
+        beats: Beats,
         stop: Callable[[], bool],
         pause: Callable[[float], object],
     ) -> bool:
@@ -394,25 +379,16 @@ class Worker:
                 completion = Completion(claim.run_id, None, reason, completion.duration_s)
 
     def _execute(
-        self, claim: Claim, beats: _Beats, pause: Callable[[float], object]
+        self, claim: Claim, beats: Beats, pause: Callable[[float], object]
     ) -> Completion | None:
         """Execute a run; return None if it was given back or is not ours any more."""
-        beats.hold(claim.token, claim.lease_s)
+        executor = self._begun(claim, beats, pause)
+        if executor is None or isinstance(executor, Completion):
+            return executor
         try:
-            executor = self._executor(claim)
-        except (ClaimLostError, UnknownClaimError):
-            beats.drop(claim.token)
-            return None
-        except NOT_NOW as error:  # that says nothing of the run
-            beats.drop(claim.token)
-            self._give_back(claim, f"its worker could not begin: {error}")
-            self._wait_out(error, pause)
-            return None
-        except AssistantError as error:
-            return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
-        try:
+            executor.listen(lambda _run_id, measures: beats.report(claim.token, measures))
             executor.submit(Work(claim.run_id, claim.values, claim.seed, claim.limit_s))
-            self._executed = claim.token
+            self._going_on, self._executed = (claim, executor), claim.token
             (completion,) = executor.collect()
             self._executed = None
         except _AbandonedError:
@@ -424,7 +400,37 @@ class Worker:
             beats.drop(claim.token)
             self._give_back(claim, "interrupted")
             raise
+        finally:
+            self._going_on = None
+        if completion.stopped and claim.token in beats.lost:
+            return None
         return completion
+
+    def _begun(
+        self, claim: Claim, beats: Beats, pause: Callable[[float], object]
+    ) -> Executor | Completion | None:
+        """Return what executes a run, or how it ended before that was there; None if not here."""
+        beats.hold(claim.token, claim.lease_s)
+        try:
+            return self._executor(claim)
+        except (ClaimLostError, UnknownClaimError):
+            beats.drop(claim.token)
+            return None
+        except NotExecutedHereError as error:
+            beats.drop(claim.token)
+            self._give_back(claim, str(error))
+            if self._claims.only is not None:
+                raise
+            self._claims.leave_out(claim.experiment_id)
+            self._refused(str(error))
+            return None
+        except NOT_NOW as error:  # that says nothing of the run
+            beats.drop(claim.token)
+            self._give_back(claim, f"its worker could not begin: {error}")
+            self._wait_out(error, pause)
+            return None
+        except AssistantError as error:
+            return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
 
     def _give_back(self, claim: Claim, reason: str) -> None:
         with contextlib.suppress(AssistantError):  # else its lease will run out

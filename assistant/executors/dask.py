@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from assistant.errors import ExecutorError, SettingsError
-from assistant.executors.attempt import attempt
+from assistant.executors.attempt import Overseer, attempt, not_begun
 from assistant.executors.dask_address import Certificates, check_address
 from assistant.ports import Application, Completion, Reported, Work
 
@@ -56,16 +56,30 @@ def _plugin(token: str, application: Application) -> Any:
 
         def __init__(self) -> None:
             self.application = application
+            self.ended: frozenset[str] = frozenset()
 
     return Holder()
 
 
-def _evaluate(token: str, work: Work) -> Completion:
+def _evaluate(token: str, key: str, work: Work) -> Completion:
     """Make one run; in a worker."""
     from distributed import get_worker
 
+    worker = get_worker()
+    holder = worker.plugins[token]
+    oversight = Overseer(
+        lambda measures: worker.log_event(token, [work.run_id, dict(measures)]),
+        lambda: key in holder.ended,
+    )
     with _one_at_a_time:
-        return attempt(get_worker().plugins[token].application, work)
+        if oversight.wants_end():
+            return not_begun(work)
+        return attempt(holder.application, work, oversight)
+
+
+def _end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
+    """Have these runs ended, and no others, as soon as they are here; in a worker."""
+    dask_worker.plugins[token].ended = keys
 
 
 def _versions() -> tuple[str, str]:
@@ -110,6 +124,9 @@ class DaskExecutor:
         self._under_way: dict[str, tuple[Future, Work]] = {}
         self._deaths: dict[int, int] = {}
         self._over: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reported: Reported | None = None
+        self._stopped: set[int] = set()
+        self._wished_s = 0.0
         self._n_asked = 0
         self._nobody_since_s: float | None = None
         self._cluster: Any = None
@@ -176,6 +193,7 @@ class DaskExecutor:
                     set_as_default=False,
                 )  # fmt: skip
                 client.register_plugin(_plugin(self._token, self._application))
+                client.subscribe_topic(self._token, self._hear)
             except (OSError, TimeoutError, ValueError, RuntimeError) as error:
                 if client is not None:
                     _closed(client)
@@ -247,7 +265,9 @@ class DaskExecutor:
             raise ExecutorError("the executor is closed")
         self._n_asked += 1
         key = f"{self._token}-{work.run_id}-{self._n_asked}"
-        future = self._client.submit(_evaluate, self._token, work, key=key, pure=False, retries=0)
+        future = self._client.submit(
+            _evaluate, self._token, key, work, key=key, pure=False, retries=0
+        )
         self._under_way[key] = future, work
         future.add_done_callback(lambda done: self._over.put(done.key))
 
@@ -256,6 +276,7 @@ class DaskExecutor:
         over: list[Completion] = []
         while self._under_way and not over:
             keys = self._told_keys()
+            self._pass_on_wishes()
             if not keys:
                 over.extend(self._look())
             for key in keys:
@@ -263,6 +284,7 @@ class DaskExecutor:
                     found = self._completion(key)
                     if found is not None:
                         over.append(found)
+        self._stopped.difference_update(one.run_id for one in over)
         return tuple(sorted(over, key=lambda one: one.run_id))
 
     def _told_keys(self) -> list[str]:
@@ -289,9 +311,11 @@ class DaskExecutor:
         except (CancelledError, TimeoutError, OSError):  # the scheduler lost it, or is lost
             if self._client is None or self._client.status != "running":
                 self._reconnect()
-            else:
-                del self._under_way[key]
-                self._ask(work)
+                return None
+            del self._under_way[key]
+            if work.run_id in self._stopped:
+                return not_begun(work)
+            self._ask(work)
             return None
         except KilledWorker:
             del self._under_way[key]
@@ -314,9 +338,31 @@ class DaskExecutor:
 
     def listen(self, reported: Reported) -> None:
         """Tell what runs that go on have measured so far."""
+        self._reported = reported
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        _, (run_id, measures) = event
+        told = {k: tuple(v) if isinstance(v, list) else v for k, v in measures.items()}
+        if self._reported is not None:
+            self._reported(run_id, told)
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on."""
+        """End one run that goes on; any thread may ask."""
+        if any(work.run_id == run_id for _, work in tuple(self._under_way.values())):
+            self._stopped.add(run_id)
+            self._over.put("")  # so that the wish is passed on now
+
+    def _pass_on_wishes(self) -> None:
+        """Tell all workers which runs shall end, again and again: there may be new ones."""
+        if not self._stopped or time.monotonic() - self._wished_s < LOOKS_S / 2:
+            return
+        keys = frozenset(k for k, (_, w) in self._under_way.items() if w.run_id in self._stopped)
+        if keys and self._client is not None and self._client.status == "running":
+            with contextlib.suppress(OSError, TimeoutError, ImportError):
+                self._client.run(
+                    _end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
+                )
+        self._wished_s = time.monotonic()
 
     def cancel(self) -> None:
         """Forget what was under way; of a cluster of our own, stop it.
@@ -326,6 +372,7 @@ class DaskExecutor:
         futures = [future for future, _ in self._under_way.values()]
         self._under_way.clear()
         self._deaths.clear()
+        self._stopped.clear()
         if self._client is not None and futures:
             with contextlib.suppress(Exception):
                 self._client.cancel(futures, force=True)

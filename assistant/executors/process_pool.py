@@ -2,6 +2,7 @@
 
 import multiprocessing
 import signal
+from collections.abc import Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
@@ -9,22 +10,25 @@ from typing import Self
 
 from assistant.errors import SettingsError
 from assistant.executors.attempt import attempt
+from assistant.executors.lines import Ends, Line, Lines
+from assistant.objective import Measure
 from assistant.ports import Application, Completion, Reported, Work
 
-_application: Application | None = None
+_kept: tuple[Application, Line] | None = None
 
 
-def _adopt(application: Application) -> None:
+def _adopt(application: Application, ends: Ends) -> None:
     """Keep the application in this worker, sent once; leave Ctrl-C to the parent."""
-    global _application  # noqa: PLW0603 - one per worker process, by design of initializers
-    _application = application
+    global _kept  # noqa: PLW0603 - one per worker process, by design of initializers
+    _kept = application, Line(ends)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _attempt(work: Work) -> Completion:
-    if _application is None:
+    if _kept is None:
         raise AssertionError("the worker was started without its application")
-    return attempt(_application, work)
+    application, line = _kept
+    return attempt(application, work, line.oversight(work.run_id))
 
 
 class ProcessPoolExecutor:
@@ -40,14 +44,17 @@ class ProcessPoolExecutor:
         self.capacity = workers
         self._application = application
         self._under_way: dict[futures.Future[Completion], Work] = {}
+        self._reported: Reported | None = None
         self._pool = self._new_pool()
 
     def _new_pool(self) -> futures.ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        self._lines = Lines(context, self.capacity, self._tell)
         return futures.ProcessPoolExecutor(
             self.capacity,
-            mp_context=multiprocessing.get_context("spawn"),
+            mp_context=context,
             initializer=_adopt,
-            initargs=(self._application,),
+            initargs=(self._application, self._lines.ends),
         )
 
     def submit(self, work: Work) -> None:
@@ -68,6 +75,7 @@ class ProcessPoolExecutor:
         return tuple(self._completion(future, self._under_way.pop(future)) for future in over)
 
     def _completion(self, future: futures.Future[Completion], work: Work) -> Completion:
+        self._lines.over(work.run_id)
         error = future.exception()
         if error is None:
             return future.result()
@@ -79,13 +87,21 @@ class ProcessPoolExecutor:
 
     def _replace_pool(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._lines.close()
         self._pool = self._new_pool()
 
     def listen(self, reported: Reported) -> None:
         """Tell what runs that go on have measured so far."""
+        self._reported = reported
+
+    def _tell(self, run_id: int, measures: Mapping[str, Measure]) -> None:
+        if self._reported is not None:
+            self._reported(run_id, measures)
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on."""
+        """End one run that goes on; any thread may ask."""
+        if any(work.run_id == run_id for work in tuple(self._under_way.values())):
+            self._lines.stop(run_id)
 
     def cancel(self) -> None:
         """Stop the workers and forget what was under way."""
@@ -96,6 +112,7 @@ class ProcessPoolExecutor:
             worker.terminate()
         for worker in workers:
             worker.join()
+        self._lines.close()
         self._pool = self._new_pool()
 
     def __enter__(self) -> Self:
@@ -107,8 +124,7 @@ class ProcessPoolExecutor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._pool.shutdown()
-        else:
+        if kind is not None:
             self.cancel()
-            self._pool.shutdown()
+        self._pool.shutdown()
+        self._lines.close()

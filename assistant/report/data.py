@@ -12,6 +12,7 @@ from assistant.report.agreement import TermUse, agreement
 from assistant.report.answer import Answer, answer
 from assistant.report.course import ForecastSection, forecast_section
 from assistant.report.effects import EffectsSection, effects_section
+from assistant.report.going_on import stopped_words
 from assistant.report.levels import ParameterEffect, level_qualities
 from assistant.report.trade import FrontRow, front_rows, trade_points
 from assistant.report.trust import TrustSection, trust_section
@@ -59,6 +60,7 @@ class RunRow:
     duration_s: float | None
     reason: str
     failure: str | None
+    stopped: str
     is_best: bool
     is_today: bool
 
@@ -267,6 +269,7 @@ def _row(experiment: Experiment, run: Run) -> RunRow:
         duration_s=run.duration_s,
         reason=run.reason,
         failure=run.failure,
+        stopped=stopped_words(run),
         is_best=best is not None and run.id == best.id,
         is_today=run.configuration == experiment.opened.baseline,
     )

@@ -85,6 +85,13 @@ class ReasonIn(Body):
     reason: Text = ""
 
 
+class StopIn(Body):
+    """Whether what the run has reported last counts as its result, and why it is stopped."""
+
+    keep: bool = True
+    reason: Text = ""
+
+
 class RatingIn(Body):
     """The analyst's verdict on a result; null takes it back."""
 
@@ -232,7 +239,7 @@ class ClaimIn(Body):
     ) = None
     lease_s: Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])] = 30.0
     experiment: Name | None = None
-    without: Annotated[list[Name], Field(max_length=100)] = []
+    without: Annotated[list[Name], Field(max_length=1000)] = []
 
 
 class ReportIn(Body):

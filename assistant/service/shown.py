@@ -28,7 +28,8 @@ class RunOut(BaseModel):
     """One run as people read it: values by parameter, and what is known of it.
 
     ``value`` is what the objective makes of its measures, ``reported`` what a run that goes on has
-    measured so far; times are seconds since 1970-01-01 UTC.
+    measured so far, and ``reported_s`` when; ``stopped`` is the reason, which may be empty, of one
+    that was ended early with that as its result. Times are seconds since 1970-01-01 UTC.
     """
 
     run: int
@@ -44,6 +45,8 @@ class RunOut(BaseModel):
     feasible: bool | None
     measures: MeasuresOut | None
     reported: MeasuresOut | None
+    reported_s: float | None
+    stopped: str | None
     failure: str | None
     cancelled: str | None
     submitted_s: float
@@ -121,6 +124,8 @@ def run_shown(view: View, run: Run) -> RunOut:
         feasible=None if outcome is None else outcome.feasible,
         measures=_measures(None if outcome is None else outcome.measures),
         reported=_measures(run.reported),
+        reported_s=run.reported_s,
+        stopped=run.stopped,
         failure=run.failure,
         cancelled=run.cancelled,
         submitted_s=run.submitted_s,

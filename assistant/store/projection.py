@@ -22,6 +22,7 @@ from assistant.events import (
     RunReleased,
     RunReturned,
     RunStarted,
+    RunStopped,
     RunSubmitted,
     SpaceChanged,
 )
@@ -55,7 +56,7 @@ def project(  # noqa: PLR0912 - a case for each event
                     "UPDATE run SET lost = lost + 1 WHERE experiment_id = ? AND run_id = ?",
                     (experiment_id, run_id),
                 )
-        case RunCompleted(run_id=run_id):
+        case RunCompleted(run_id=run_id) | RunStopped(run_id=run_id):
             _end(connection, experiment_id, run_id, "completed")
         case RunFailed(run_id=run_id):
             _end(connection, experiment_id, run_id, "failed")

@@ -103,6 +103,7 @@ def run_label(experiment: Experiment, run: Run) -> str:
     """Return a run in a list of runs: number, value, verdict."""
     value = run.outcome.value if run.outcome else None
     text = f"run {run.id}: {quantity(value, experiment.opened.objective.unit)}"
+    text += "" if run.stopped is None else ", stopped early"
     return f"{text}, rated {VERDICTS[run.good]}" if run.good is not None else text
 
 

@@ -1,10 +1,13 @@
 """Small real applications for tests: pure functions of the values, quick, with known answers."""
 
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assistant import Fact, Measure, Objective, Value
-from assistant.errors import RunError
+from assistant.errors import RunError, StoppedError
+from assistant.ports import Oversight
 from strategies import Level, Parameter, ParameterSpace
 
 SPACE = ParameterSpace(
@@ -68,3 +71,34 @@ class TickingClock:
     def now_s(self) -> float:
         self._now_s += 1.0
         return self._now_s
+
+
+@dataclass(frozen=True)
+class Climb(Bowl):
+    """A bowl that is measured step by step, and told of: ``y`` + 1 steps, from 100 down.
+
+    With ``endless`` a run of ``x`` = 3 goes on until somebody wants its end.
+    """
+
+    endless: bool = True
+
+    name = "climb"
+
+    def evaluate_watched(
+        self,
+        values: Mapping[str, Level],
+        seed: int,
+        limit_s: float | None,
+        oversight: Oversight,
+    ) -> Mapping[str, Measure]:
+        result = self.evaluate(values, seed)
+        for step in range(int(values["y"]) + 1):
+            oversight.report({"height": 100.0 - step, "unknown": float("nan")})
+        wait, until_s = threading.Event(), time.monotonic() + 60.0
+        while self.endless and values["x"] == 3:
+            if oversight.wants_end():
+                raise StoppedError("it was told to end")
+            if time.monotonic() > until_s:
+                raise RunError("nobody ended it")
+            wait.wait(0.01)
+        return result

@@ -1,7 +1,9 @@
 """Every executor gives the same results as the serial one, and survives failing runs."""
 
 import os
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +13,12 @@ from assistant import Measure, RunState, Sla, open_session
 from assistant.cli.options import executor_table
 from assistant.errors import SettingsError
 from assistant.executors import EXECUTORS, Certificates, ExecutorEntry, Place, make_executor
-from assistant.ports import Work
+from assistant.ports import Completion, Work
 from assistant.service.admission import admitted
 from assistant.settings import check_settings, read_settings
 from assistant.store import MemoryStore
 from strategies import Level
-from tests.assistant.examples import Bowl, TickingClock
+from tests.assistant.examples import Bowl, Climb, TickingClock
 
 every_executor = pytest.mark.parametrize(
     "entry",
@@ -81,6 +83,80 @@ def test_nothing_under_way_gives_nothing_and_cancel_forgets(entry: ExecutorEntry
         assert executor.collect() == ()
         executor.submit(Work(2, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         assert [c.run_id for c in executor.collect()] == [2]
+
+
+LONG: Mapping[str, Level] = {"x": 3, "y": 2, "mode": "plain"}
+
+
+class Heard:
+    """What an executor tells, and who waits for it."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, Mapping[str, Measure]]] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, run_id: int, measures: Mapping[str, Measure]) -> None:
+        with self._changed:
+            self.told.append((run_id, measures))
+            self._changed.notify_all()
+
+    def wait_for(self, wanted: tuple[int, Mapping[str, Measure]]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: wanted in self.told, 60.0), self.told
+
+
+@every_executor
+def test_a_run_tells_what_it_has_measured_and_ends_when_somebody_wants_it(
+    entry: ExecutorEntry,
+) -> None:
+    with entry.build(Climb(), 1) as executor:
+        heard = Heard()
+        executor.listen(heard)
+        executor.submit(Work(7, LONG, seed=1))
+
+        def stop() -> None:
+            heard.wait_for((7, {"height": 98.0, "unknown": None}))  # the latest of three
+            executor.stop(8)  # no such run: nothing happens
+            executor.stop(7)
+
+        with ThreadPoolExecutor(1) as other:
+            stopping = other.submit(stop)
+            (completion,) = executor.collect()
+            stopping.result()
+        assert completion.run_id == 7
+        assert completion.stopped
+        assert completion.measures is None
+        assert completion.failure == "it was told to end"
+        executor.stop(7)  # it is over: nothing happens
+        executor.submit(Work(7, {**LONG, "x": 2}, seed=1))
+        (again,) = executor.collect()
+    assert again.measures is not None
+    assert again.measures["height"] == 3.0
+    assert not again.stopped
+
+
+@every_executor
+def test_only_the_run_that_is_meant_is_ended(entry: ExecutorEntry) -> None:
+    with entry.build(Climb(), 2) as executor:
+        executor.submit(Work(1, LONG, seed=1))
+        executor.submit(Work(2, {**LONG, "x": 0}, seed=1))
+        executor.stop(1)
+        found: dict[int, Completion] = {}
+        while len(found) < 2:
+            found |= {one.run_id: one for one in executor.collect()}
+    assert found[1].stopped
+    assert not found[2].stopped
+    assert found[2].measures is not None
+
+
+@every_executor
+def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: ExecutorEntry) -> None:
+    with entry.build(Bowl(), 1) as executor:
+        executor.listen(Heard())
+        executor.submit(Work(1, LONG, seed=1))
+        (completion,) = executor.collect()
+        executor.stop(1)
+    assert completion.measures is not None
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ each, and ends with 1 if anything is.
 Each finding names the promise that it breaks:
 
 - I1 a run ends once (and has ended, where ``--ended`` asks for it);
-- I2 one recorded result per completed run, the known function of its levels, under its token;
+- I2 one recorded result per completed run, the known function of its levels, under its token; of
+  one that was stopped what it had reported last;
 - I3 what was acknowledged is there, in its order;
 - I4 the tables are the fold of the journal;
 - I5 one lease at most per run, held by the attempt that goes on; refused results change nothing;
@@ -49,6 +50,7 @@ ACKNOWLEDGED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "cancelled": ("RunCancelled", ("reason",)),
     "rated": ("RunRated", ("good",)),
     "completed": ("RunCompleted", ("measures",)),
+    "stopped": ("RunStopped", ("measures",)),
     "failed": ("RunFailed", ()),
     "refused": ("ResultRefused", ("token",)),
 }
@@ -87,6 +89,8 @@ class Life:
     worker: str = ""
     measures: Any = None
     n_ends: int = 0
+    reported: Any = None
+    stopped: bool = False
 
 
 @dataclass
@@ -120,6 +124,7 @@ FROM: Mapping[str, tuple[str, ...]] = {
     "RunCancelled": ("queued", "running"),
     "RunReported": ("running",),
     "RunCompleted": ("running",),
+    "RunStopped": ("running",),
     "RunFailed": ("running",),
     "RunRated": ("completed",),
 }
@@ -130,6 +135,7 @@ TO = {
     "RunReturned": "queued",
     "RunCancelled": "cancelled",
     "RunCompleted": "completed",
+    "RunStopped": "completed",
     "RunFailed": "failed",
 }
 
@@ -175,7 +181,7 @@ def _live(told: Told, event: Row, max_attempts: int) -> None:
         return
     if run.state not in FROM[kind]:
         told.say("I1", run_id, f"{kind} while it is {run.state}")
-        if kind in ("RunCompleted", "RunFailed"):
+        if kind in ("RunCompleted", "RunStopped", "RunFailed"):
             told.say("I2", run_id, f"{kind} though it has ended, or nobody executes it")
     if kind == "RunStarted":
         _started(told, run, event, max_attempts)
@@ -187,15 +193,20 @@ def _live(told: Told, event: Row, max_attempts: int) -> None:
         run.priority = event["priority"]
     elif kind in ("RunHeld", "RunReleased"):
         run.held = kind == "RunHeld"
-    elif kind == "RunCompleted":
+    elif kind in ("RunCompleted", "RunStopped"):
         run.measures = event["outcome"]["measures"]
+        run.stopped = kind == "RunStopped"
+        if run.stopped and run.measures != run.reported:
+            told.say("I2", run_id, f"it was stopped with {run.measures}, and said {run.reported}")
+    elif kind == "RunReported":
+        run.reported = event["measures"]
     elif kind == "RunFailed" and "not tried again" in event["failure"]:
         run.lost += 1
         if run.lost != max_attempts:
             told.say("I6", run_id, f"it has failed of {run.lost} lost workers")
         run.lost -= 1  # as the journal counts: workers after which it waited again
     run.state = TO.get(kind, run.state)
-    run.n_ends += kind in ("RunCancelled", "RunCompleted", "RunFailed")
+    run.n_ends += kind in ("RunCancelled", "RunCompleted", "RunStopped", "RunFailed")
 
 
 def _started(told: Told, run: Life, event: Row, max_attempts: int) -> None:
@@ -218,6 +229,7 @@ def _started(told: Told, run: Life, event: Row, max_attempts: int) -> None:
                 )  # fmt: skip
                 break
     run.attempts += 1
+    run.reported = None
     run.token, run.worker = token, event["worker"]
 
 
@@ -374,7 +386,8 @@ def _compare_claims(
                 held = "has" if token in leases else "lacks"
                 told.say("I5", run_id, f"it is {told.runs[run_id].state}; attempt {held} a lease")
             run, result = told.runs[run_id], attempts[token]["result"]
-            by_worker = run.state in ("completed", "failed") and run.token == token
+            ended_by = "" if run.stopped else run.token
+            by_worker = run.state in ("completed", "failed") and ended_by == token
             if result is not None and not by_worker:
                 told.say("I2", run_id, "a result is noted under an attempt that did not end it")
             if result is None and by_worker and run.state == "completed":
@@ -398,7 +411,7 @@ def _compare_results(told: Told, known: Known | None, ended: bool) -> None:
             told.say("I1", run_id, f"it has ended {run.n_ends} times")
         if ended and run.state not in OVER:
             told.say("I1", run_id, f"it is {run.state}, and should be over")
-        if known is None or run.state != "completed":
+        if known is None or run.state != "completed" or run.stopped:
             continue
         parameters = told.space["parameters"]
         values = {
@@ -454,7 +467,9 @@ def _compare_acknowledged(
 
 
 def _said(event: Row, name: str) -> Any:
-    return event["outcome"]["measures"] if event["type"] == "RunCompleted" else event[name]
+    if event["type"] in ("RunCompleted", "RunStopped"):
+        return event["outcome"]["measures"]
+    return event[name]
 
 
 def main() -> int:

@@ -128,6 +128,10 @@ class World:
         self.sessions["hills"].cancel(run_id, "not wanted")
         self.told("cancelled", "hills", run_id, reason="not wanted")
 
+    def stop(self, run_id: int) -> None:
+        self.sessions["hills"].stop(run_id, "enough seen")
+        self.told("stopped", "hills", run_id, measures={"height": 99.0})
+
     def rate(self, run_id: int, good: bool) -> None:
         self.sessions["hills"].rate(run_id, good)
         self.told("rated", "hills", run_id, good=good)
@@ -179,6 +183,12 @@ def steps() -> Iterator[tuple[str, Step]]:
     yield "complete in what is finished", lambda w: w.complete("gus")
     yield "reopen", lambda w: w.sessions["hills"].reopen()
     yield "submit once more", lambda w: w.include("hills", c=3)
+    yield "activate again", lambda w: w.activate("hills", True)
+    yield "claim run 6", lambda w: w.claim("hal", "hills")
+    yield "report of it", lambda w: w.report("hal")
+    yield "stop and keep it", lambda w: w.stop(6)
+    yield "complete what was stopped", lambda w: w.complete("hal")
+    yield "submit at last", lambda w: w.include("hills", c=4)
 
 
 def play(world: World) -> None:

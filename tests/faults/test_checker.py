@@ -23,6 +23,10 @@ TAMPERED = {
     "an event is gone": ("I4", "DELETE FROM event WHERE position = 3"),
     "a run ends twice": ("I1", TWICE),
     "a result is another": ("I2", EVENT.format("outcome.measures.height", "7.5", "RunCompleted")),
+    "a stopped run has another result": (
+        "I2",
+        EVENT.format("outcome.measures.height", "7.5", "RunStopped"),
+    ),
     "a result of who did not end the run": (
         "I2",
         "UPDATE attempt SET result = 'x' WHERE result IS NULL",

@@ -178,6 +178,19 @@ def cancel(
     return _answer(house.decide(experiment, asked, act))
 
 
+@router.post("/experiments/{experiment}/runs/{run}/stop", response_model=DecidedOut)
+def stop(
+    experiment: Experiment,
+    run: RunNumber,
+    body: schemas.StopIn,
+    asked: AskedOf,
+    house: HouseOf,
+) -> Response:
+    """End a run that goes on; what it has reported last is its result, unless it is not kept."""
+    act: Act = lambda session: session.stop(run, body.reason, keep=body.keep)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
 @router.post("/experiments/{experiment}/runs/{run}/rating", response_model=DecidedOut)
 def rate(
     experiment: Experiment,

@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from assistant import Experiment, Run, RunState
+from assistant.report.going_on import stopped_words
 from assistant.ui import words
 from assistant.ui.desk import Desk
 from assistant.ui.intents import Intent, answer_at
@@ -82,7 +83,7 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
                 "verdict": words.VERDICTS[run.good],
                 **words.cells(experiment.space, run.configuration),
                 "from": words.SOURCES[run.source],
-                "why": run.failure or run.cancelled or run.reason,
+                "why": run.failure or run.cancelled or stopped_words(run) or run.reason,
             }
         )
     return pd.DataFrame(rows)

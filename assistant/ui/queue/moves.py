@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from assistant import AssistantError, Experiment, Run, RunState
 from assistant.errors import ExperimentError
-from assistant.queueing import ahead, behind, changes
+from assistant.queueing import ahead, behind, changes, stopping
 from assistant.report.queue import named
 from assistant.ui.desk import Steered
 
@@ -125,6 +125,20 @@ def cancel(session: Steered, shown: Sequence[Run], reason: str) -> str:
     """
     _all_or_none(session, shown, shown, lambda run: session.cancel(run.id, reason), None)
     return f"{_named(_ids(shown))} {'was' if len(shown) == 1 else 'were'} cancelled."
+
+
+def stop(session: Steered, shown: Sequence[Run], reason: str) -> str:
+    """End runs now, with what they have reported last as their results; raises as `first`.
+
+    Nothing is stopped if of one of them nothing could be kept.
+    """
+    experiment = _as_shown(session, shown)
+    for run in shown:
+        stopping(experiment, run.id, reason, session.now_s())
+    _all_or_none(session, shown, shown, lambda run: session.stop(run.id, reason), None)
+    if len(shown) == 1:
+        return f"{_named(_ids(shown))} was stopped; what it reported last is its result."
+    return f"{_named(_ids(shown))} were stopped; what they reported last are their results."
 
 
 def _prioritised(

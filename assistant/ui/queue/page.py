@@ -13,6 +13,7 @@ import streamlit as st
 
 from assistant import AssistantError, Experiment, Run, RunState
 from assistant.queueing import HIGHEST
+from assistant.report.going_on import age_words, reported_words
 from assistant.report.queue import QueueSnapshot, named, when
 from assistant.report.words import duration, level
 from assistant.ui import words
@@ -26,6 +27,8 @@ TALL = 420
 """Pixels of a table of many rows; it scrolls then."""
 
 _ROW = 35
+_REPORTS = 12
+"""Reports that are shown, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +180,36 @@ def _running(
     chosen = _table(rows, shown.running, keys.table("running", shown), "what runs")
     if not shown.ends.going:
         st.caption("When they end is unknown: no run has told yet how long it took.")
+    _reported(desk)
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Cancel {_counted(chosen, 'running')}" if chosen else "Cancel"
         asked = st.button(label, key="queue-cancel-running", disabled=not chosen)
+        ended = st.button(
+            "Stop and keep", key="queue-stop-running", disabled=not chosen,
+            help="They end now, and what they have reported last counts as their result.",
+        )  # fmt: skip
+    if ended and chosen:
+
+        def do() -> str:
+            told = moves.stop(desk.session, chosen, "")
+            st.session_state.pop(keys.snapshot, None)
+            return told
+
+        return Intent("queue", do, "Stopping")
     return _cancelling(desk, keys, "running", chosen, asked)
+
+
+@st.fragment(run_every=EVERY_S)
+def _reported(desk: Desk) -> None:
+    """Draw what runs that go on have measured so far, as it comes; nothing if none has said."""
+    experiment, now_s = desk.session.experiment, desk.session.now_s()
+    objective = experiment.opened.objective
+    told = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
+    for run in told[:_REPORTS]:
+        said = words.plain(f"{reported_words(run, objective)} ({age_words(run, now_s)})")
+        st.caption(f"Run {run.id} has reported {said}.")
+    if len(told) > _REPORTS:
+        st.caption(f"{words.runs(len(told) - _REPORTS).capitalize()} more have reported.")
 
 
 def _waiting(

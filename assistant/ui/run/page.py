@@ -7,11 +7,13 @@ import streamlit as st
 
 from assistant import Experiment, Outcome, Run, RunState
 from assistant.applications import AiPlatform
+from assistant.report.going_on import stopped_words
 from assistant.report.words import duration, quantity, unit_of
 from assistant.ui import words
 from assistant.ui.desk import Desk
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.run import compare as run_compare
+from assistant.ui.run import going_on
 from assistant.ui.run import platform as run_platform
 from assistant.ui.run import schedule as run_schedule
 from assistant.ui.run.tables import history, levels_table, measured, measures_table
@@ -32,7 +34,7 @@ WANTED = {
     "imported": "A result from before; it cost nothing of the budget.",
     "replicate": "A repetition of a configuration that has a run.",
 }
-_ANSWERS = "verdict", "again"
+_ANSWERS = "verdict", "again", going_on.PLACE
 
 
 def page(desk: Desk, experiment: Experiment) -> Intent | None:
@@ -46,8 +48,8 @@ def page(desk: Desk, experiment: Experiment) -> Intent | None:
         )
         return None
     run, other = _choice(experiment)
-    _state(experiment, run)
-    intent = _wishes(desk, experiment, run)
+    _state(desk, experiment, run)
+    intent = _wishes(desk, experiment, run) or going_on.section(desk, run)
     left, right = st.columns(2)
     with left:
         st.markdown("**Levels**")
@@ -121,7 +123,7 @@ def _address(key: str, parameter: str, chosen: int | None) -> None:
     st.query_params[parameter] = st.session_state[f"{key}-address"] = str(chosen)
 
 
-def _state(experiment: Experiment, run: Run) -> None:
+def _state(desk: Desk, experiment: Experiment, run: Run) -> None:
     """Draw how the run stands: the reason first if there is no result, else what it is worth."""
     st.subheader(f"Run {run.id}")
     if run.failure is not None:
@@ -130,12 +132,12 @@ def _state(experiment: Experiment, run: Run) -> None:
         told = words.plain(run.cancelled) or "no reason was given"
         st.warning(f"**Cancelled:** {told}", icon=ICONS[RunState.CANCELLED])
     elif run.outcome is None:
-        _unfinished(experiment, run)
+        _unfinished(desk, experiment, run)
     else:
         _completed(experiment, run, run.outcome)
 
 
-def _unfinished(experiment: Experiment, run: Run) -> None:
+def _unfinished(desk: Desk, experiment: Experiment, run: Run) -> None:
     if run.state is RunState.QUEUED and run.held:
         text = "Held: it waits until it is released on the page *Queue*."
     elif run.state is RunState.QUEUED:
@@ -143,15 +145,12 @@ def _unfinished(experiment: Experiment, run: Run) -> None:
         text = f"Queued: number {waiting.index(run.id) + 1} of {len(waiting)} that may start."
     else:
         text = "Running: its measures are here as soon as it has completed."
+        st.info(text, icon=ICONS[run.state])
+        going_on.reports(desk, run.id)
+        return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(text, icon=ICONS[run.state])
         st.button("Look again", icon=":material/refresh:", key="run-refresh")
-    if run.reported is not None:
-        st.markdown("**Reported so far**")
-        st.dataframe(
-            measures_table(experiment, run), hide_index=True, width="stretch",
-            alt=f"measures that run {run.id} has reported so far",
-        )  # fmt: skip
 
 
 def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
@@ -181,6 +180,12 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
         verdict = {True: "good", False: "bad", None: "none"}[run.good]
         st.metric("Verdict", verdict, border=True, height="stretch", help="what a person called it")
     st.markdown(f"{ICONS[run.state]} **Completed**{_tags(experiment, run)}")
+    if run.stopped is not None:
+        told = words.plain(stopped_words(run))
+        st.info(
+            f"{told[:1].upper()}{told[1:]}. What it had reported last is its result.",
+            icon=":material/stop_circle:",
+        )
     for constraint in () if outcome.feasible else objective.constraints:
         if constraint.violation(outcome.measures) > 0:
             found = measured(outcome.measures[constraint.measure], unit_of(constraint.measure))

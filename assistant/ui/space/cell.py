@@ -4,6 +4,7 @@ import streamlit as st
 
 from assistant import AssistantError, Experiment, Run, RunState
 from assistant.expectation import expectation
+from assistant.report.going_on import stopped_words
 from assistant.report.words import level, number, quantity
 from assistant.response_map import from_key
 from assistant.ui import words
@@ -98,7 +99,8 @@ def _run_line(experiment: Experiment, run: Run) -> str:
         return f"Run {run.id} ({who}) {_STATES[run.state]}{why}."
     value = quantity(run.outcome.value, experiment.opened.objective.unit)
     met = "" if run.outcome.feasible else "; it violates a constraint"
-    return f"Run {run.id} ({who}) measured {value}{met}."
+    early = f"; {stopped_words(run)}" if run.stopped is not None else ""
+    return f"Run {run.id} ({who}) measured {value}{met}{early}."
 
 
 def _action(
