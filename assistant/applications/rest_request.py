@@ -76,9 +76,15 @@ class Asking:
         return told if self._secret is None else {**told, "Authorization": f"Bearer {self._secret}"}
 
     async def ask(
-        self, client: Any, method: str, url: str, body: bytes | None = None, tries: int = TRIES
+        self,
+        client: Any,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        tries: int | None = None,
     ) -> Answer:
         """Return the answer to a request. Raises RunError if there is none."""
+        tries = TRIES if tries is None else tries
         for attempt in range(1, tries + 1):
             pause_s = FIRST_PAUSE_S * 2 ** (attempt - 1)
             try:
