@@ -22,6 +22,9 @@ MOST_PROGRAMS = 20
 """Programs of one experiment at once; of one more, the token of the first is worth nothing."""
 FINISHED_KEPT = 100
 """Of finished experiments so many tokens are kept, with which programs learn that they ended."""
+LIMIT_OF_A_RUN = (
+    "the limit of a run that the program asks for is a term of the agreement; say it as run_limit"
+)
 _NAME_LENGTH = 32
 
 
@@ -102,10 +105,7 @@ def _tables(wanted: Wanted) -> dict[str, Any]:
             "url; open other experiments with POST /v1/experiments"
         )
     if application.get("limit") is not None:
-        raise SettingsError(
-            "the limit of a run that the program asks for is a term of the agreement; say it as "
-            "run_limit"
-        )
+        raise SettingsError(LIMIT_OF_A_RUN)
     if tables.get("results"):
         raise SettingsError(
             "results from before are taken in once the experiment is open, by POST "
