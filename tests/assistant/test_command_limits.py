@@ -12,9 +12,9 @@ import pytest
 
 from assistant.applications.limits import MOST_PROCESSES, Limits, Watch
 from assistant.applications.members import held_bytes, kill_session, members
-from assistant.errors import ApplicationError
+from assistant.errors import ApplicationError, ProgramError, StoppedError
 from assistant.ports import Environment
-from tests.assistant.programs import alive, failure, linux, python, until
+from tests.assistant.programs import Listener, alive, failure, linux, python, until
 
 MIB = 1 << 20
 pytestmark = linux
@@ -23,8 +23,10 @@ pytestmark = linux
 def test_too_many_processes_end_all_of_them() -> None:
     mark = uuid4().hex
     code = "import os, time\nfor _ in range(6): os.fork()\ntime.sleep(20)"  # 64 of them
-    told = failure(python(code, mark, processes=20))
-    assert "of which a run may have 20; allow more with processes in [application]" in told
+    with pytest.raises(ProgramError, match="of which a run may have 20; allow more with") as caught:
+        python(code, mark, processes=20).evaluate({"x": 1}, 0)
+    assert caught.value.limited
+    assert not caught.value.overtime
     assert not alive(mark)
 
 
@@ -36,6 +38,20 @@ def test_children_in_sessions_of_their_own_are_counted_and_ended() -> None:
         "time.sleep(20)"
     )
     assert "of which a run may have 8" in failure(python(code, mark, processes=8))
+    assert not alive(mark)
+
+
+def test_what_ignores_sigterm_in_a_session_of_its_own_is_killed_too() -> None:
+    mark = uuid4().hex
+    code = (
+        "import os, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    print('{\"cost\": 1}', flush=True)\n"
+        "time.sleep(60)"
+    )
+    with pytest.raises(StoppedError):  # once the child is there
+        python(code, mark).evaluate_watched({"x": 1}, 0, None, Listener(lambda _: True))
     assert not alive(mark)
 
 
@@ -136,12 +152,15 @@ IMPOSSIBLE = {
     "no process": ({"processes": 0}, "number of processes"),
     "no memory": ({"environment": Environment(memory_bytes=0)}, "memory"),
     "no file": ({"file_bytes": -1}, "size of a file"),
+    "beyond the kernel": ({"file_bytes": 1 << 63}, "size of a file"),
 }
 
 
 @pytest.mark.parametrize(("more", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_limits_that_cannot_be(more: dict[str, object], words: str) -> None:
-    with pytest.raises(ApplicationError, match=f"the {words} that a run may have is at least 1"):
+    with pytest.raises(
+        ApplicationError, match=f"the {words} that a run may have is at (least|most)"
+    ):
         python("print(1)", **more)
 
 

@@ -53,6 +53,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative": ({"environment": {"memory": -1}}, "'environment.memory'"),
     "a fraction": ({"environment": {"memory": 1.5}}, "'environment.memory'"),
     "too little": ({"environment": {"memory": "1 KiB"}}, "'environment.memory'"),
+    "too large": ({"environment": {"memory": "9999999999 TiB"}}, "'environment.memory'"),
     "no core": ({"environment": {"cores": 0}}, "'environment.cores'"),
     "half a core": ({"environment": {"cores": 0.5}}, "'environment.cores'"),
     "truth": ({"environment": {"cores": True}}, "'environment.cores'"),
