@@ -24,7 +24,7 @@ import httpx
 from assistant.client import Link, RemoteSession, open_settings
 from assistant.errors import AssistantError
 from tests.faults.soak import processes
-from tests.faults.soak.app import tables
+from tests.faults.soak.app import MARK, tables
 from tests.faults.soak.board import Board
 from tests.faults.soak.people import Human, Notes, command_line_worker, worker
 from tests.faults.soak.proxy import Proxy
@@ -400,7 +400,7 @@ class Driver:
             self.round.wrong.append(f"I11 {name} did not end when it was told to")
             processes.told_to(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        mark = f"{processes.MARK}={os.environ[processes.MARK]}"
+        mark = f"{MARK}={os.environ[MARK]}"
         until_s = time.monotonic() + 10
         while (left := list(processes.marked(mark))) and time.monotonic() < until_s:
             time.sleep(0.2)
