@@ -12,6 +12,7 @@ from assistant.applications.machine_kinds import MachineKind, usual_workload
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.placement import Placing
+from assistant.applications.rest import Rest
 from assistant.applications.scheduling import (
     DEFAULT_PRESET,
     FUTURES,
@@ -74,6 +75,12 @@ def _function_example() -> Function:
     return Function(_bowl, _EXAMPLE_SPACE, Objective(Value("height")), {"x": 1, "mode": "a b"})
 
 
+def _rest_example() -> Rest:
+    from assistant.applications.rest_sample import sample_url
+
+    return Rest(_EXAMPLE_SPACE, Objective(Value("height")), sample_url(), {"x": 1, "mode": "a b"})
+
+
 def _flood_example() -> Flood:
     return Flood(seed=1)
 
@@ -99,6 +106,7 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry("lookup", "a fully measured table of configurations", _lookup_example),
     ApplicationEntry("command", "any program, run with values as arguments", _command_example),
     ApplicationEntry("function", "a Python function", _function_example),
+    ApplicationEntry("rest", "any program that speaks HTTP, asked for every run", _rest_example),
     ApplicationEntry("flood", "a flood model, calibrated against sensors", _flood_example),
     ApplicationEntry("maze", "a runner in mazes: the time to the way out", _maze_example),
     ApplicationEntry(
@@ -155,6 +163,7 @@ __all__ = [
     "Patterns",
     "Placing",
     "Preset",
+    "Rest",
     "Scheduling",
     "Today",
     "foreseen",

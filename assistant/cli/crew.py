@@ -31,12 +31,13 @@ Wanted = Mapping[str, int]
 def wanted_workers(house: House) -> Wanted:
     """Return how many workers each experiment needs now: as many at once as it says.
 
-    Experiments that were opened from Python have none: only that Python can run their program.
+    Experiments that were opened from Python have none: only that Python can run their program. Nor
+    have those whose program asks for its runs itself.
     """
     wanted: dict[str, int] = {}
     for experiment_id, runs in house.queue.demand().items():
         opened = house.store.opened(experiment_id)
-        if opened.recipe:
+        if opened.recipe and not house.queue.is_outside(experiment_id):
             wanted[experiment_id] = min(opened.workers, runs)
     return wanted
 

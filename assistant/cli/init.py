@@ -18,23 +18,37 @@ KINDS = (*_PROGRAMS, "scheduling", "ai_platform", "placement")
 def init(
     file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("sweep.toml"),
     kind: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="What is swept: command, function, scheduling, ai_platform or placement."
+            help="What is swept: command (the default), function, scheduling, ai_platform or "
+            "placement.",
+            show_default=False,
         ),
-    ] = "command",
+    ] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A program over HTTP that says what it can set.", show_default=False
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Write a commented sweep file that runs as it is; nothing is overwritten.
 
     For a program of your own (command, the default) or a Python function, a small example to
-    replace is written beside it.
+    replace is written beside it. With --adapter a program that speaks HTTP is asked for its
+    parameters, and the file holds what it answered.
     """
+    if adapter is not None and kind is not None:
+        raise SettingsError(
+            f"--adapter names a program that speaks HTTP, and --kind {kind} another; give one"
+        )
+    kind = kind or "command"
     if kind not in KINDS:
         raise SettingsError(f"there is no kind '{kind}' to begin with; take {', '.join(KINDS)}")
     if file.suffix != ".toml":
         raise SettingsError(f"the name of a sweep file ends in .toml, not as in '{file}'")
-    texts = _texts(file, kind)
+    texts = _texts(file, kind) if adapter is None else {file: _told_by(adapter, file)}
     _write(texts)
     command = f"copperline sweep {shlex.quote(str(file))}"
     if as_json:
@@ -44,6 +58,18 @@ def init(
         OUT.print(wrote, markup=False, soft_wrap=True)
         OUT.print(f"Next: {command}", markup=False, soft_wrap=True)
     return 0
+
+
+def _told_by(adapter: str, file: Path) -> str:
+    from assistant.cli.described import described_sweep
+
+    told = described_sweep(adapter)
+    command = f"copperline sweep {shlex.quote(str(file))}".replace("\n", " ")
+    return (
+        f"# A sweep over the program at {adapter}, as it describes itself:\n#     {command}\n\n"
+        f"runs = 24                       # the budget\n# workers = 2                   # runs at "
+        f"once\n\n{told}"
+    )
 
 
 def _texts(file: Path, kind: str) -> dict[Path, str]:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from assistant.applications.rest_address import origin_of
 from assistant.cli.console import OUT, StoreOption, say, store_path
 from assistant.cli.crew import LOOK_S, TOKEN, Wanted, crew, wanted_workers
 from assistant.cli.permitted import ANYTHING, Permitted
@@ -21,9 +22,10 @@ from assistant.client import HttpClaims, Link, Worker
 from assistant.client.working import LEASE_S
 from assistant.codec import decode_event
 from assistant.door import needs_service
-from assistant.errors import ServiceError, SettingsError
+from assistant.errors import NotLetInError, ServiceError, SettingsError
 from assistant.events import ExperimentOpened
 from assistant.executors import make_executor
+from assistant.outside import asks_for_runs
 from assistant.ports import Executor
 from assistant.starting import rebuild
 from assistant.store import Claim, SqliteStore
@@ -63,6 +65,14 @@ def serve(
         Path | None,
         typer.Option(help="Folder of job logs and tables that requests may name."),
     ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="A program over HTTP that requests may name; repeat it.",
+            show_default=False,
+        ),
+    ] = None,
     log_format: LogFormat = "text",
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -87,6 +97,7 @@ def serve(
     from assistant.service.token_book import TokenBook, book_path
 
     path = store_path(store)
+    adapters = tuple(map(origin_of, adapter or ()))
     key = Key.take(path)
     if key is None:
         there = find(path)
@@ -100,7 +111,9 @@ def serve(
         listening = bind(host, port, tokens=tokens_path(path))  # refused before tokens are made
         tokens = read_or_make_tokens(tokens_path(path)).with_owner()
         book = TokenBook(book_path(path))
-        house = House(opened, log, book=book, programs=allow_programs, files=files)
+        house = House(
+            opened, log, book=book, programs=allow_programs, files=files, adapters=adapters
+        )
         service = make_service(house, tokens, log, names=tuple(name or ()))
         server = Server(service.asgi, listening, log, drain=service.context.drain)
         key.publish(server.url, tokens.by_role[Role.OWNER])
@@ -245,6 +258,11 @@ def executor_of(link: Link, claim: Claim, permitted: Permitted = ANYTHING) -> Ex
     opened = decode_event(_line(told["opened"]))
     if not isinstance(opened, ExperimentOpened):
         raise ServiceError("the service tells of an experiment what is none")
+    if asks_for_runs(opened):
+        raise NotLetInError(
+            f"the program of experiment '{claim.experiment_id}' asks for its runs itself, and no "
+            "worker can make them"
+        )
     permitted.check(opened)
     return make_executor(rebuild(opened), 1)
 

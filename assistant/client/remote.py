@@ -51,11 +51,15 @@ class Execution:
         active: whether workers may have its runs.
         executes: whether the service starts workers for it by itself.
         notes: what its hooks or its workers could not do, in sentences.
+        by_program: whether its program asks for its runs itself; then workers get none.
+        heard_s: how long ago that was heard last; None if not since the service began.
     """
 
     active: bool
     executes: bool
     notes: tuple[str, ...] = ()
+    by_program: bool = False
+    heard_s: float | None = None
 
 
 class RemoteSession(View):
@@ -337,7 +341,10 @@ class RemoteSession(View):
     def execution(self) -> Execution:
         """Return who executes its runs, as the service knows it."""
         told = self._link.get(f"{self._path}/execution")
-        return Execution(told["active"], told["executes"], tuple(told["notes"]))
+        return Execution(
+            told["active"], told["executes"], tuple(told["notes"]), told["by_program"],
+            told["heard_s"],
+        )  # fmt: skip
 
     def look(self) -> Experiment:
         """Return the state as it is now, in a copy that nobody changes."""

@@ -6,10 +6,12 @@ more than that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from assistant.applications.rest_address import origin_of
+from assistant.applications.schema import RestSettings
 from assistant.errors import SettingsError
 from assistant.settings import FILES_NAMED, check_settings
 
@@ -17,7 +19,13 @@ SAFE = ("scheduling", "lookup", "flood", "maze", "ai_platform", "placement")
 """Applications that start nothing; every other kind is taken for one that does."""
 
 
-def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -> dict[str, Any]:
+def admitted(
+    tables: Mapping[str, Any],
+    *,
+    programs: bool,
+    files: Path | None,
+    adapters: Collection[str] = (),
+) -> dict[str, Any]:
     """Return the tables of a request with the files that they name where they may be.
 
     Args:
@@ -25,18 +33,24 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
         programs: whether they may name programs to start.
         files: folder that they may name files of, relative to it; None is no file, or any file
             where programs may be named.
+        adapters: origins of programs over HTTP that they may name where they may name no others;
+            see `origin_of`.
 
     Raises:
         SettingsError: they are wrong, or name what they may not.
     """
     settings = check_settings(tables, "the request")  # the kind may be implied by what is given
-    if not programs and (settings.application.kind not in SAFE or settings.hooks.build().kinds):
-        kind = settings.application.kind
-        what = "hooks" if kind in SAFE else f"an application of kind '{kind}'"
-        raise SettingsError(
-            f"{what} would start programs on this machine, which this service does not allow; "
-            "its operator can with --allow-programs"
-        )
+    chosen = settings.application
+    if isinstance(chosen, RestSettings):
+        if not programs and chosen.url is not None and origin_of(chosen.url) not in adapters:
+            raise SettingsError(
+                f"this service asks no program at {origin_of(chosen.url)} for runs; its operator "
+                "can name it with --adapter (or any, with --allow-programs)"
+            )
+    elif not programs and chosen.kind not in SAFE:
+        raise SettingsError(_starts(f"an application of kind '{chosen.kind}'"))
+    if not programs and settings.hooks.build().kinds:
+        raise SettingsError(_starts("hooks"))
     if settings.executor is not None:
         raise SettingsError(
             "a service gives runs to its workers, and to no executor of a sweep file; leave "
@@ -57,6 +71,13 @@ def admitted(tables: Mapping[str, Any], *, programs: bool, files: Path | None) -
     if found.get("results"):
         found["results"] = [_placed(path, files) for path in found["results"]]
     return found
+
+
+def _starts(what: str) -> str:
+    return (
+        f"{what} would start programs on this machine, which this service does not allow; its "
+        "operator can with --allow-programs"
+    )
 
 
 def _placed(named: str, files: Path | None) -> str:

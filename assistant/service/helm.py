@@ -71,6 +71,8 @@ class Helm:
         reason = step(session, how)
         if reason is not None and not _waits(session, how):
             session.hand_over(None, reason)
+            if self._house.queue.is_outside(session.id):
+                session.finish(reason)  # so its program learns of the end
             notifier = self._notifiers[session.id]
             if notifier is not None:
                 notifier.steering_ended(reason)

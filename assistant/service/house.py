@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from assistant.experiment import Experiment
 from assistant.opening import load_session, open_described
 from assistant.ports import Clock, SystemClock
 from assistant.queueing import refuse_other_version
+from assistant.run import RunState
 from assistant.service.admission import admitted
 from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
@@ -117,6 +118,8 @@ class House:
             functions, hooks. Only where whoever may send requests may start programs anyway.
         files: folder of the job logs and tables that requests may name; None is none, or any where
             programs are allowed.
+        adapters: origins of the programs over HTTP that requests may name where programs are not
+            allowed.
         steady_s: passes; leases are counted by it, without the time in which this process was
             stopped. It must be looked after, every `LOOK_AFTER_S`.
     """
@@ -130,6 +133,7 @@ class House:
         clock: Clock | None = None,
         programs: bool = False,
         files: Path | None = None,
+        adapters: Collection[str] = (),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
@@ -137,11 +141,13 @@ class House:
         self.clock = clock or SystemClock()
         self.queue = RunQueue(store, self.clock, AwakeTime(LOOK_AFTER_S, steady_s))
         self.log = log
-        self.programs, self._files = programs, files
+        self.programs, self._files, self._adapters = programs, files, adapters
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
+        self._steady_s = steady_s
+        self._heard_s: dict[str, float] = {}
         self.executes = False
         """Whether workers are started here for the experiments that are active."""
         self.count_in(Metrics())
@@ -160,6 +166,16 @@ class House:
     def notes(self, experiment_id: str) -> tuple[str, ...]:
         """Return what was noted of an experiment since the service began."""
         return self._notes.get(experiment_id, ())
+
+    def hear(self, experiment_id: str) -> None:
+        """Keep that the program of an experiment, which asks for its runs itself, has spoken."""
+        if self.queue.is_outside(experiment_id):
+            self._heard_s[experiment_id] = self._steady_s()
+
+    def heard_s(self, experiment_id: str) -> float | None:
+        """Return how long ago (s) its program was heard; None if not since the service began."""
+        at_s = self._heard_s.get(experiment_id)
+        return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
     # -- experiments ---------------------------------------------------------------------------
 
@@ -204,13 +220,21 @@ class House:
             ),
         )
 
+    def placed(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tables of a request with the files that they name where they are here.
+
+        Raises:
+            SettingsError: they are wrong, or name programs or files that are not allowed here.
+        """
+        return admitted(tables, programs=self.programs, files=self._files, adapters=self._adapters)
+
     def open_settings(self, tables: Mapping[str, Any], name: str, asked: Asked) -> Decided:
         """Open an experiment as the tables of a sweep file say.
 
         Raises:
             SettingsError: they are wrong, or name programs or files that are not allowed here.
         """
-        placed = admitted(tables, programs=self.programs, files=self._files)
+        placed = self.placed(tables)
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))
@@ -298,6 +322,13 @@ class House:
                 self.store.remember(asked.key, reply, self.clock.now_s())
         return reply
 
+    def answered(self, asked: Asked) -> Decided | None:
+        """Return what came of a request that was answered before; None if it was not.
+
+        Raises KeyReusedError if its key was used for another one.
+        """
+        return self._answered(asked)
+
     def _asking(self, asked: Asked) -> AbstractContextManager[Asking]:
         return self.store.asking(asked.key, asked.digest)
 
@@ -355,10 +386,7 @@ class House:
         self.queue.give_back_of(name, "the token of its worker was revoked")
 
     def once(self, asked: Asked) -> bool:
-        """Return whether a request that leaves no event was answered before.
-
-        Raises KeyReusedError if its key was used for another request.
-        """
+        """Return whether a request that leaves no event was answered. Raises KeyReusedError."""
         reply = None if asked.key is None else self.store.reply(asked.key)
         if reply is not None and reply.request != asked.digest:
             raise KeyReusedError(_REUSED)
@@ -403,8 +431,18 @@ class House:
 
     def _pause_if_over(self, session: Session) -> None:
         passed = session.passed_limit()
-        if passed is not None and self.queue.is_active(session.id):
+        if passed is None:
+            return
+        if self.queue.is_active(session.id):
             self.queue.set_active(session.id, False)
             if session.experiment.automatic is not None:
                 session.hand_over(None, passed)
             self.log.warning("paused", experiment=session.id, reason=passed)
+        if self.queue.is_outside(session.id):
+            self._finish_outside(session, passed)
+
+    def _finish_outside(self, session: Session, passed: str) -> None:
+        """Finish what is used up once nothing of it goes on: so its program learns of the end."""
+        experiment = session.experiment
+        if experiment.finished is None and not experiment.runs_in(RunState.RUNNING):
+            session.finish(passed)

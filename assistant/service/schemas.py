@@ -219,10 +219,24 @@ class WhatIfIn(Body):
     weights: Annotated[list[tuple[int, Number]], Field(max_length=1000)] = []
 
 
-class ClaimIn(Body):
-    """A worker asks for the next run."""
+class RegisterIn(Body):
+    """A program that asks for its runs itself: its parameters, objective and agreement.
 
-    worker: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    The settings are the tables of a sweep file; ``automatic`` true steers as they say.
+    """
+
+    name: Name
+    settings: dict[str, Any]
+    automatic: AutomaticIn | bool | None = True
+    resume: bool = False
+
+
+class ClaimIn(Body):
+    """A worker asks for the next run. The token of an adapter says who, and of which experiment."""
+
+    worker: (
+        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None
+    ) = None
     lease_s: Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])] = 30.0
     experiment: Name | None = None
     without: Annotated[list[Name], Field(max_length=1000)] = []
@@ -235,11 +249,14 @@ class ReportIn(Body):
 
 
 class ResultOfRunIn(Body):
-    """How a run ended: its measures, or the sentence that says why there are none."""
+    """How a run ended: its measures, or the sentence that says why there are none.
+
+    Without ``duration_s`` it has lasted since it was claimed.
+    """
 
     measures: Measures | None = None
     failure: Text | None = None
-    duration_s: Annotated[float, Field(ge=0, le=1e11)]
+    duration_s: Annotated[float, Field(ge=0, le=1e11)] | None = None
 
 
 class TokenIn(Body):
@@ -274,6 +291,15 @@ class EventsOut(BaseModel):
     events: list[dict[str, Any]]
     next: int
     more: bool
+
+
+class RegisteredOut(BaseModel):
+    """A program that may ask for runs: with which token, and under which name it is known."""
+
+    experiment: str
+    token: str
+    worker: str
+    resumed: bool
 
 
 class ClaimOut(BaseModel):

@@ -82,10 +82,16 @@ class OverviewOut(BaseModel):
 
 
 class ExecutionOut(BaseModel):
-    """Who executes: whether workers may have runs, and whether the service starts some itself."""
+    """Who executes: whether workers may have runs, and whether the service starts some itself.
+
+    ``by_program`` says that its program asks for its runs itself, and gets them instead of workers;
+    ``heard_s`` how long ago it was heard last, null if not since the service began.
+    """
 
     active: bool
     executes: bool
+    by_program: bool = False
+    heard_s: float | None = None
     notes: list[str]
 
 
@@ -94,6 +100,8 @@ def execution(house: House, experiment_id: str) -> ExecutionOut:
     return ExecutionOut(
         active=house.queue.is_active(experiment_id),
         executes=house.executes,
+        by_program=house.queue.is_outside(experiment_id),
+        heard_s=house.heard_s(experiment_id),
         notes=list(house.notes(experiment_id)),
     )
 
@@ -150,6 +158,26 @@ def overview(house: House, view: View) -> OverviewOut:
         open_warning=None if advice is None else advice.text,
         best=None if best is None else run_shown(view, best),
     )
+
+
+def in_short(told: OverviewOut) -> dict[str, object]:
+    """Return of an experiment what a line each can say: how far it is, and what is best."""
+    best = told.best
+    ended = {"finished": told.finished, "passed_limit": told.passed_limit}
+    return {
+        "experiment": told.experiment,
+        "version": told.version,
+        "active": told.active,
+        **{name: None if why is None else " ".join(why.split()) for name, why in ended.items()},
+        "remaining_runs": told.remaining_runs,
+        "runs": {str(state): n for state, n in told.runs.items()},
+        "best": {}
+        if best is None
+        else {
+            "run": best.run, "value": best.value, "values": best.values,
+            "measures": best.measures or {},
+        },
+    }  # fmt: skip
 
 
 def _measures(measures: Mapping[str, Measure] | None) -> MeasuresOut | None:

@@ -97,7 +97,8 @@ class RunQueue(Demand):
         Args:
             worker: its name, for people.
             lease_s: seconds until the run is taken away from it, unless a heartbeat comes.
-            experiment_id: only of this experiment, which must be active too; None is any.
+            experiment_id: only of this experiment, which must be active too; None is any but those
+                whose program asks for its runs itself.
             key: made by the worker for this request alone. Asked again under it, because the
                 answer was lost, the same run is given again for as long as it is held.
             without: experiments whose runs this worker does not execute.
@@ -317,6 +318,8 @@ class RunQueue(Demand):
     def _next(
         self, experiment_id: str | None, without: Collection[str]
     ) -> tuple[str, int, str, int, int] | None:
+        if experiment_id is None:
+            without = [*without, *self.outside()]
         wanted = "" if experiment_id is None else " AND e.id = :only"
         if without:
             wanted += " AND e.id NOT IN (SELECT value FROM json_each(:without))"

@@ -6,6 +6,8 @@ What changes by itself is a fragment without any input, so that nothing typed is
 import streamlit as st
 
 from assistant import AssistantError, Experiment, RunState
+from assistant.client import Execution
+from assistant.report.words import lasting
 from assistant.starting import rebuild, stored_hooks
 from assistant.store.executing import Executing
 from assistant.ui import words
@@ -49,13 +51,31 @@ def state_words(seen: Seen) -> str:
     running = len(experiment.runs_in(RunState.RUNNING))
     if seen.activity is Activity.PAUSED and running:
         text = f"Pausing after {words.runs(running)} under way"
-    if seen.activity is Activity.RUNNING and not running and not seen.execution.executes:
+    if seen.execution.by_program and experiment.finished is None:
+        text += f"; {asking_words(seen.execution)}"
+    elif seen.activity is Activity.RUNNING and not running and not seen.execution.executes:
         text = "Started, but no worker is here; start one with: copperline work"
     if seen.activity is Activity.READY and experiment.automatic is not None:
         text = "Choosing what comes next"
         if experiment.open_advice is not None:
             text = "Waits for your answer to the warning"
     return f"{icon} {text}"
+
+
+def asking_words(execution: Execution) -> str:
+    """Return that the program asks for its runs itself, and when it was heard last."""
+    heard_s = execution.heard_s
+    heard = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
+    return f"its program asks for runs itself, {heard}"
+
+
+def still_words(execution: Execution) -> str:
+    """Return what to do about runs that wait while none goes on."""
+    if execution.by_program:
+        return f"Nothing executes at the moment: {asking_words(execution)}."
+    return (
+        "Nothing executes at the moment. If that stays so, start the experiment in the bar above."
+    )
 
 
 def numbers(experiment: Experiment) -> list[str]:

@@ -15,11 +15,11 @@ from assistant.cli.main import run
 from assistant.settings import Sweep, build_sweep, check_settings, read_settings
 from assistant.starting import recipe
 from assistant.store import SqliteStore
+from assistant.toml_text import toml_text
 from assistant.ui.intents import FieldError
 from assistant.ui.new.form import Bound, Cluster, Foresight, Form, Program, Row, Wish
 from assistant.ui.new.opening import EXAMPLE, built_from, open_from, preview
 from assistant.ui.new.reading import form_of, form_of_recipe
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import written
 from assistant.ui.steering.terms import Terms
 

@@ -26,6 +26,8 @@ from assistant.service.context import (
     RunNumber,
 )
 from assistant.service.house import House
+from assistant.service.plain_text import MEDIA_TYPE as LINES
+from assistant.service.plain_text import lines_of, wants_lines
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import EventsOut, WhatIfIn
 from assistant.service.shown import (
@@ -33,6 +35,7 @@ from assistant.service.shown import (
     OverviewOut,
     RunOut,
     StoredOut,
+    in_short,
     overview,
     run_shown,
 )
@@ -64,12 +67,30 @@ def experiments(house: HouseOf) -> list[StoredOut]:
 
 @state.get(
     "/experiments/{experiment}",
-    responses={200: {"headers": {"ETag": {"schema": {"type": "string"}}}}},
+    response_model=OverviewOut,
+    responses={
+        200: {
+            "headers": {"ETag": {"schema": {"type": "string"}}},
+            "content": {LINES: {"schema": {"type": "string"}}},
+        },
+        **responses(406),
+    },
 )
-def experiment(experiment: Experiment, house: HouseOf, response: Response) -> OverviewOut:
-    """Return one experiment in a few numbers; ETag is its version, for If-Match."""
+def experiment(
+    experiment: Experiment,
+    house: HouseOf,
+    response: Response,
+    accept: Annotated[str, Header()] = "application/json",
+) -> OverviewOut | Response:
+    """Return one experiment in a few numbers; ETag is its version, for If-Match.
+
+    ``Accept: text/plain`` gives how far it is and what is best as lines of ``name=value``.
+    """
     told = overview(house, house.look(experiment))
-    response.headers["ETag"] = f'"{told.version}"'
+    tag = {"ETag": f'"{told.version}"'}
+    if wants_lines(accept):
+        return Response(lines_of(in_short(told)), media_type=LINES, headers=tag)
+    response.headers.update(tag)
     return told
 
 

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Header, Path, Request, Response
 
 from assistant.codec import encode_event
 from assistant.errors import ClaimLostError
 from assistant.service import schemas
 from assistant.service.auth import Caller, caller_of
 from assistant.service.context import WORKER, Context, ContextOf, KeyedOf
+from assistant.service.house import House
 from assistant.service.logs import tell
+from assistant.service.plain_text import MEDIA_TYPE, lines_of, wants_lines
 from assistant.service.problems import refusal, responses
 from assistant.service.roles import Role
 from assistant.service.schemas import ClaimOut, LeaseOut, RecipeOut, RecordedOut
@@ -29,6 +31,10 @@ router = APIRouter(
     prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(409, 422)
 )
 
+NO_WISHES = schemas.ClaimIn()
+WAIT_S, PAUSED_S = 1, 10
+"""When to claim again, if nothing may start now: seconds, as Retry-After tells them."""
+
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 T = TypeVar("T")
 
@@ -36,34 +42,72 @@ T = TypeVar("T")
 @router.post(
     "/claims",
     response_model=ClaimOut,
-    responses={204: {"description": "Nothing may start now"}},
+    responses={
+        200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
+        204: {"description": "Nothing may start now; Retry-After says when to ask again"},
+        **responses(410),
+    },
 )
 async def claim(
-    body: schemas.ClaimIn, asked: KeyedOf, request: Request, context: ContextOf
+    asked: KeyedOf,
+    request: Request,
+    context: ContextOf,
+    body: schemas.ClaimIn = NO_WISHES,
+    accept: Annotated[str, Header()] = "application/json",
 ) -> ClaimOut | Response:
     """Take the next run, by priority, then by age; 204 if nothing may start.
 
     Sent again under the same Idempotency-Key, it gives the same run for as long as it is held.
+    Runs of an experiment whose program asks for them itself are given to its adapter, or to who
+    names the experiment; 410 tells that it is finished. ``Accept: text/plain`` gives lines of
+    ``name=value``.
     """
     if context.drain.has_begun:
         raise refusal(503, "the service is ending; claim again when it is back")
     house, caller = context.house, caller_of(request)
-    _refuse_name(house.book, caller, body.worker)
-    tell(request.scope, worker=body.worker)
-    only = body.experiment
-    if caller.experiment_id is not None:
-        caller.refuse_other(only or caller.experiment_id)
-        only = caller.experiment_id
-    got = await _at_work(
-        context,
-        lambda: house.queue.claim(body.worker, body.lease_s, only, asked.key, body.without),
-    )
-    if got is None:
+    worker, only = body.worker or caller.name, body.experiment or caller.experiment_id
+    if worker is None:
+        raise refusal(422, "'worker' is missing")
+    if only is not None:
+        caller.refuse_other(only)
+    _refuse_name(house.book, caller, worker)
+    tell(request.scope, worker=worker)
+
+    def take() -> Claim | Response:
+        if only is not None and house.store.length(only):
+            house.hear(only)
+        got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
+        return got or _nothing(house, only)
+
+    got = await _at_work(context, take)
+    if isinstance(got, Response):
         house.counts.claimed("none")
-        return Response(status_code=204)
+        return got
     house.counts.claimed("again" if got.again else "given")
     tell(request.scope, experiment=got.experiment_id, run=got.run_id)
-    return _claim(got)
+    told = _claim(got)
+    if wants_lines(accept):
+        return Response(lines_of(told.model_dump()), media_type=MEDIA_TYPE)
+    return told
+
+
+def _nothing(house: House, only: str | None) -> Response:
+    """Return what is told where nothing may start. Raises ProblemError (410) if nothing ever will.
+
+    That only a program is told which asks for its runs itself: workers wait for other experiments.
+    """
+    wait_s = WAIT_S
+    if only is not None and house.store.length(only) and house.queue.is_outside(only):
+        reason = house.queue.why_finished(only)
+        if reason is not None:
+            raise refusal(
+                410,
+                f"experiment '{only}' is finished: {reason}",
+                f"end; GET /v1/experiments/{only} tells what was found",
+            )
+        house.session(only)  # from now on it is looked after, and finished in its time
+        wait_s = WAIT_S if house.queue.is_active(only) else PAUSED_S
+    return Response(status_code=204, headers={"Retry-After": str(wait_s)})
 
 
 @router.post("/claims/{token}/heartbeat", responses=responses(404))
@@ -107,7 +151,7 @@ async def result(
         _tell(request, context, token)
         measures = schemas.measures_of(body.measures)
         try:
-            first = queue.complete(token, measures, body.failure, body.duration_s)
+            first = queue.complete(token, measures, body.failure, _lasted_s(context, token, body))
         except ClaimLostError:
             counts.resulted("refused")
             raise
@@ -157,6 +201,15 @@ async def application(token: Token, request: Request, context: ContextOf) -> Rec
     return await _at_work(context, needed)
 
 
+def _lasted_s(context: Context, token: str, body: schemas.ResultOfRunIn) -> float:
+    """Return how long a run has lasted: as it was told, else since it was claimed."""
+    if body.duration_s is not None:
+        return body.duration_s
+    house = context.house
+    started_s = house.queue.started_s(house.queue.attempt(token).experiment_id, token)
+    return 0.0 if started_s is None else max(0.0, house.clock.now_s() - started_s)
+
+
 async def _at_work(context: Context, work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, limiter=context.work)
 
@@ -175,6 +228,7 @@ def _tell(request: Request, context: Context, token: str) -> Attempt:
         name if context.house.book.has(name) else None
     ):
         raise refusal(403, "this run was claimed by another token", "claim a run of your own")
+    context.house.hear(attempt.experiment_id)
     return attempt
 
 

@@ -19,8 +19,8 @@ from agents import (
     truth_of,
 )
 from assistant.files import is_file
+from assistant.toml_text import toml_text
 from assistant.ui.intents import sentence
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import Fault
 
 T = TypeVar("T")

@@ -7,13 +7,13 @@ import streamlit as st
 
 from assistant.report.words import duration
 from assistant.sla import Sla
+from assistant.toml_text import toml_text
 from assistant.ui import words
 from assistant.ui.new import fields
 from assistant.ui.new.fields import Beside
 from assistant.ui.new.form import Form
 from assistant.ui.new.outline import Outline
 from assistant.ui.new.source import SOURCES
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.steering.controls import strategy_fields
 from strategies import strategy_entry, strategy_names
 

@@ -14,9 +14,9 @@ from assistant.settings_objective import check_measures, objective_of
 from assistant.sla import Automatic
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore
+from assistant.toml_text import toml_text
 from assistant.ui.intents import FieldError, sentence
 from assistant.ui.new.form import Form
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import Fault, written
 from strategies import Exclusion, Level, make_strategy
 

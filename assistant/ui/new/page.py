@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from assistant.report.words import lasting
+from assistant.toml_text import toml_text
 from assistant.ui import words
 from assistant.ui.intents import FieldError, Intent, answer_at, refusal
 from assistant.ui.new import choice as new_choice
@@ -20,7 +21,6 @@ from assistant.ui.new.fields import Beside
 from assistant.ui.new.form import Form, Wish
 from assistant.ui.new.opening import START, Opened, open_from
 from assistant.ui.new.outline import Outline, outline
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import Fault
 
 STEPS = ("What is run", "Parameters", "Goal and agreement", "How it chooses", "Review")

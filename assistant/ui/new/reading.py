@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from assistant.settings import SweepSettings, check_settings, kind_of
+from assistant.toml_text import toml_text
 from assistant.ui.new.form import (
     Bound,
     Cluster,
@@ -25,7 +26,6 @@ from assistant.ui.new.form import (
     Wish,
 )
 from assistant.ui.new.rows import KINDS
-from assistant.ui.new.toml_text import toml_text
 from assistant.ui.new.writing import written
 from assistant.ui.steering.terms import Terms
 from strategies import Level, StrategyError, make_strategy
@@ -64,7 +64,7 @@ def form_of(tables: Mapping[str, Any]) -> Form:
         make_strategy(settings.strategy.name, **settings.strategy.options)
     except StrategyError:
         return as_file(tables)  # fields hold what a strategy can have, and nothing else
-    if settings.application.kind in ("flood", "maze", "placement"):
+    if settings.application.kind in ("flood", "maze", "placement", "rest"):
         return as_file(tables)  # the form has no fields for them
     found = _form(tables, settings)
     told = written(found)

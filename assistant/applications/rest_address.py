@@ -1,0 +1,131 @@
+"""Where a program that speaks HTTP is reached: what such an address may be, and where it stays.
+
+It is named by the operator and nobody else, it is kept in the journal, and requests to it carry
+a token. So nothing secret stands in it, it is encrypted wherever it leaves this machine, and
+nothing that a program answers leads anywhere else.
+"""
+
+import os
+import re
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from assistant.errors import ApplicationError, RunError
+
+TOKEN = "COPPERLINE_ADAPTER_TOKEN"  # noqa: S105 - the name of a variable
+MOST_CHARACTERS = 2_000
+_PORTS = {"http": 80, "https": 443}
+_ALLOWED = re.compile(r"[A-Za-z0-9._~:/\[\]@!$&'()*+,;=%?#-]+")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9a-fA-F:.]+")
+_SECRET = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+def check_url(url: str) -> str:
+    """Return the address of a program, as it was given.
+
+    Raises:
+        ApplicationError: it is none, says who asks, or leaves this machine unencrypted.
+    """
+    where = f"the url '{_shown(url)}' of the program"
+    parts = _parts(url)
+    if parts is None or parts.scheme not in _PORTS:
+        raise ApplicationError(
+            f"{where} is no address; write one such as 'http://127.0.0.1:9000/runs', in ASCII"
+        )
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise ApplicationError(
+            f"the url of the program at '{parts.hostname}' holds a name, a query or a fragment; "
+            f"it is kept in the journal, so leave them away: a token comes from ${TOKEN}"
+        )
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        raise ApplicationError(
+            f"{where} is not encrypted; write https://, or http:// with a program on this "
+            "machine (127.0.0.1, ::1 or localhost)"
+        )
+    return url
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of an address, written the same however they were given.
+
+    >>> origin_of("HTTPS://Tuner.example/runs")
+    'https://tuner.example:443'
+
+    Raises:
+        ApplicationError: it is no address of a program; see `check_url`.
+    """
+    parts = _parts(check_url(url))
+    if parts is None:
+        raise AssertionError("a checked address has parts")
+    return _origin(parts)
+
+
+def within(url: str, location: str) -> str:
+    """Return the address that a program named in an answer, which is of its own origin.
+
+    Args:
+        url: that was asked.
+        location: as it answered; may be relative.
+
+    Raises:
+        RunError: it is none, or belongs to somebody else.
+    """
+    is_plain = _ALLOWED.fullmatch(location) is not None and "#" not in location
+    found = urljoin(url, location) if is_plain else ""
+    parts = _parts(found)
+    if parts is None or "@" in parts.netloc or _origin(parts) != origin_of(url):
+        raise RunError(
+            f"the program says that its run is at '{_shown(location)}', which is not within "
+            f"{origin_of(url)}; Location names an address of the program itself, such as /runs/1"
+        )
+    return found
+
+
+def token() -> str | None:
+    """Return the secret that goes with every request; None if the environment holds none.
+
+    Raises:
+        RunError: it is nothing that a header can hold; it is not shown.
+    """
+    given = os.environ.get(TOKEN)
+    if not given:
+        return None
+    if _SECRET.fullmatch(given) is None:
+        raise RunError(f"${TOKEN} is no token: it is of printable ASCII characters without spaces")
+    return given
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Return the parts of an address over HTTP; None if it is none."""
+    if len(url) > MOST_CHARACTERS or _ALLOWED.fullmatch(url) is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.hostname is None or _HOST.fullmatch(parts.hostname) is None or port == 0:
+        return None
+    return parts
+
+
+def _origin(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}:{parts.port or _PORTS.get(parts.scheme)}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(text: str, longest: int = 120) -> str:
+    """Return an address for a sentence, without the name and password that may stand in it."""
+    line = "".join(c if c.isprintable() else "?" for c in text[: longest + 1])
+    line = re.sub(r"//[^/]*@", "//...@", line)
+    return line if len(line) <= longest else f"{line[:longest]}..."
