@@ -386,10 +386,7 @@ class House:
         self.queue.give_back_of(name, "the token of its worker was revoked")
 
     def once(self, asked: Asked) -> bool:
-        """Return whether a request that leaves no event was answered before.
-
-        Raises KeyReusedError if its key was used for another request.
-        """
+        """Return whether a request that leaves no event was answered. Raises KeyReusedError."""
         reply = None if asked.key is None else self.store.reply(asked.key)
         if reply is not None and reply.request != asked.digest:
             raise KeyReusedError(_REUSED)

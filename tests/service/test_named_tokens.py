@@ -95,6 +95,13 @@ def test_a6_only_its_own_claims_are_a_workers(real: Real) -> None:
     assert result(other, "nothing").status_code == 404
 
 
+def test_a5_a_viewer_changes_no_priority(real: Real) -> None:
+    viewer = made(real, "eye", "viewer")
+    for client in (viewer, real.client(Role.VIEWER)):
+        refused(client.patch(f"{AT}/runs/1", json={"priority": 5.0}), 403, "steerer", "viewer")
+        assert client.get(f"{AT}/runs/1").json()["priority"] == 0.0
+
+
 def test_a_worker_is_called_as_its_token_is(real: Real) -> None:
     mine, shared = made(real, "mine"), real.client(Role.WORKER)
     for worker in ("other", "mine2", "Mine", "x/mine", "/mine"):

@@ -80,6 +80,8 @@ def worked(url: str, permitted: Permitted, only: str | None = None) -> tuple[int
 
     def make(claim: Any) -> Any:
         claims.append(claim)
+        if len(claims) > 20:  # it would go on for ever
+            ended.set()
         return executor_of(link, claim, permitted)
 
     worker = Worker(claiming, make, refused=said.append)
