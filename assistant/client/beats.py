@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from assistant.errors import AssistantError, ClaimLostError, UnknownClaimError
+from assistant.errors import AssistantError, ClaimLostError, NotLetInError, UnknownClaimError
 from assistant.objective import Measure
 from assistant.ports import Completion
 from assistant.store import Claim
@@ -18,6 +18,8 @@ BEAT_S = 3.0
 """The most time between two heartbeats: so soon a worker hears that its run shall end."""
 REPORT_S = 1.0
 """Least time between two reports of one run; of those that come in between the latest is told."""
+GONE = (ClaimLostError, UnknownClaimError, NotLetInError)
+"""What says that a run is not ours any more; the token of its worker may have been revoked."""
 
 
 class Claims(Protocol):
@@ -114,7 +116,7 @@ class Beats:
     def _beat(self, token: str) -> None:
         try:
             lease_s = self._claims.heartbeat(token)
-        except (ClaimLostError, UnknownClaimError):
+        except GONE:
             self._lose(token)
             return
         except AssistantError:  # not reached: at the next turn
@@ -132,7 +134,7 @@ class Beats:
             self._told_s[token] = time.monotonic()
         try:
             self._claims.report(token, measures)
-        except (ClaimLostError, UnknownClaimError):
+        except GONE:
             self._lose(token)
         except AssistantError:  # not reached, or not understood: a later one may be
             return

@@ -206,7 +206,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
     class Long(SerialExecutor):
         def collect(self) -> tuple[Completion, ...]:
             started.set()
-            threading.Event().wait(20.0)  # until a signal comes
+            threading.Event().wait(120.0)  # until a signal comes
             return super().collect()
 
     class Quick(Told):
@@ -232,7 +232,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
         workers.append(worker)
         began_s = time.monotonic()
         assert worker.work(done.is_set, lambda _: done.set()) == 0
-        assert time.monotonic() - began_s < 15
+        assert time.monotonic() - began_s < 60
         worker.abandon()  # nothing is executed now: nothing happens
     finally:
         signal.signal(signal.SIGUSR1, before)
