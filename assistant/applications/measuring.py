@@ -194,7 +194,7 @@ def measures_of(given: object, objective: Objective, giver: str) -> dict[str, Me
     for name, value in flat.items():
         if name in wanted:
             found[name] = _measure(name, value, giver)
-        elif _is_measure(value):
+        elif _is_measure(value) and _is_text(name):
             found[name] = _lenient(value)
     return found
 
@@ -253,6 +253,11 @@ def _is_measure(value: object) -> bool:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return bool(value) and all(_number(_plain(part)) is not None for part in value)
     return value is None or _number(value) is not None
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written; JSON can name half a character, which nothing can keep."""
+    return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _lenient(value: object) -> Measure:

@@ -214,6 +214,8 @@ class _Talk(threading.Thread):
             self._said.put(self._loop.run_until_complete(self._main()))
         except Exception as error:
             self._said.put(error)
+        except BaseException as error:
+            self._said.put(RunError(f"the conversation was broken off ({type(error).__name__})"))
         finally:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()

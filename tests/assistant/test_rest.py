@@ -32,8 +32,9 @@ SECRET = "s3cret-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def _no_token(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_is_left_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(TOKEN, raising=False)
+    monkeypatch.setattr(rest_call, "FIRST_PAUSE_S", 0.02)
     yield
     for thread in threading.enumerate():
         if thread.name == "copperline-rest":
@@ -131,6 +132,13 @@ def test_nested_measures_and_one_number_are_as_those_of_a_command() -> None:
         assert rest(there).evaluate(VALUES, 0) == {"cost": 1.0, "wait.mean": 2.0}
     with program(lambda heard: Reply({"measures": 4})) as there:
         assert rest(there).evaluate(VALUES, 0) == {"cost": 4.0}
+
+
+def test_a_name_that_nothing_can_keep_is_passed_over() -> None:
+    told = b'{"measures": {"cost": 1, "\\ud800": 2, "\\ud83d\\ude00": 3, "a\\u0000": 4}}'
+    with program(lambda heard: Reply(told)) as there:
+        measures = rest(there).evaluate(VALUES, 0)
+    assert measures == {"cost": 1.0, "\U0001f600": 3.0, "a\0": 4.0}
 
 
 def test_a_run_that_goes_on_is_asked_for_where_the_program_says() -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from assistant.applications.rest_address import origin_of
+from assistant.cli.main import run
 from assistant.errors import SettingsError
 from assistant.service.admission import admitted
 from assistant.service.house import Asked, House
@@ -76,3 +78,57 @@ def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     house = House(SqliteStore(tmp_path / "store.db"), Log(level="error"), files=inside)
     opened = house.open_settings(naming("t.csv"), "table", Asked())
     assert house.session(opened.experiment_id).experiment.space.size == 3
+
+
+ASKED = {"runs": 2, "parameters": PARAMETERS, "objective": {"minimise": "cost"}}
+
+
+def over_http(url: str | None) -> dict[str, Any]:
+    return {**ASKED, "application": {"kind": "rest", **({} if url is None else {"url": url})}}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9001/runs", "https://127.0.0.1:9000/runs", "http://localhost:9000/runs",
+        "https://169.254.169.254/latest", "https://tuner.example.evil/", "https://tuner.example:1/",
+    ],
+)  # fmt: skip
+def test_no_request_has_this_machine_ask_a_program_that_nobody_named(
+    tmp_path: Path, url: str
+) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    named = (origin_of("http://127.0.0.1:9000/x"), origin_of("https://tuner.example"))
+    with pytest.raises(SettingsError, match=r"asks no program at .*--adapter"):
+        House(store, Log(level="error"), adapters=named).open_settings(
+            over_http(url), "evil", Asked()
+        )
+    with pytest.raises(SettingsError, match="--adapter"):
+        House(store, Log(level="error")).open_settings({**over_http(url)}, "evil", Asked())
+    assert store.experiments() == ()
+    assert admitted(over_http(url), programs=True, files=None) == over_http(url)
+
+
+def test_a_request_may_name_a_program_that_the_operator_named(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    named = (origin_of("http://127.0.0.1:9000/x"), origin_of("HTTPS://Tuner.example"))
+    house = House(store, Log(level="error"), adapters=named)
+    house.open_settings(over_http("http://127.0.0.1:9000/runs"), "one", Asked())
+    house.open_settings(over_http("https://tuner.example:443/a"), "two", Asked())
+    assert {one.name for one in store.experiments()} == {"one", "two"}
+    with pytest.raises(SettingsError, match="hooks would start programs"):
+        admitted(
+            {**over_http("http://127.0.0.1:9000/"), "hooks": {"on_finish": ["touch", "canary"]}},
+            programs=False, files=None, adapters=named,
+        )  # fmt: skip
+
+
+def test_a_program_that_asks_for_its_runs_itself_is_asked_for_nothing() -> None:
+    assert admitted(over_http(None), programs=False, files=None) == over_http(None)
+
+
+@pytest.mark.parametrize("url", ["http://evil.example/", "https://u:p@x/", "x"])
+def test_an_operator_names_addresses_of_programs_only(url: str, tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    assert run(["serve", "--port", "0", "--store", store, "--adapter", url]) == 2
+    assert list(tmp_path.iterdir()) == []

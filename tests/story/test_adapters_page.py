@@ -1,0 +1,154 @@
+"""The page about programs that speak HTTP: its programs run, and are swept as it says."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from assistant.applications import Rest
+from assistant.cli.main import run
+from assistant.errors import StoppedError
+from assistant.objective import Measure
+from assistant.settings import build_sweep, check_settings, parse_settings
+
+pytestmark = pytest.mark.slow
+
+Cli = Callable[..., tuple[int, str, str]]
+AT = "http://127.0.0.1:9000/runs"
+BEST = {"threads": 4, "block": 48}
+LANGUAGES = {"python": (sys.executable, "adapter.py"), "js": ("node", "adapter.mjs")}
+
+
+class Watching:
+    """Whoever watches: wants the end once the run has measured something."""
+
+    told: Mapping[str, Measure] | None = None
+
+    def report(self, measures: Mapping[str, Measure]) -> None:
+        self.told = measures or None
+
+    def wants_end(self) -> bool:
+        return self.told is not None
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COPPERLINE_STORE", raising=False)
+    monkeypatch.delenv("COPPERLINE_ADAPTER_TOKEN", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(list(arguments))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def page(repository: Path) -> str:
+    text = (repository / "docs" / "adapters.md").read_text()
+    return text.split("## Copperline calls your program")[1].split("\n## ")[0]
+
+
+def block(page: str, language: str) -> str:
+    (found,) = re.findall(rf"```{language}\n(.*?)```", page, re.S)
+    return str(found)
+
+
+@contextmanager
+def started(page: str, language: str, folder: Path) -> Iterator[str]:
+    """The program of the page on a free port; yields its address."""
+    program, name = LANGUAGES[language]
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program} on the PATH")
+    (folder / name).write_text(block(page, language))
+    with subprocess.Popen(
+        [program, name], cwd=folder, env={**os.environ, "PORT": "0"}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            assert url.startswith("http://127.0.0.1:"), url
+            yield url
+        finally:
+            process.kill()
+
+
+def test_the_program_in_python_describes_itself_and_is_swept(
+    cli: Cli, page: str, tmp_path: Path
+) -> None:
+    with started(page, "python", tmp_path) as url:
+        assert cli("init", "sweep.toml", "--adapter", url)[0] == 0
+        code, out, err = cli("sweep", "sweep.toml", "--runs", "20", "--workers", "2", "--json")
+        assert code == 0, err
+        found = json.loads(out)
+        alone = json.loads(cli("sweep", "sweep.toml", "--runs", "8", "--json")[1])
+    assert found["name"] == "sweep"
+    assert found["runs"] == {"submitted": 20, "completed": 20, "failed": 0}
+    assert found["best"]["values"] == BEST
+    assert alone["runs"]["completed"] == 8
+    told = (tmp_path / "sweep.toml").read_text()
+    written = block(page, "toml").replace(AT, url)
+    mine, pages = (
+        build_sweep(check_settings(parse_settings(text, "it", tmp_path, "it"), "it"))
+        for text in (told, written)
+    )
+    assert mine.space.lineage == pages.space.lineage
+    assert mine.objective == pages.objective
+    assert mine.application.baseline == pages.application.baseline
+
+
+def test_the_program_for_node_is_swept_as_the_other_is(cli: Cli, page: str, tmp_path: Path) -> None:
+    with started(page, "js", tmp_path) as url:
+        text = block(page, "toml").replace(AT, url)
+        (tmp_path / "node.toml").write_text("seed = 3\n" + text)
+        code, out, err = cli("sweep", "node.toml", "--runs", "6", "--workers", "2", "--json")
+        assert code == 0, err
+    with started(page, "python", tmp_path) as url:
+        text = block(page, "toml").replace(AT, url)
+        (tmp_path / "node.toml").write_text("seed = 3\n" + text)
+        code, other, err = cli("sweep", "node.toml", "--runs", "6", "--workers", "2", "--json")
+        assert code == 0, err
+    found, same = json.loads(out), json.loads(other)
+    assert found["runs"] == {"submitted": 6, "completed": 6, "failed": 0}
+    assert found["best"] == same["best"]
+
+
+def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
+    page: str, tmp_path: Path
+) -> None:
+    endless = page.replace("run.steps < 4", "run.steps < 1e9")
+    assert endless != page
+    with started(endless, "js", tmp_path) as url:
+        tables = parse_settings(block(page, "toml").replace(AT, url), "it", tmp_path, "it")
+        application = build_sweep(check_settings(tables, "it")).application
+        assert isinstance(application, Rest)
+        watching = Watching()
+        with pytest.raises(StoppedError, match="the program was told so"):
+            application.evaluate_watched(BEST, 1, None, watching)
+    assert watching.told is not None
+    assert watching.told["time_ms"] > 345  # of one more step it is a little less
+
+
+def test_a_program_that_goes_away_fails_its_runs_and_not_the_sweep(
+    cli: Cli, page: str, tmp_path: Path
+) -> None:
+    with started(page, "python", tmp_path) as url:
+        assert cli("init", "gone.toml", "--adapter", url)[0] == 0
+    code, out, err = cli("sweep", "gone.toml", "--runs", "2", "--initial", "2", "--json")
+    assert code == 3, err
+    assert json.loads(out)["runs"] == {"submitted": 2, "completed": 0, "failed": 2}
+    code, _, err = cli("init", "other.toml", "--adapter", url)
+    assert code == 2
+    assert "is it running?" in err
+    assert not (tmp_path / "other.toml").exists()
