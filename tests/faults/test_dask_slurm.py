@@ -3,6 +3,7 @@
 Every run writes a line into a file, so that what was executed is known from outside.
 """
 
+import json
 import os
 import signal
 import stat
@@ -14,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from assistant.cli.main import run
 from assistant.errors import ExecutorError, SettingsError
 from assistant.executors import BatchSystem, DaskExecutor, dask_slurm
 from assistant.ports import Environment, Work
@@ -180,3 +182,25 @@ def test_after_a_kill_jobs_end_by_themselves_and_the_next_executor_tidies_up(
     application = Counted(lines=str(tmp_path / "lines.txt"))
     with DaskExecutor(application, 1, batch=batch_in(tmp_path)):
         assert left not in list((tmp_path / "shared").iterdir())
+
+
+def test_a_sweep_by_the_command_has_the_results_of_one_in_this_process(
+    slurm: SlurmCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = [f"{mode},{size},{size * (1 + (mode == 'a'))}\n" for mode in "ab" for size in (2, 4, 8)]
+    Path("table.csv").write_text("mode,size,objective\n" + "".join(table))
+    found = []
+    for arguments in ((), ("--executor", "dask=slurm", "--workers", "2")):
+        code = run(["sweep", "--table", "table.csv", "--runs", "6", "--json", *arguments])
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        told = json.loads(printed.out)
+        found.append((told["best"], told["runs"]))
+    assert found[0] == found[1]
+    assert slurm.ask("scontrol", "show", "job", "-o").count("JobName=copperline-") >= 1
+    assert not list(Path("copperline-out/slurm").iterdir())
+    until(lambda: no_jobs(slurm), "all jobs to be gone")
