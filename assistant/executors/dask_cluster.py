@@ -8,11 +8,14 @@ from typing import Any, Protocol
 STOP_S = 10.0
 """How long a cluster of our own may take to stop."""
 
+PAGES = "127.0.0.1:0"
+"""Where Dask's web servers listen, since they cannot be left out."""
+
 NO_PAGES: dict[str, list[str]] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-"""Settings of Dask: its web servers, which cannot be left out, show nothing."""
+"""Settings of Dask: its web servers show nothing."""
 
 
 class OwnCluster(Protocol):
@@ -92,6 +95,6 @@ def scheduler_options(host: str) -> dict[str, Any]:
     return {
         "host": host,
         "dashboard": False,
-        "dashboard_address": (host, 0),
+        "dashboard_address": PAGES,
         "allowed_failures": 0,  # we count deaths ourselves
     }

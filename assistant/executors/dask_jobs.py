@@ -52,7 +52,6 @@ class WorkerJobs:
         self._last_over = ""
         base = batch.folder or FOLDER
         with _told_as_is():
-            self.host = _address(batch)
             for path, ids in left_over(base).items():  # executors of this machine that were killed
                 commands.cancel(PREFIX + one for one in ids)
                 remove(path)
@@ -60,6 +59,7 @@ class WorkerJobs:
         try:
             with _told_as_is():
                 commands.submit(["--test-only", *self._arguments("test"), str(self._folder.script)])
+                self.host = _address(batch)
         except BaseException:
             self.close()
             raise

@@ -19,7 +19,7 @@ from typing import Any
 from assistant.errors import ExecutorError
 from assistant.executors.dask_address import Certificates, is_loopback
 from assistant.executors.dask_certificates import make_certificates
-from assistant.executors.dask_cluster import NO_PAGES, STOP_S, scheduler_options
+from assistant.executors.dask_cluster import NO_PAGES, PAGES, STOP_S, scheduler_options
 from assistant.executors.dask_jobs import WorkerJobs
 from assistant.executors.place import BatchSystem
 from assistant.ports import Environment
@@ -169,7 +169,8 @@ def _job_class() -> Any:
             self.command = [
                 sys.executable, "-m", "distributed.cli.dask_worker", scheduler,
                 "--name", name, "--nthreads", "1", "--nworkers", "1", "--memory-limit", "0",
-                "--no-dashboard", "--death-timeout", str(FINDS_S), "--protocol", "tls://",
+                "--no-dashboard", "--dashboard-address", PAGES, "--death-timeout", str(FINDS_S),
+                "--protocol", "tls://",
                 "--tls-ca-file", tls["ca_file"], "--tls-cert", tls["cert"], "--tls-key", tls["key"],
                 *(("--host", at) if at else ()),
             ]  # fmt: skip

@@ -217,7 +217,7 @@ def test_a_place_is_refused_in_words_before_anything_starts(tmp_path: Path) -> N
         (lambda: Place("dask", "tcp://0.0.0.0:8786"), "tcp is not encrypted"),
         (lambda: Place("dask", "tls://head:8786"), "needs certificates"),
         (lambda: Place("dask", None, told), "certificates go with the address"),
-        (lambda: Place("serial", batch=BatchSystem()), "go with the executor 'slurm'"),
+        (lambda: Place("serial", batch=BatchSystem()), "go with the executors 'slurm' and 'dask'"),
         (
             lambda: Place("dask", "tls://head:1", Certificates(pem, tmp_path / "no.pem", pem)),
             "no.pem' \\(certificate of TLS\\) is not there",

@@ -119,6 +119,7 @@ class Watched:
         self._executor, self._on_count, self.n = executor, on_count, 0
         self.capacity = executor.capacity
         self.submit, self.cancel = executor.submit, executor.cancel
+        self.listen, self.stop = executor.listen, executor.stop
 
     def collect(self) -> tuple[Completion, ...]:
         found = self._executor.collect()
@@ -195,7 +196,7 @@ def test_workers_of_its_own_that_nobody_starts_again_are_replaced(
 
     def on_count(n: int) -> None:
         if n >= N_RUNS // 3 and not killed:
-            for nanny in executor._cluster.workers.values():
+            for nanny in executor._cluster.cluster.workers.values():
                 nanny.auto_restart = False
                 killed.append(nanny.process.pid)
             for pid in killed:

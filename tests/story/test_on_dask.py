@@ -44,9 +44,10 @@ def test_a_sweep_on_dask_has_the_results_of_one_in_this_process(say: Told) -> No
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ("dusk", "or 'dask', not 'dusk'"),
+        ("dusk", "or 'slurm', not 'dusk'"),
         ("dask=tcp://10.0.0.1:8786", "tcp is not encrypted"),
         ("dask=here", "is not of the form tls://HOST:PORT"),
+        ("serial=slurm", "go with the executors 'slurm' and 'dask'"),
         ("serial=tcp://127.0.0.1:1", "an address and certificates go with the executor 'dask'"),
     ],
 )
