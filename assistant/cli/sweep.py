@@ -147,8 +147,8 @@ def sweep(
         str | None,
         typer.Option(
             metavar="NAME[=ADDRESS]",
-            help="Where runs are executed: serial, process_pool, dask (workers of its own) or "
-            "dask=tcp://HOST:PORT (of a scheduler).",
+            help="Where runs are executed: serial, process_pool, dask (workers of its own), "
+            "dask=tcp://HOST:PORT (of a scheduler) or slurm (jobs of the cluster).",
             show_default=False,
         ),
     ] = None,

@@ -451,8 +451,10 @@ def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_pa
     ):
         with pytest.raises(ExecutorError, match=why):
             read()
-    with pytest.raises(ExecutorError, match="cannot be sent to other processes"):
-        pickled(Unsendable(), tmp_path)
+    unnamed = type("Unnamed", (Bowl,), {"__module__": "__main__"})
+    for unsendable in (Unsendable(), unnamed()):
+        with pytest.raises(SettingsError, match="cannot be sent to other processes"):
+            pickled(unsendable, tmp_path)
 
 
 @dataclass(frozen=True)
