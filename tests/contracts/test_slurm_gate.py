@@ -501,7 +501,18 @@ def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["main", "-Jx", "--wrap=rm", "--job-name", "-o/etc/x", "--array=1-9", "--a\nb", "-"]
+    "option",
+    [
+        "main",
+        "-Jx",
+        "--wrap=rm",
+        "--job-name",
+        "-o/etc/x",
+        "--array=1-9",
+        "--arra=1",
+        "--a\nb",
+        "-",
+    ],
 )
 def test_options_that_a_pilot_cannot_have_are_refused(option: str) -> None:
     with pytest.raises(SettingsError, match="option"):
