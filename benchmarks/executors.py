@@ -4,18 +4,28 @@
 milliseconds of wall time per run, beside what starting the executor takes. `throughput`: runs that
 wait 50 ms, with 1 to 8 workers of Dask on this machine, beside the ideal of so many at once; waits
 take no processor, so that more workers than cores help until Dask's own work is the limit.
+
+Slurm is measured where one answers; ``--slurm FOLDER`` starts one on this machine, with the scripts
+of that folder (as `benchmarks.slurm_fidelity` does).
 """
 
+import os
+import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from assistant import Measure
+from assistant.errors import AssistantError
 from assistant.executors import EXECUTORS, Place, make_executor
+from assistant.executors.slurm import commands
 from assistant.objective import Objective, Value
 from assistant.ports import Executor, Work
 from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.slurm_measure import Plan, check, cluster
 from strategies import Level, Parameter, ParameterSpace
 
 WAIT_S = 0.05
@@ -55,14 +65,18 @@ def main() -> None:
     """Measure every executor, then Dask with more workers."""
     options = parser(__doc__ or "")
     options.add_argument("--runs", type=int, default=400)
+    options.add_argument("--slurm", type=Path, help="folder of the scripts that start a Slurm")
     told = options.parse_args()
     n_runs = 12 if told.quick else told.runs
     record = Record("executors", told, [0])
     rows = []
     for entry in EXECUTORS:
+        if entry.name == "slurm" and told.slurm is None and not _slurm_answers():
+            sys.stdout.write("no Slurm answers here: it is not measured (--slurm starts one)\n")
+            continue
         workers = 1 if entry.name == "serial" else 2
         start_s, run_s = record.step(
-            entry.name, lambda name=entry.name, n=workers: _seconds(name, n, n_runs, 0.0)
+            entry.name, lambda name=entry.name, n=workers: _measured(name, n, n_runs, told.slurm)
         )
         rows.append([entry.name, str(workers), f"{start_s:.2f}", f"{run_s / n_runs * 1e3:.2f}"])
         record.figure(f"ms_per_run {entry.name}", run_s / n_runs * 1e3)
@@ -82,8 +96,46 @@ def main() -> None:
     table(["workers of Dask", "runs of 50 ms per s", "ideal", "of it"], rows)
 
 
+def _slurm_answers() -> bool:
+    """Return whether there is a Slurm whose controller answers."""
+    try:
+        return shutil.which("sinfo") is not None and commands.is_here(None)
+    except AssistantError:
+        return False
+
+
+@contextmanager
+def _slurm(scripts: Path | None) -> Iterator[None]:
+    """Start a Slurm and let its commands here find it, or take the one that is there."""
+    if scripts is None:
+        yield
+        return
+    plan = Plan(scripts, Path(), "easy", nodes=1, cpus=8, n_jobs=9, span_s=1, port=26_500)
+    check(plan)
+    with cluster(plan) as environment:
+        before = os.environ.get("SLURM_CONF")
+        os.environ["SLURM_CONF"] = environment["SLURM_CONF"]
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["SLURM_CONF"]
+            else:
+                os.environ["SLURM_CONF"] = before
+
+
+def _measured(name: str, workers: int, n_runs: int, scripts: Path | None) -> tuple[float, float]:
+    """Return what `_seconds` does, of runs that do nothing."""
+    if name != "slurm":
+        return _seconds(name, workers, n_runs, 0.0)
+    with _slurm(scripts):
+        return _seconds(name, workers, n_runs, 0.0)
+
+
 def _seconds(name: str, workers: int, n_runs: int, wait_s: float) -> tuple[float, float]:
     """Return how long an executor takes to start and to make runs."""
+    from benchmarks.executors import Waiting  # by its name, not as a part of __main__
+
     begun_s = time.perf_counter()
     with make_executor(Waiting(wait_s), workers, Place(name)) as executor:
         _make(executor, workers, workers)  # every worker has been asked once

@@ -154,8 +154,9 @@ def sweep(
         str | None,
         typer.Option(
             metavar="NAME[=WHERE]",
-            help="Where runs are executed: serial, process_pool, dask (workers of its own), "
-            "dask=tcp://HOST:PORT (of a scheduler) or dask=slurm (in jobs of Slurm).",
+            help="Where runs are executed: serial, process_pool, slurm (jobs of the cluster), dask "
+            "(workers of its own), dask=tcp://HOST:PORT (of a scheduler) or dask=slurm (its "
+            "workers in jobs of the cluster).",
             show_default=False,
         ),
     ] = None,

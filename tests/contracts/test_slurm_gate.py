@@ -451,8 +451,10 @@ def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_pa
     ):
         with pytest.raises(ExecutorError, match=why):
             read()
-    with pytest.raises(ExecutorError, match="cannot be sent to other processes"):
-        pickled(Unsendable(), tmp_path)
+    unnamed = type("Unnamed", (Bowl,), {"__module__": "__main__"})
+    for unsendable in (Unsendable(), unnamed()):
+        with pytest.raises(SettingsError, match="cannot be sent to other processes"):
+            pickled(unsendable, tmp_path)
 
 
 @dataclass(frozen=True)
@@ -499,7 +501,18 @@ def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["main", "-Jx", "--wrap=rm", "--job-name", "-o/etc/x", "--array=1-9", "--a\nb", "-"]
+    "option",
+    [
+        "main",
+        "-Jx",
+        "--wrap=rm",
+        "--job-name",
+        "-o/etc/x",
+        "--array=1-9",
+        "--arra=1",
+        "--a\nb",
+        "-",
+    ],
 )
 def test_options_that_a_pilot_cannot_have_are_refused(option: str) -> None:
     with pytest.raises(SettingsError, match="option"):

@@ -1,4 +1,4 @@
-"""``copperline sweep --executor dask``: the same results as in this process."""
+"""``copperline sweep --executor dask`` and ``slurm``: the same results as in this process."""
 
 import json
 from collections.abc import Callable
@@ -30,10 +30,20 @@ def say(
     return call
 
 
-@pytest.mark.slow
-def test_a_sweep_on_dask_has_the_results_of_one_in_this_process(say: Told) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("dask", marks=pytest.mark.slow),
+        pytest.param("slurm", marks=pytest.mark.slurm),
+    ],
+)
+def test_a_sweep_elsewhere_has_the_results_of_one_in_this_process(
+    say: Told, name: str, request: pytest.FixtureRequest
+) -> None:
+    if name == "slurm":
+        request.getfixturevalue("slurm")
     found = []
-    for arguments in ((), ("--executor", "dask", "--workers", "2")):
+    for arguments in ((), ("--executor", name, "--workers", "2")):
         code, out, err = say("--json", *arguments)
         assert code == 0, err
         told = json.loads(out)
@@ -44,7 +54,7 @@ def test_a_sweep_on_dask_has_the_results_of_one_in_this_process(say: Told) -> No
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ("dusk", "or 'slurm', not 'dusk'"),
+        ("dusk", "'dask' or 'slurm', not 'dusk'"),
         ("dask=tcp://10.0.0.1:8786", "tcp is not encrypted"),
         ("dask=here", "is not of the form tls://HOST:PORT"),
         ("serial=slurm", "go with the executors 'slurm' and 'dask'"),

@@ -86,11 +86,18 @@ def check_options(options: Sequence[str]) -> None:
                 "value in one text, such as '--constraint=fast'"
             )
         name = option.partition("=")[0]
-        if option in ("-", "--") or name in OURS or (name[1] != "-" and name[:2] in OURS):
+        if option in ("-", "--") or _is_ours(name):
             raise SettingsError(
                 f"the option '{option}' of [executor] is not for the job of a pilot; it has its "
                 "own name, output, size and environment"
             )
+
+
+def _is_ours(name: str) -> bool:
+    """Tell whether an option is one of `OURS`, which sbatch knows by their beginnings too."""
+    if name.startswith("--"):
+        return any(one.startswith(name) for one in OURS)
+    return name[:2] in OURS
 
 
 def time_text(seconds: float) -> str:

@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.errors import ExecutorError
+from assistant.errors import ExecutorError, SettingsError
 from assistant.ports import Application
 
 PREFIX = "copperline-"
@@ -93,12 +93,14 @@ def pickled(application: Application, folder: Path) -> tuple[Path, str]:
     """Write an application into a file of a folder; return the file and its SHA-256.
 
     Raises:
-        ExecutorError: it cannot be sent to other processes.
+        SettingsError: it cannot be sent to other processes.
     """
     try:
+        if type(application).__module__ == "__main__":
+            raise pickle.PicklingError("its class is part of the program that was started")
         content = pickle.dumps(application)
     except Exception as error:
-        raise ExecutorError(
+        raise SettingsError(
             f"the application '{application.name}' cannot be sent to other processes ({error}); "
             "define its class in a module that they can import"
         ) from error
