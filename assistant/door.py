@@ -149,9 +149,11 @@ def _private(store: SqliteStore, key: Key) -> Iterator[None]:
     from assistant.service.house import House
     from assistant.service.logs import Log
     from assistant.service.server import Server, bind
+    from assistant.service.token_book import TokenBook, book_path
 
     tokens, log = Tokens.of_owner(), Log(level="error")
-    service = make_service(House(store, log), tokens, log, alone=False)
+    house = House(store, log, book=TokenBook(book_path(key.store)))
+    service = make_service(house, tokens, log, alone=False)
     with Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
         key.publish(server.url, tokens.by_role[Role.OWNER])
         try:

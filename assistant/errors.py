@@ -16,6 +16,7 @@
     │   └── StoreFullError          the medium has no room; nothing was stored
     ├── UnknownClaimError   no run was ever claimed under a token
     ├── KeyReusedError      the key of a request was used for another one before
+    ├── NotExecutedHereError    a worker is not allowed to execute what a run needs
     ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
     ├── ServiceError        a service that cannot be started, found or trusted
     │   └── NotLetInError           the service takes no such token
@@ -70,6 +71,7 @@ class ProgramError(RunError):
         overtime: whether the limit of a run ended it.
         stdout: the end of what it printed.
         stderr: the same of standard error.
+        limited: whether another limit than that of time ended it, as the sentence says.
     """
 
     def __init__(
@@ -80,10 +82,12 @@ class ProgramError(RunError):
         overtime: bool = False,
         stdout: str = "",
         stderr: str = "",
+        limited: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.argv, self.code, self.overtime = argv, code, overtime
         self.stdout, self.stderr = stdout, stderr
+        self.limited = limited
 
 
 class ExecutorError(AssistantError):
@@ -124,6 +128,10 @@ class UnknownClaimError(AssistantError):
 
 class KeyReusedError(AssistantError):
     """The key of a request was used for another one before."""
+
+
+class NotExecutedHereError(AssistantError):
+    """The operator of a worker does not allow what a run would execute."""
 
 
 class ClaimLostError(AssistantError):

@@ -10,7 +10,10 @@ from assistant.errors import SettingsError
 from assistant.executors import BatchSystem, Certificates, Place
 
 CERTIFICATES = ("authority", "certificate", "key")
-"""Keys of ``[executor]`` that name files."""
+"""Keys of ``[executor]`` that name files of TLS."""
+
+OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
+"""Keys of ``[executor]`` that speak of a batch system and its jobs."""
 
 PATHS = (*CERTIFICATES, "folder")
 """Keys of ``[executor]`` that are paths, relative to the sweep file."""
@@ -27,6 +30,7 @@ class ExecutorSettings(Strict):
     authority: str | None = None
     certificate: str | None = None
     key: str | None = None
+    system: Literal["slurm"] | None = None
     partition: str | None = Field(default=None, pattern=_NAME)
     account: str | None = Field(default=None, pattern=_NAME)
     walltime: DurationS | None = None
@@ -46,8 +50,12 @@ class ExecutorSettings(Strict):
 
     def _batch(self) -> BatchSystem | None:
         """Return what a batch system is told; None if nothing is said and none starts anything."""
-        told = (self.partition, self.account, self.walltime, self.host, self.folder)
-        if self.kind != "slurm" and not self.options and all(one is None for one in told):
+        said = [name for name in OF_SYSTEM if getattr(self, name)]
+        if self.kind == "dask" and said and self.system is None:
+            raise SettingsError(
+                f"[executor]: '{said[0]}' speaks of jobs; say who starts them: system = \"slurm\""
+            )
+        if self.kind != "slurm" and not said:
             return None
         return BatchSystem(
             "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,

@@ -74,10 +74,12 @@ class SlurmCluster:
 
     # Faults
 
-    def kill_node(self, name: str) -> None:
-        """Kill -9 a node's daemon and all that it executes, as when its power is cut."""
+    def kill_node(self, name: str) -> int:
+        """Kill -9 a node's daemon and all that it executes; return how many processes that were."""
         os.kill(self._pids.pop(f"slurmd-{name}"), signal.SIGKILL)
+        killed = self._end_all_on(name)
         until(lambda: self._end_all_on(name) == 0, f"the processes of {name} to be gone")
+        return killed
 
     def start_node(self, name: str) -> None:
         """Start a node's daemon."""
@@ -142,8 +144,8 @@ class SlurmCluster:
             if _command(pid).startswith("slurmstepd"):
                 is_it = name is None or self._logs_as(pid, name)
             else:
-                wanted = "SLURMD_NODENAME=" if name is None else f"SLURMD_NODENAME={name}"
-                is_it = any(one.startswith(wanted) for one in told)
+                nodes = [one for one in told if one.startswith("SLURMD_NODENAME=")]
+                is_it = bool(nodes) and name in (None, nodes[0].partition("=")[2])
             if is_it:
                 found += 1
                 with contextlib.suppress(ProcessLookupError):

@@ -21,7 +21,7 @@ from typing import Protocol, Self
 from uuid import uuid4
 
 from assistant.applications.limits import Limits, Watch, wall_in
-from assistant.applications.members import kill_session, members, signal_session
+from assistant.applications.members import Member, kill_session, members, signal_session
 
 KEPT_BYTES = 1 << 20
 DRAIN_S = 1.0
@@ -144,11 +144,12 @@ def run_child(
             with _Listener(child, patient, watch, company) as listener:
                 halt = listener.listen(None if limit_s is None else started_s + limit_s)
                 wall_s = time.monotonic() - started_s
+                known: Sequence[Member] = ()
                 if halt is not None and not halt.passed:
-                    signal_session(child.pid, signal.SIGTERM)
+                    known = signal_session(child.pid, signal.SIGTERM)
                     listener.part()
                     listener.listen(time.monotonic() + grace_s)
-                kill_session(child.pid)
+                kill_session(child.pid, known)
                 code = child.wait()
                 listener.drain()
         finally:

@@ -350,8 +350,9 @@ class Command:
             measures = self._read(ended, output)
         except RunError as error:
             raise ProgramError(
-                str(error), argv, ended.code, ended.overtime, ended.stdout.text, ended.stderr.text
-            ) from error
+                str(error), argv, ended.code, ended.overtime, ended.stdout.text, ended.stderr.text,
+                bool(ended.passed),
+            ) from error  # fmt: skip
         if WALL in self.objective.measures:
             measures.setdefault(WALL, ended.wall_s)
         return measures

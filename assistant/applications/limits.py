@@ -20,6 +20,9 @@ from sim.api import format_size
 MOST_PROCESSES = 500
 """Of one run, unless its user says otherwise."""
 
+LARGEST_BYTES = 1 << 62
+"""What the kernel takes as a limit, and room to spare."""
+
 LOOK_S = 0.05
 _SHARE = 20
 """A look is followed by a pause at least so many times as long as it took."""
@@ -38,7 +41,8 @@ class Limits:
         file_bytes: of a file that it writes; None is no limit.
 
     Raises:
-        ApplicationError: one that is below 1, or that this machine cannot hold.
+        ApplicationError: one that is below 1 or above `LARGEST_BYTES`, or that this machine
+            cannot hold.
     """
 
     processes: int = MOST_PROCESSES
@@ -53,6 +57,8 @@ class Limits:
         ):
             if given is not None and given < 1:
                 raise ApplicationError(f"the {what} that a run may have is at least 1, not {given}")
+            if given is not None and given > LARGEST_BYTES:
+                raise ApplicationError(f"the {what} that a run may have is at most {LARGEST_BYTES}")
         asked = (self.processes, self.memory_bytes, self.file_bytes) != (MOST_PROCESSES, None, None)
         if asked and not (hasattr(resource, "prlimit") and PROC.is_dir()):
             raise ApplicationError(

@@ -19,12 +19,26 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process that lives; ``resident_bytes`` counts what it shares with others in full."""
+    """A process that lives.
+
+    Attributes:
+        pid: its number, another's once it has ended.
+        started: when, in ticks of the kernel; with the number it is nobody else's.
+        parent: number of its parent.
+        session: that it belongs to.
+        resident_bytes: of memory; what it shares with others is counted in full.
+    """
 
     pid: int
+    started: int
     parent: int
     session: int
     resident_bytes: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What it is known by, whoever its parent is by then."""
+        return (self.pid, self.started)
 
 
 def members(session: int) -> tuple[Member, ...]:
@@ -32,7 +46,10 @@ def members(session: int) -> tuple[Member, ...]:
 
     A daemon of which the parent has ended is not among them.
     """
-    seen = _living()
+    return _of(session, _living())
+
+
+def _of(session: int, seen: Iterable[Member]) -> tuple[Member, ...]:
     found = {one.pid: one for one in seen if one.session == session}
     known = {session, *found}  # the leader may be over already
     while more := [one for one in seen if one.parent in known and one.pid not in known]:
@@ -53,8 +70,8 @@ def _living() -> list[Member]:
             continue
         fields = line[line.rfind(b")") + 2 :].split()
         if fields[0] not in (b"Z", b"X"):
-            pages = int(fields[21])
-            seen.append(Member(int(name), int(fields[1]), int(fields[3]), pages * _PAGE_BYTES))
+            parent, its_session, started, pages = (int(fields[i]) for i in (1, 3, 19, 21))
+            seen.append(Member(int(name), started, parent, its_session, pages * _PAGE_BYTES))
     return seen
 
 
@@ -77,36 +94,56 @@ def _share_bytes(one: Member) -> int:
     return (told["Pss:"] - told.get("Pss_File:", 0)) * 1024
 
 
-def signal_session(session: int, number: signal.Signals) -> None:
-    """Signal the group of a leader and, where /proc tells, all that `members` finds.
+def signal_session(session: int, number: signal.Signals) -> tuple[Member, ...]:
+    """Signal the group of a leader and, where /proc tells, all that `members` finds; return those.
 
     Commands such as ``timeout``, and shells with job control, give their children other groups.
     """
+    found = members(session)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(session, number)
-    for one in members(session):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(one.pid, number)
+    for one in found:
+        _signal(one, number)
+    return found
 
 
-def kill_session(session: int) -> None:
-    """End all of a session at once, also if it starts processes faster than they can be ended.
+def kill_session(session: int, known: Iterable[Member] = ()) -> None:
+    """End all of a session at once, also if it starts processes while they are ended.
 
     They are stopped first, until no new ones come, then killed, until none is left; one that the
     kernel does not let go is not waited for longer than `GONE_WITHIN_S`.
+
+    Args:
+        session: of the leader, which may be over, but not forgotten.
+        known: members of before, who may have lost their parents since.
     """
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(session, signal.SIGKILL)
     until_s = time.monotonic() + GONE_WITHIN_S
-    stopped: set[int] = set()
-    while left := members(session):
-        fresh = [one.pid for one in left if one.pid not in stopped]
-        number = signal.SIGSTOP if fresh else signal.SIGKILL
-        for pid in fresh or [one.pid for one in left]:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        stopped.update(fresh)
-        if time.monotonic() > until_s:
+    keys = {one.key for one in known}
+    stopped: set[tuple[int, int]] = set()
+    while time.monotonic() < until_s:
+        left = _left(session, keys)
+        fresh = [one for one in left if one.key not in stopped]
+        for one in fresh:
+            _signal(one, signal.SIGSTOP)
+        stopped.update(one.key for one in fresh)
+        keys |= stopped
+        if fresh:
+            continue
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(session, signal.SIGKILL)
+        if not left:
             return
-        if not fresh:
-            time.sleep(_SETTLE_S)
+        for one in left:
+            _signal(one, signal.SIGKILL)
+        time.sleep(_SETTLE_S)
+
+
+def _left(session: int, keys: Iterable[tuple[int, int]]) -> list[Member]:
+    seen = _living()
+    theirs = {one.key for one in _of(session, seen)} | set(keys)
+    return [one for one in seen if one.key in theirs]
+
+
+def _signal(one: Member, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(one.pid, number)

@@ -10,7 +10,7 @@ from assistant.applications.ai_platform import AiPlatform
 from assistant.applications.command import Command, Reading
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
-from assistant.applications.limits import MOST_PROCESSES
+from assistant.applications.limits import LARGEST_BYTES, MOST_PROCESSES
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.rest import Rest
@@ -50,7 +50,7 @@ def _size_bytes(value: object) -> object:
         raise ValueError(f"should be a size: {error}") from error
 
 
-SizeBytes = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
+SizeBytes = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0, le=LARGEST_BYTES)]
 DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
 
 

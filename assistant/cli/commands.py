@@ -28,6 +28,7 @@ from assistant.cli import (
     steer,
     sweep,
     tabulate,
+    tokens,
     try_out,
     what_if,
     workloads,
@@ -67,6 +68,15 @@ def register(app: typer.Typer) -> None:
     aiops.command("describe")(dashboards.describe)
     aiops.command("validate")(dashboards.validate)
     app.add_typer(aiops, name="platform")
+    token = typer.Typer(
+        help="Hand out tokens with names, and take them back.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    token.command("make")(tokens.make)
+    token.command("list")(tokens.show)
+    token.command("revoke")(tokens.revoke)
+    app.add_typer(token, name="token")
     hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
     hook.command("test")(hooks.try_out)
     app.add_typer(hook, name="hooks")

@@ -105,6 +105,7 @@ class _Crew:
         self.names.append(f"{socket.gethostname()}-{parent}-{len(self.names) + 1}")
         command = [sys.executable, "-m", "assistant.cli", "work", "--url", self.url]
         command += ["--parent", str(parent), "--name", self.names[-1]]
+        command += ["--allow-programs"]  # what stands in this store was allowed when it was opened
         if experiment_id:
             command += ["--experiment", experiment_id, "--idle", str(IDLE_S)]
         environment = {**os.environ, TOKEN: self.token}

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -14,6 +15,7 @@ from assistant.errors import AssistantError
 from assistant.files import is_file
 from assistant.service.auth import read_tokens, tokens_path
 from assistant.service.endpoint import find
+from assistant.service.token_book import TokenBook, book_path
 from assistant.starting import version
 from assistant.store.copies import examine
 from assistant.store.place import refuse_network_file_system
@@ -96,18 +98,25 @@ def doctor(
     for fault in found["faults"]:
         _line("", f"wrong: {fault}")
     _line("Service", found["service"] or "none runs; copperline serve starts one")
+    if found["tokens"] is not None:
+        _line("Tokens", _tokens(found["tokens"]))
     return 0 if is_well else 1
 
 
 def _store(path: Path) -> dict[str, Any]:
     """Return what a look at the store, its tokens and its service found."""
-    told: dict[str, Any] = {"experiments": None, "events": None, "faults": [], "service": None}
+    told: dict[str, Any] = {
+        "experiments": None, "events": None, "faults": [], "service": None, "tokens": None,
+    }  # fmt: skip
     try:
         refuse_network_file_system(path)
         if path.is_file():
             health = examine(path)
             told["experiments"], told["events"] = health.experiments, health.events
             told["faults"] += health.faults
+        book = TokenBook(book_path(path))
+        over = [one.name for one in book.holders() if one.is_over(book.now_s())]
+        told["tokens"] = {"names": [one.name for one in book.holders()], "over": over}
         read_tokens(tokens_path(path))
         endpoint = find(path) if path.exists() else None
         if endpoint is not None:
@@ -115,6 +124,14 @@ def _store(path: Path) -> dict[str, Any]:
     except AssistantError as error:
         told["faults"].append(str(error))
     return told
+
+
+def _tokens(told: Mapping[str, list[str]]) -> str:
+    names, over = told["names"], told["over"]
+    if not names:
+        return "none has a name; copperline token make NAME hands one out"
+    end = f", {len(over)} over; copperline token revoke clears them away" if over else ""
+    return f"{len(names)} with names{end}"
 
 
 def _line(label: str, text: str) -> None:

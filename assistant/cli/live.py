@@ -10,11 +10,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from assistant import Advice, Run, RunState, Session
+from assistant import Advice, Run, RunState
 from assistant.objective import Second
 from assistant.report.agreement import unknown_cost
 from assistant.report.outlook import chance_words
 from assistant.report.words import level, number, quantity
+from assistant.view import View
 from assistant.warning_words import proposal
 
 N_LATEST = 8
@@ -26,7 +27,7 @@ CHANCE_EVERY_S = 1.0
 class SweepView:
     """Shows a session while it is steered; on a terminal as a live table, else as lines."""
 
-    def __init__(self, session: Session, console: Console) -> None:
+    def __init__(self, session: View, console: Console) -> None:
         self._session = session
         self._console = console
         self._chance, self._chance_at_s = "", -CHANCE_EVERY_S

@@ -13,6 +13,7 @@ from assistant.objective import Goal
 from assistant.ports import Result
 from assistant.results import read_results
 from assistant.settings import Sweep, read_settings
+from assistant.settings_executor import OF_SYSTEM
 from strategies import (
     DEFAULT_STRATEGY,
     Level,
@@ -387,10 +388,13 @@ def policy_options(texts: list[str]) -> dict[str, float]:
 
 
 def executor_table(told: dict[str, Any] | None, chosen: str) -> dict[str, Any]:
-    """Return ``[executor]`` with ``NAME`` or ``NAME=ADDRESS`` laid over what the file says."""
-    name, _, address = chosen.partition("=")
+    """Return ``[executor]`` with ``NAME``, ``NAME=ADDRESS`` or ``NAME=SYSTEM`` over the file."""
+    name, _, where = chosen.partition("=")
     kept = dict(told) if told is not None and told.get("kind") == name else {}
-    return {**kept, "kind": name, **({"address": address} if address else {})}
+    if not where:
+        return {**kept, "kind": name}
+    replaced, key = (("address",), "system") if where == "slurm" else (OF_SYSTEM, "address")
+    return {**{k: kept[k] for k in kept if k not in replaced}, "kind": name, key: where}
 
 
 def environment_table(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from assistant import Session, load_session
+from assistant.cli.asking import resumed_for_program
 from assistant.cli.console import (
     Json,
     StoreOption,
@@ -19,7 +20,7 @@ from assistant.cli.options import (
     further_runs,
     own_runs,
 )
-from assistant.cli.sweep import OnAdvice, Report, follow
+from assistant.cli.sweep import OnAdvice, Report, follow, wait_for_program
 from assistant.cli.terms import (
     AtGoal,
     CostLimit,
@@ -34,6 +35,7 @@ from assistant.door import serving
 from assistant.errors import SettingsError
 from assistant.executors import check_room
 from assistant.hooks import Hooks
+from assistant.outside import asks_for_runs
 from assistant.settings import check_settings
 from assistant.starting import rebuilt, stored_hooks
 from assistant.store import MemoryStore
@@ -104,6 +106,9 @@ def _resume(
         agree(_rehearsed(session), terms, time.time())  # refuse before anything is stored
         agree(session, terms, time.time())
     refuse_if_finished(session.experiment)
+    if asks_for_runs(session.experiment.opened):
+        remote = resumed_for_program(store_path(store), session.experiment.opened)
+        return wait_for_program(remote, built, mine, (), store_path(store), report, as_json)
     session.recover()
     own = (*mine, *own_runs(built, []))
     return follow(session, built, own, store_path(store), report, as_json, hooks)

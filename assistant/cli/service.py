@@ -17,6 +17,7 @@ import typer
 from assistant.applications.rest_address import origin_of
 from assistant.cli.console import OUT, StoreOption, say, store_path
 from assistant.cli.crew import LOOK_S, TOKEN, Wanted, crew, wanted_workers
+from assistant.cli.permitted import ANYTHING, Permitted
 from assistant.client import HttpClaims, Link, Worker
 from assistant.client.working import LEASE_S
 from assistant.codec import decode_event
@@ -93,6 +94,7 @@ def serve(
     from assistant.service.house import House
     from assistant.service.logs import Log
     from assistant.service.server import Server, bind
+    from assistant.service.token_book import TokenBook, book_path
 
     path = store_path(store)
     adapters = tuple(map(origin_of, adapter or ()))
@@ -108,7 +110,10 @@ def serve(
         log = Log(shape=log_format, level=log_level)
         listening = bind(host, port, tokens=tokens_path(path))  # refused before tokens are made
         tokens = read_or_make_tokens(tokens_path(path)).with_owner()
-        house = House(opened, log, programs=allow_programs, files=files, adapters=adapters)
+        book = TokenBook(book_path(path))
+        house = House(
+            opened, log, book=book, programs=allow_programs, files=files, adapters=adapters
+        )
         service = make_service(house, tokens, log, names=tuple(name or ()))
         server = Server(service.asgi, listening, log, drain=service.context.drain)
         key.publish(server.url, tokens.by_role[Role.OWNER])
@@ -144,6 +149,18 @@ def work(
     name: Annotated[
         str | None, typer.Option(help="Of this worker, for people.", show_default=False)
     ] = None,
+    allow_programs: Annotated[
+        bool,
+        typer.Option(
+            "--allow-programs", help="With --url: execute whatever program the service names."
+        ),
+    ] = False,
+    program: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --url: a program that commands may start; repeat it.", show_default=False
+        ),
+    ] = None,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End once nothing waits.")
     ] = False,
@@ -157,11 +174,19 @@ def work(
 ) -> int:
     """Execute runs for a service, one at a time, until it is ended; start more for more.
 
-    With --url the token of a worker comes from $COPPERLINE_TOKEN. Killed, its run goes to another
-    worker; Ctrl-C or SIGTERM lets the run end, and the second one gives it back at once. A run
-    that is cancelled is stopped. Without an answer of the service for ten minutes, it ends.
+    With --url the token of a worker comes from $COPPERLINE_TOKEN, and only applications that are
+    built in are executed, unless programs are allowed here: the service says which. Killed, its
+    run goes to another worker; Ctrl-C or SIGTERM lets the run end, and the second one gives it
+    back at once. A run that is cancelled is stopped. Without an answer of the service for ten
+    minutes, it ends.
     """
     link = needs_service(store_path(store)) if url is None else Link(url, _token())
+    if url is None and (allow_programs or program):
+        raise SettingsError(
+            "--allow-programs and --program go with --url; a worker of the store here executes "
+            "what stands in it"
+        )
+    permitted = ANYTHING if url is None else Permitted(allow_programs, tuple(program or ()))
     claims = HttpClaims(link, only=experiment, worker=name, lease_s=lease)
     ended = threading.Event()
 
@@ -181,7 +206,8 @@ def work(
     main = threading.get_ident()
     worker = Worker(
         claims,
-        lambda claim: executor_of(link, claim),
+        lambda claim: executor_of(link, claim, permitted),
+        refused=say,
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
@@ -221,8 +247,13 @@ class _Rest:
         self._resting = False
 
 
-def executor_of(link: Link, claim: Claim) -> Executor:
-    """Return what executes the runs of an experiment, by the claim of one of them."""
+def executor_of(link: Link, claim: Claim, permitted: Permitted = ANYTHING) -> Executor:
+    """Return what executes the runs of an experiment, by the claim of one of them.
+
+    Raises:
+        NotExecutedHereError: it is nothing that this worker may execute.
+        AssistantError: it cannot be built here.
+    """
     told = link.get(f"/v1/claims/{claim.token}/application")
     opened = decode_event(_line(told["opened"]))
     if not isinstance(opened, ExperimentOpened):
@@ -232,6 +263,7 @@ def executor_of(link: Link, claim: Claim) -> Executor:
             f"the program of experiment '{claim.experiment_id}' asks for its runs itself, and no "
             "worker can make them"
         )
+    permitted.check(opened)
     return make_executor(rebuild(opened), 1)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from agents import Follower
 from assistant import Session
+from assistant.cli.asking import opened_for_program, refuse_elsewhere, steer_asking
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
@@ -60,10 +61,12 @@ from assistant.cli.terms import (
     Terms,
 )
 from assistant.cli.warned import print_warning
+from assistant.client import RemoteSession
 from assistant.door import serving
 from assistant.executors import check_room, make_executor
 from assistant.hooks import Hooks
 from assistant.notify import Notifier
+from assistant.outside import is_asking
 from assistant.ports import Result
 from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
@@ -72,6 +75,7 @@ from assistant.settings import Sweep, build_sweep, check_settings
 from assistant.starting import open_sweep, recipe
 from assistant.store import MemoryStore
 from assistant.store.executing import Executing
+from assistant.view import View
 from strategies import DEFAULT_STRATEGY, Level
 
 DEMO: dict[str, Any] = {
@@ -149,9 +153,9 @@ def sweep(
     executor: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[=ADDRESS]",
-            help="Where runs are executed: serial, process_pool, dask (workers of its own) or "
-            "dask=tcp://HOST:PORT (of a scheduler).",
+            metavar="NAME[=WHERE]",
+            help="Where runs are executed: serial, process_pool, dask (workers of its own), "
+            "dask=tcp://HOST:PORT (of a scheduler) or dask=slurm (in jobs of Slurm).",
             show_default=False,
         ),
     ] = None,
@@ -242,6 +246,8 @@ def _steer(
     before = [] if start_from is None else results_of(stored_session(start_from, store), built)
     if report is not None:
         check_target(report)
+    if is_asking(tables.get("application")):
+        return _ask(built, tables, own, before, path, report, as_json)
     name, made_from = _name(built), recipe(tables, own)
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
     with serving(path) as kept:
@@ -250,6 +256,42 @@ def _steer(
             _import(session, before, replicates=True, quiet=as_json)  # their own runs and seeds
             hooks = built.settings.hooks.build()
             return follow(session, built, own, path, report, as_json, hooks)
+
+
+def _ask(
+    built: Sweep,
+    tables: dict[str, Any],
+    own: tuple[dict[str, Level], ...],
+    before: Sequence[Result],
+    path: Path,
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    """Let the program of a sweep ask for its runs; see `assistant.cli.asking`."""
+    refuse_elsewhere(built)
+    name = built.settings.name or _name(built)
+    open_sweep(built, MemoryStore(), name, "")  # refuse before a store is made
+    with serving(path):
+        session = opened_for_program(path, tables, name)
+        return wait_for_program(
+            session, built, own, (*before, *past_results(built)), path, report, as_json
+        )
+
+
+def wait_for_program(
+    session: RemoteSession,
+    built: Sweep,
+    own: tuple[dict[str, Level], ...],
+    results: Sequence[Result],
+    path: Path,
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    """Look on while a program makes its runs, then write the report; return the exit code."""
+    if not as_json:
+        _introduce(session)
+    steer_asking(session, built, own, results, path)
+    return _told(session, path, report, as_json)
 
 
 def follow(
@@ -262,12 +304,17 @@ def follow(
     hooks: Hooks,
 ) -> int:
     """Steer a sweep to its end, write its report and tell what came of it; return the exit code."""
-    target = report or Path("copperline-out") / f"{session.id}.html"
     if not as_json:
         _introduce(session)
     if hooks.kinds:
         say(str(hooks))  # what will be started is said whatever the output
     _run(session, built, own, path, hooks, quiet=as_json)
+    return _told(session, path, report, as_json)
+
+
+def _told(session: Session | RemoteSession, path: Path, report: Path | None, as_json: bool) -> int:
+    """Write the report of a sweep and tell what came of it; return the exit code."""
+    target = report or Path("copperline-out") / f"{session.id}.html"
     data = collect(session.experiment, session.events())
     written = write_report(data, target)
     if as_json:
@@ -329,7 +376,7 @@ def _run(
         raise
 
 
-def _introduce(session: Session) -> None:
+def _introduce(session: View) -> None:
     opened = session.experiment.opened
     space = session.experiment.space
     allowed = space.count_allowed()
@@ -356,7 +403,7 @@ def _introduce(session: Session) -> None:
         )
 
 
-def _limits(session: Session) -> str:
+def _limits(session: View) -> str:
     """Return the agreement in words."""
     sla, words = session.experiment.sla, agreed_words(session.experiment)
     if sla.goal is None:

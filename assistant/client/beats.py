@@ -7,15 +7,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from assistant.errors import AssistantError, ClaimLostError, UnknownClaimError
+from assistant.errors import AssistantError, ClaimLostError, NotLetInError, UnknownClaimError
 from assistant.objective import Measure
 from assistant.ports import Completion
 from assistant.store import Claim
 
 ENDING_S = 5.0
 """How long a heartbeat under way may hold up the end of a worker."""
+BEAT_S = 3.0
+"""The most time between two heartbeats: so soon a worker hears that its run shall end."""
 REPORT_S = 1.0
 """Least time between two reports of one run; of those that come in between the latest is told."""
+GONE = (ClaimLostError, UnknownClaimError, NotLetInError)
+"""What says that a run is not ours any more; the token of its worker may have been revoked."""
 
 
 class Claims(Protocol):
@@ -38,7 +42,9 @@ class Claims(Protocol):
 
 
 class Beats:
-    """Renews leases in a thread of its own, each after a third of its length, and tells reports.
+    """Renews leases in a thread of its own and tells reports.
+
+    A lease is renewed after a third of its length, and after `BEAT_S` at most.
 
     Args:
         claims: where the leases are.
@@ -59,7 +65,7 @@ class Beats:
     def hold(self, token: str, lease_s: float) -> None:
         """Renew this lease from now on."""
         with self._changed:
-            self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
+            self._due_s[token] = (_next_s(lease_s), lease_s)
             self._changed.notify()
 
     def drop(self, token: str) -> None:
@@ -110,7 +116,7 @@ class Beats:
     def _beat(self, token: str) -> None:
         try:
             lease_s = self._claims.heartbeat(token)
-        except (ClaimLostError, UnknownClaimError):
+        except GONE:
             self._lose(token)
             return
         except AssistantError:  # not reached: at the next turn
@@ -118,7 +124,7 @@ class Beats:
         with self._changed:
             if token in self._due_s:
                 lease_s = self._due_s[token][1] if lease_s is None else lease_s
-                self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
+                self._due_s[token] = (_next_s(lease_s), lease_s)
 
     def _tell(self, token: str) -> None:
         with self._changed:
@@ -128,7 +134,7 @@ class Beats:
             self._told_s[token] = time.monotonic()
         try:
             self._claims.report(token, measures)
-        except (ClaimLostError, UnknownClaimError):
+        except GONE:
             self._lose(token)
         except AssistantError:  # not reached, or not understood: a later one may be
             return
@@ -137,3 +143,7 @@ class Beats:
         self.lost.add(token)
         self.drop(token)
         self._on_lost()
+
+
+def _next_s(lease_s: float) -> float:
+    return time.monotonic() + min(lease_s / 3, BEAT_S)

@@ -19,6 +19,7 @@ from assistant.client.link import Link, new_key
 from assistant.errors import (
     AssistantError,
     ClaimLostError,
+    NotExecutedHereError,
     NotLetInError,
     ServiceError,
     StoreError,
@@ -38,6 +39,8 @@ GONE_S = 600.0
 """A worker that has had no answer for so long ends: the service has gone for good."""
 NOT_YET_S = 30.0
 """So long it waits for the first answer: the service may be starting."""
+MOST_LEFT_OUT = 1000
+"""Experiments that a worker can leave to others."""
 MOST_WORDS = 4000
 """Characters of a failure that are told."""
 
@@ -48,7 +51,8 @@ class HttpClaims:
     Args:
         link: to it, with the token of a worker.
         only: experiment whose runs are wanted; None is any.
-        worker: name of this worker, for people.
+        worker: name of this worker, for people; None is that of the token, if it has one, the
+            machine and the process.
         lease_s: how long a run is held without a heartbeat.
     """
 
@@ -60,9 +64,10 @@ class HttpClaims:
         worker: str | None = None,
         lease_s: float = LEASE_S,
     ) -> None:
-        self.link, self._only, self._lease_s = link, only, lease_s
-        self._worker = worker or f"{socket.gethostname()}-{os.getpid()}"
+        self.link, self.only, self._lease_s = link, only, lease_s
+        self._worker = worker
         self._key = new_key()
+        self._without: list[str] = []
 
     def claim(self) -> Claim | None:
         """See `Claims.claim`.
@@ -83,10 +88,29 @@ class HttpClaims:
             told["seed"], told["limit_s"], told["lease_s"],
         )  # fmt: skip
 
+    def leave_out(self, experiment_id: str) -> None:
+        """Claim no more runs of an experiment.
+
+        Raises:
+            ServiceError: of so many that the service would not take the list.
+        """
+        if len(self._without) >= MOST_LEFT_OUT:
+            raise ServiceError(
+                f"this worker executes none of {MOST_LEFT_OUT} experiments of the service at "
+                f"{self.link.url}; let it work for one of them with --experiment"
+            )
+        self._without.append(experiment_id)
+
     def _ask(self) -> Any:
+        if self._worker is None:
+            token = self.link.get("/v1/caller")["name"]
+            own = f"{socket.gethostname()}-{os.getpid()}"
+            self._worker = own if token is None else f"{token}/{own}"
         body: dict[str, Any] = {"worker": self._worker, "lease_s": self._lease_s}
-        if self._only is not None:
-            body["experiment"] = self._only
+        if self.only is not None:
+            body["experiment"] = self.only
+        if self._without:
+            body["without"] = self._without
         return self.link.change("POST", "/v1/claims", body, key=self._key)
 
     def heartbeat(self, token: str) -> float:
@@ -241,6 +265,8 @@ class Worker:
     Args:
         claims: of the service.
         make: builds the executor of an experiment, by the claim of its first run.
+        refused: told, in a sentence, of an experiment that this worker may not execute; its runs
+            are left to others.
         lost: told, in another thread, that a run is not ours any more; it shall make the thread
             that works call `abandon`, as a handler of signals can.
         steady_s: passes; by it the service is given up (`GONE_S`).
@@ -250,10 +276,12 @@ class Worker:
         self,
         claims: HttpClaims,
         make: Callable[[Claim], Executor],
+        refused: Callable[[str], object] = lambda _sentence: None,
         lost: Callable[[], object] = lambda: None,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._claims, self._make, self._lost, self._steady_s = claims, make, lost, steady_s
+        self._refused = refused
         self._executors: dict[str, Executor] = {}
         self._began_s = steady_s()
         self._heard_s: float | None = None
@@ -278,6 +306,7 @@ class Worker:
 
         Raises:
             ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
+            NotExecutedHereError: it works for one experiment, and may not execute that.
         """
         told, beats = 0, Beats(self._claims, self._end_lost)
         self._beats = beats
@@ -353,19 +382,9 @@ class Worker:
         self, claim: Claim, beats: Beats, pause: Callable[[float], object]
     ) -> Completion | None:
         """Execute a run; return None if it was given back or is not ours any more."""
-        beats.hold(claim.token, claim.lease_s)
-        try:
-            executor = self._executor(claim)
-        except (ClaimLostError, UnknownClaimError):
-            beats.drop(claim.token)
-            return None
-        except NOT_NOW as error:  # that says nothing of the run
-            beats.drop(claim.token)
-            self._give_back(claim, f"its worker could not begin: {error}")
-            self._wait_out(error, pause)
-            return None
-        except AssistantError as error:
-            return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
+        executor = self._begun(claim, beats, pause)
+        if executor is None or isinstance(executor, Completion):
+            return executor
         try:
             executor.listen(lambda _run_id, measures: beats.report(claim.token, measures))
             executor.submit(Work(claim.run_id, claim.values, claim.seed, claim.limit_s))
@@ -386,6 +405,32 @@ class Worker:
         if completion.stopped and claim.token in beats.lost:
             return None
         return completion
+
+    def _begun(
+        self, claim: Claim, beats: Beats, pause: Callable[[float], object]
+    ) -> Executor | Completion | None:
+        """Return what executes a run, or how it ended before that was there; None if not here."""
+        beats.hold(claim.token, claim.lease_s)
+        try:
+            return self._executor(claim)
+        except (ClaimLostError, UnknownClaimError):
+            beats.drop(claim.token)
+            return None
+        except NotExecutedHereError as error:
+            beats.drop(claim.token)
+            self._give_back(claim, str(error))
+            if self._claims.only is not None:
+                raise
+            self._claims.leave_out(claim.experiment_id)
+            self._refused(str(error))
+            return None
+        except NOT_NOW as error:  # that says nothing of the run
+            beats.drop(claim.token)
+            self._give_back(claim, f"its worker could not begin: {error}")
+            self._wait_out(error, pause)
+            return None
+        except AssistantError as error:
+            return Completion(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
 
     def _give_back(self, claim: Claim, reason: str) -> None:
         with contextlib.suppress(AssistantError):  # else its lease will run out

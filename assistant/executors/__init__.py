@@ -44,7 +44,12 @@ def make_executor(application: Application, workers: int, place: Place = HERE) -
     name = place.executor or ("serial" if workers == 1 else "process_pool")
     if name == "dask":
         return DaskExecutor(
-            application, workers, address=place.address, certificates=place.certificates
+            application,
+            workers,
+            address=place.address,
+            certificates=place.certificates,
+            batch=place.batch,
+            environment=place.environment,
         )
     if name == "slurm":
         return SlurmExecutor(application, workers, place.batch, place.environment)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from assistant.errors import ExperimentError, SettingsError
 from assistant.outside import is_asking
-from assistant.service.admission import admitted
 from assistant.service.house import Asked, House
 from assistant.service.roles import Role
 from assistant.service.token_book import TokenBook
@@ -24,6 +22,9 @@ MOST_PROGRAMS = 20
 """Programs of one experiment at once; of one more, the token of the first is worth nothing."""
 FINISHED_KEPT = 100
 """Of finished experiments so many tokens are kept, with which programs learn that they ended."""
+LIMIT_OF_A_RUN = (
+    "the limit of a run that the program asks for is a term of the agreement; say it as run_limit"
+)
 _NAME_LENGTH = 32
 
 
@@ -76,7 +77,7 @@ def register(house: House, wanted: Wanted, asked: Asked, made_by: str | None = N
         KeyReusedError: the key was used for another request.
     """
     tables = _tables(wanted)
-    built = build_sweep(check_settings(admitted(tables, programs=False, files=None), "settings"))
+    built = build_sweep(check_settings(house.placed(tables), "the settings"))
     known = house.answered(asked)
     there = None if known is not None or not wanted.resume else _unfinished(house, wanted.name)
     if there is not None:
@@ -104,9 +105,11 @@ def _tables(wanted: Wanted) -> dict[str, Any]:
             "url; open other experiments with POST /v1/experiments"
         )
     if application.get("limit") is not None:
+        raise SettingsError(LIMIT_OF_A_RUN)
+    if tables.get("results"):
         raise SettingsError(
-            "the limit of a run that the program asks for is a term of the agreement; say it as "
-            "run_limit"
+            "results from before are taken in once the experiment is open, by POST "
+            "/v1/experiments/ID/import"
         )
     if tables.setdefault("name", wanted.name) != wanted.name:
         raise SettingsError("the settings have another name than the registration; say it once")
@@ -152,7 +155,7 @@ def _registered(
 ) -> Registered:
     _tidy(house, experiment_id)
     first = experiment_id[-_NAME_LENGTH:].lstrip("-")
-    name = first if again else _free(house.book, first)
+    name = first if again else _free(house.book, experiment_id, first)
     token = house.book.issue(
         name, Role.ADAPTER, experiment_id=experiment_id, made_by=made_by, again=again
     )
@@ -160,9 +163,13 @@ def _registered(
     return Registered(experiment_id, token, name, resumed)
 
 
-def _free(book: TokenBook, first: str) -> str:
-    names = (f"{first}-{n}" if n > 1 else first for n in count(1))
-    return next(name for name in names if book.get(name) is None)
+def _free(book: TokenBook, experiment_id: str, first: str) -> str:
+    """Return a name that no program of the experiment has, nor had lately."""
+    names = {one.name for one in book.holders() if one.experiment_id == experiment_id}
+    if not names:
+        return first
+    numbers = [name.removeprefix(f"{first}-") for name in names]
+    return f"{first}-{max([1, *(int(n) for n in numbers if n.isdecimal())]) + 1}"
 
 
 def _tidy(house: House, experiment_id: str) -> None:

@@ -220,15 +220,21 @@ class House:
             ),
         )
 
+    def placed(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tables of a request with the files that they name where they are here.
+
+        Raises:
+            SettingsError: they are wrong, or name programs or files that are not allowed here.
+        """
+        return admitted(tables, programs=self.programs, files=self._files, adapters=self._adapters)
+
     def open_settings(self, tables: Mapping[str, Any], name: str, asked: Asked) -> Decided:
         """Open an experiment as the tables of a sweep file say.
 
         Raises:
             SettingsError: they are wrong, or name programs or files that are not allowed here.
         """
-        placed = admitted(
-            tables, programs=self.programs, files=self._files, adapters=self._adapters
-        )
+        placed = self.placed(tables)
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))

@@ -30,11 +30,6 @@ def lines_of(told: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in _lines("", told))
 
 
-def check_lines(told: Mapping[str, Any]) -> None:
-    """Refuse what `lines_of` would refuse, before anything is done for it."""
-    lines_of(told)
-
-
 def _lines(prefix: str, told: Mapping[str, Any]) -> Iterator[str]:
     for key, value in told.items():
         name = f"{prefix}{key}"
@@ -60,4 +55,4 @@ def _text(value: object) -> str:
 
 
 def _is_one_line(text: str) -> bool:
-    return not any(ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F or c in "\u2028\u2029" for c in text)
+    return not any(ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F for c in text)

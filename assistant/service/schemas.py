@@ -239,7 +239,7 @@ class ClaimIn(Body):
     ) = None
     lease_s: Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])] = 30.0
     experiment: Name | None = None
-    without: Annotated[list[Name], Field(max_length=100)] = []
+    without: Annotated[list[Name], Field(max_length=1000)] = []
 
 
 class ReportIn(Body):

@@ -69,6 +69,15 @@ def asking_words(execution: Execution) -> str:
     return f"its program asks for runs itself, {heard}"
 
 
+def still_words(execution: Execution) -> str:
+    """Return what to do about runs that wait while none goes on."""
+    if execution.by_program:
+        return f"Nothing executes at the moment: {asking_words(execution)}."
+    return (
+        "Nothing executes at the moment. If that stays so, start the experiment in the bar above."
+    )
+
+
 def numbers(experiment: Experiment) -> list[str]:
     """Return how far it is, in a few words each."""
     done, failed, running, waiting = (

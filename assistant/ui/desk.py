@@ -38,6 +38,10 @@ class Desk(Protocol):
     def experiment(self) -> Experiment:
         """The state when the page was begun; it does not change while the page is drawn."""
 
+    @property
+    def seen(self) -> "Seen":
+        """What was read last, with who executes it."""
+
 
 class Activity(StrEnum):
     """Where the execution of an experiment stands."""

@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from assistant.service.endpoint import find
 from assistant.settings import build_sweep, check_settings
 from assistant.starting import open_sweep
 from assistant.store import MemoryStore, SqliteStore
-from tests.service.examples import eventually
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 120
@@ -58,37 +58,42 @@ def folder(tmp_path: Path, repository: Path) -> Path:
     return tmp_path
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve a store by the command itself. Yields the environment of an adapter."""
-    store = folder / "experiments.db"
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Serve a store by the command itself. Yields the store."""
+    store = tmp_path_factory.mktemp("served") / "experiments.db"
     command = [sys.executable, "-m", "assistant.cli", "serve", "--port", "0", "--execute"]
-    with (folder / "service.log").open("wb") as log:
-        service = subprocess.Popen([*command, "--store", str(store)], stdout=log, stderr=log)
+    with (store.parent / "service.log").open("wb") as log:
+        process = subprocess.Popen([*command, "--store", str(store)], stdout=log, stderr=log)
         try:
-            assert eventually(lambda: service.poll() is not None or find(store) is not None)
-            endpoint = find(store)
-            assert endpoint is not None, (folder / "service.log").read_text()
-            tokens = f"{store}.tokens"
-            yield {**os.environ, "COPPERLINE": endpoint.url, "TOKENS": tokens}
+            until_s = time.monotonic() + PATIENCE_S
+            while find(store) is None:
+                assert process.poll() is None, (store.parent / "service.log").read_text()
+                assert time.monotonic() < until_s
+                threading.Event().wait(0.02)
+            yield store
         finally:
-            service.send_signal(signal.SIGTERM)
-            service.wait(PATIENCE_S)
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE_S)
 
 
-def adapted(folder: Path, environment: dict[str, str], *command: str) -> str:
+def adapted(folder: Path, store: Path, *command: str) -> tuple[str, Session]:
+    """Let an adapter make its sweep; return what it printed, and the experiment."""
+    endpoint = find(store)
+    assert endpoint is not None
+    told = json.loads((folder / "solver.json").read_text())
+    told["name"] = folder.name
+    (folder / "solver.json").write_text(json.dumps(told))
+    environment = {**os.environ, "COPPERLINE": endpoint.url, "TOKENS": f"{store}.tokens"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S,
         check=False,
     )  # fmt: skip
-    assert done.returncode == 0, (done.stdout, done.stderr, (folder / "service.log").read_text())
-    return done.stdout
-
-
-def stored(folder: Path) -> Session:
-    store = SqliteStore(folder / "experiments.db")
-    (one,) = store.experiments()
-    return load_session(store, one.id)
+    log = (store.parent / "service.log").read_text()
+    assert done.returncode == 0, (done.stdout, done.stderr, log)
+    kept = SqliteStore(store)
+    (one,) = [one for one in kept.experiments() if one.name == folder.name]
+    return done.stdout, load_session(kept, one.id)
 
 
 def made(session: Session) -> list[Any]:
@@ -115,10 +120,9 @@ def in_one_process(folder: Path) -> Session:
     return session
 
 
-def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path) -> None:
-    with served(folder) as environment:
-        printed = adapted(folder, environment, "sh", "adapter.sh")
-    session, alone = stored(folder), in_one_process(folder)
+def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path, service: Path) -> None:
+    printed, session = adapted(folder, service, "sh", "adapter.sh")
+    alone = in_one_process(folder)
     assert made(session) == made(alone)
     assert len(made(session)) == 8
     finished, expected = session.experiment.finished, alone.experiment.finished
@@ -137,24 +141,22 @@ def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path) -> 
     assert all(run.duration_s is not None and run.duration_s > 0 for run in session.experiment.runs)
 
 
-def test_node_makes_it_too(folder: Path) -> None:
+def test_node_makes_it_too(folder: Path, service: Path) -> None:
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
-    with served(folder) as environment:
-        printed = adapted(folder, environment, "node", "adapter.mjs")
-    session = stored(folder)
+    printed, session = adapted(folder, service, "node", "adapter.mjs")
     assert made(session) == made(in_one_process(folder))
     assert session.experiment.finished is not None
     assert printed.splitlines()[0] == session.experiment.finished.reason
 
 
-def test_a_solver_that_fails_is_a_failed_run_and_the_sweep_goes_on(folder: Path) -> None:
+def test_a_solver_that_fails_is_a_failed_run_and_the_sweep_goes_on(
+    folder: Path, service: Path
+) -> None:
     (folder / "solver").write_text(
         "#!/bin/sh\n[ $1 = 8 ] && exit 3\n[ $1 = 4 ] && echo 1,5 && exit\necho $1\n"
     )
-    with served(folder) as environment:
-        adapted(folder, environment, "sh", "adapter.sh")
-    session = stored(folder)
+    _, session = adapted(folder, service, "sh", "adapter.sh")
     experiment = session.experiment
     for run in experiment.runs:
         threads = experiment.space.values(run.configuration)["threads"]

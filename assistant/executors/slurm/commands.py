@@ -117,7 +117,7 @@ def jobs(names: Iterable[str]) -> dict[str, list[Job]]:
     )  # fmt: skip
     found: dict[str, list[Job]] = {}
     for line in told.splitlines():
-        name, state, reason = (line.strip().split("|", 2) + ["", ""])[:3]
+        name, state, reason = [*line.strip().split("|", 2), "", ""][:3]
         if state not in _OVER:
             found.setdefault(name, []).append(Job(name, state, reason))
     return found
@@ -162,7 +162,8 @@ def _ask(command: list[str]) -> str:
         raise RefusedError(f"{command[0]} cannot be started: {error.strerror}") from error
     said = done.stderr.decode(errors="replace").strip()
     if done.returncode != 0:
-        what = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        what = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
         if done.returncode < 0 or _AWAY.search(said):
             raise AwayError(f"{command[0]}: {what}")
         raise RefusedError(f"{command[0]}: {what}")

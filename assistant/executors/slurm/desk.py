@@ -208,8 +208,8 @@ class Desk:
             known = self._pilots.get(pilot)
             return None if known is None else known.secret
 
-    def admit(self, header: Header) -> None:
-        """Take the number of a question that is signed.
+    def admit(self, header: Header) -> bool:
+        """Take the number of a question that is signed; tell whether its session is the newest.
 
         Raises:
             ReplayError: it was used before.
@@ -226,6 +226,7 @@ class Desk:
                 if header.counter <= pilot.counter:
                     raise ReplayError(f"question {header.counter} was asked before")
                 pilot.counter = header.counter
+            return header.kind == "hello" or header.session == pilot.session
 
     def answer(self, header: Header, body: Mapping[str, Any], session: str) -> Answer:
         """Return the answer to a question that was admitted.

@@ -264,6 +264,11 @@ class SlurmExecutor:
             },
             {name.removeprefix(PREFIX): jobs for name, jobs in known.items()},
         )
+        if verdict.never is not None:
+            raise ExecutorError(
+                f"Slurm never starts the jobs of this sweep; its reason is {verdict.never}: see "
+                "[executor] and what a run needs"
+            )
         for name, missing in verdict.missing.items():
             self._expected[name] = self._expected[name][0], missing
         for name in {*verdict.lost, *verdict.held}:

@@ -124,13 +124,14 @@ class Gate:
         try:
             async with asyncio.timeout(STRANGER_S):
                 header, secret = await self._header(reader)
-                self._desk.admit(header)
+                is_newest = self._desk.admit(header)
         finally:
             self._strangers -= 1
         name, session = header.pilot, header.session
-        before, self._plugged[name] = self._plugged.get(name), writer
-        if before is not None:
-            before.close()
+        if is_newest:  # of a session that is fenced off, what was said may be said again
+            before, self._plugged[name] = self._plugged.get(name), writer
+            if before is not None:
+                before.close()
         try:
             while True:
                 async with asyncio.timeout(BODY_S):

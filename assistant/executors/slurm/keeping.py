@@ -18,6 +18,15 @@ FRUITLESS = 3
 """Jobs in a row, beyond the pilots that are wanted, that may end before their pilot was heard."""
 
 
+NEVER = frozenset(
+    {
+        "AccountNotAllowed", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionConfig",
+        "PartitionNodeLimit", "PartitionTimeLimit", "QOSNotAllowed",
+    }
+)  # fmt: skip
+"""Reasons of Slurm's for which a job waits until somebody changes the cluster or the job."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """A pilot that was asked for and was not heard of yet.
@@ -40,12 +49,14 @@ class Verdict:
         lost: those whose ticket is revoked, since no job carries it any more.
         held: those whose job is cancelled too, since Slurm does not start it any more.
         waits: why one of them waits for long; None if none does.
+        never: why one of them will not be started at all; None if none is so.
     """
 
     missing: Mapping[str, int]
     lost: tuple[str, ...]
     held: tuple[str, ...]
     waits: str | None
+    never: str | None
 
 
 def judge(expected: Mapping[str, Expected], known: Mapping[str, list[Job]]) -> Verdict:
@@ -56,16 +67,18 @@ def judge(expected: Mapping[str, Expected], known: Mapping[str, list[Job]]) -> V
         known: the jobs that are not over, by their names.
     """
     missing: dict[str, int] = {}
-    held, waits = [], None
+    held, waits, never = [], None, None
     for name, one in expected.items():
         jobs = known.get(name, [])
         missing[name] = 0 if jobs or one.age_s < NEW_S else one.missing + 1
         if any(job.is_held for job in jobs):
             held.append(name)
-        elif one.age_s > WAITS_S and jobs and jobs[0].state == "PENDING":
-            waits = waits or jobs[0].reason
+        elif jobs and jobs[0].state == "PENDING":
+            reason = jobs[0].reason
+            waits = waits or (reason if one.age_s > WAITS_S else None)
+            never = never or (reason if reason in NEVER else None)
     lost = tuple(name for name, n in missing.items() if n >= MOST_MISSING)
-    return Verdict(missing, lost, tuple(held), waits)
+    return Verdict(missing, lost, tuple(held), waits, never)
 
 
 def to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:

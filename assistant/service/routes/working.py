@@ -45,7 +45,7 @@ T = TypeVar("T")
     responses={
         200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
         204: {"description": "Nothing may start now; Retry-After says when to ask again"},
-        **responses(406, 410),
+        **responses(410),
     },
 )
 async def claim(
@@ -76,9 +76,6 @@ async def claim(
     def take() -> Claim | Response:
         if only is not None and house.store.length(only):
             house.hear(only)
-            if wants_lines(accept):  # refused before a run is taken
-                levels = house.store.space(only).parameters
-                lines_of({"values": {one.name: one.levels for one in levels}})
         got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
         return got or _nothing(house, only)
 

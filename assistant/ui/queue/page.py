@@ -17,6 +17,7 @@ from assistant.report.going_on import age_words, reported_words
 from assistant.report.queue import QueueSnapshot, named, when
 from assistant.report.words import duration, level
 from assistant.ui import words
+from assistant.ui.bar import still_words
 from assistant.ui.desk import Desk
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.queue import moves
@@ -109,11 +110,7 @@ def _state(desk: Desk) -> None:
             icon=":material/pause_circle:",
         )
     elif queued and not experiment.runs_in(RunState.RUNNING):
-        st.info(
-            "Nothing executes at the moment. If that stays so, start the experiment in the bar "
-            "above.",
-            icon=":material/hourglass_empty:",
-        )
+        st.info(still_words(desk.seen.execution), icon=":material/hourglass_empty:")
 
 
 @st.fragment(run_every=EVERY_S)

@@ -94,7 +94,9 @@ def worker(
 def command_line_worker(url: str, token: str, name: str, lease_s: float) -> None:
     """Be ``copperline work``."""
     os.environ[TOKEN] = token
-    code = command_line(["work", "--url", url, "--lease", str(lease_s), "--name", name])
+    code = command_line(
+        ["work", "--url", url, "--lease", str(lease_s), "--name", name, "--allow-programs"]
+    )
     if code != 0:
         raise SystemExit(code)
 
