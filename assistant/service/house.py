@@ -118,8 +118,7 @@ class House:
             functions, hooks. Only where whoever may send requests may start programs anyway.
         files: folder of the job logs and tables that requests may name; None is none, or any where
             programs are allowed.
-        adapters: origins of the programs over HTTP that requests may name where programs are not
-            allowed.
+        adapters: origins of programs over HTTP that requests may name all the same.
         steady_s: passes; leases are counted by it, without the time in which this process was
             stopped. It must be looked after, every `LOOK_AFTER_S`.
     """

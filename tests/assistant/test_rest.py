@@ -8,18 +8,24 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assistant import Objective, Value
 from assistant.applications import Rest, rest_call, rest_request
+from assistant.applications.measuring import measures_of
 from assistant.applications.rest_address import TOKEN, check_url, origin_of, within
 from assistant.errors import ApplicationError, AssistantError, RunError, StoppedError
+from assistant.executors import make_executor
 from assistant.executors.attempt import attempt
-from assistant.objective import Measure
-from assistant.ports import Endable, Watchable, Work
+from assistant.objective import Measure, finite
+from assistant.ports import Endable, Executor, Watchable, Work
 from assistant.settings import build_sweep, check_settings
 from strategies import Parameter, ParameterSpace, SpaceError
 from tests.assistant.adapter import PATIENCE_S, Answer, Heard, Program, Reply, program
@@ -263,6 +269,32 @@ def test_what_cannot_be_used_is_a_failed_run(reply: Reply, words: str) -> None:
     assert there.methods() == ["POST"]
 
 
+_TEXTS = st.sampled_from(["", "x", "cost", "running", "no\nway\x1b[31m", "\ud800", "y" * 2000])
+_NUMBERS = st.integers() | st.floats() | st.just(10**400)
+_KEYS = st.sampled_from(["measures", "failure", "state", "cost", "\ud800"])
+_JSON = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | _TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(_JSON | st.dictionaries(_KEYS, _JSON, max_size=3))
+def test_whatever_an_answer_holds_it_is_measures_or_one_sentence(told: object) -> None:
+    run = rest_call._Run("http://127.0.0.1:9000/runs", b"", None)
+    answer = rest_request.Answer(200, {"content-type": "application/json"}, json.dumps(told))
+    sentence = ""
+    try:
+        found = run._told(answer)
+        if isinstance(found, rest_request.Over):
+            measures = measures_of(found.measures, COST, "the program")
+            assert finite(measures["cost"]) is not None
+    except RunError as error:
+        sentence = str(error)
+    assert sentence.isprintable()
+    assert len(sentence) <= 520
+
+
 @pytest.mark.parametrize("status", [404, 410])
 def test_a_run_that_the_program_has_forgotten_has_failed(status: int) -> None:
     with program(following(running(), Reply({"detail": "no such run"}, status))) as there:
@@ -350,6 +382,30 @@ def test_an_end_that_is_not_answered_is_not_waited_for(monkeypatch: pytest.Monke
 
     with program(silent) as there, pytest.raises(StoppedError, match="it does not answer"):
         rest(there).evaluate_watched(VALUES, 7, None, Watching(after_reports=1))
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_an_executor_tells_what_is_measured_so_far_and_ends_the_run(workers: int) -> None:
+    heard: SimpleQueue[tuple[int, Mapping[str, Measure]]] = SimpleQueue()
+
+    def look_and_stop(executor: Executor) -> tuple[int, Mapping[str, Measure]]:
+        first = heard.get(timeout=PATIENCE_S)
+        executor.stop(first[0])
+        return first
+
+    with (
+        program(following(running(cost=4))) as there,
+        make_executor(rest(there, limit_s=60.0), workers) as executor,
+        ThreadPoolExecutor(1) as other,
+    ):
+        executor.listen(lambda run_id, measures: heard.put((run_id, measures)))
+        looking = other.submit(look_and_stop, executor)
+        executor.submit(Work(5, VALUES, 7))
+        (completion,) = executor.collect()
+        assert looking.result() == (5, {"cost": 4.0})
+    assert completion.stopped
+    assert completion.failure == "stopped early; the program was told so"
+    assert there.methods()[-1] == "DELETE"
 
 
 def test_what_interrupts_copperline_ends_the_run() -> None:

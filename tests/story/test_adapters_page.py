@@ -4,8 +4,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +17,15 @@ import pytest
 
 from assistant.applications import Rest
 from assistant.cli.main import run
-from assistant.errors import StoppedError
+from assistant.client import Link
+from assistant.errors import SettingsError, StoppedError
 from assistant.objective import Measure
+from assistant.service.endpoint import find
 from assistant.settings import build_sweep, check_settings, parse_settings
 
 pytestmark = pytest.mark.slow
 
+PATIENCE_S = 120.0
 Cli = Callable[..., tuple[int, str, str]]
 AT = "http://127.0.0.1:9000/runs"
 BEST = {"threads": 4, "block": 48}
@@ -62,6 +68,16 @@ def page(repository: Path) -> str:
 def block(page: str, language: str) -> str:
     (found,) = re.findall(rf"```{language}\n(.*?)```", page, re.S)
     return str(found)
+
+
+def until(holds: Callable[[], object]) -> bool:
+    """Whether something becomes true while other processes work."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline_s:
+            return False
+        threading.Event().wait(0.05)
+    return True
 
 
 @contextmanager
@@ -138,6 +154,32 @@ def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
             application.evaluate_watched(BEST, 1, None, watching)
     assert watching.told is not None
     assert watching.told["time_ms"] > 345  # of one more step it is a little less
+
+
+def test_a_service_asks_the_program_that_its_operator_named(page: str, tmp_path: Path) -> None:
+    store = tmp_path / "experiments.db"
+    with started(page, "python", tmp_path) as url, (tmp_path / "service.log").open("wb") as log:
+        command = [sys.executable, "-m", "assistant.cli", "serve", "--port", "0", "--workers", "1"]
+        command += ["--store", str(store), "--adapter", url]
+        service = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            assert until(lambda: service.poll() is not None or find(store) is not None)
+            there = find(store)
+            assert there is not None, (tmp_path / "service.log").read_text()
+            link = Link(there.url, there.token)
+            tables = parse_settings(block(page, "toml").replace(AT, url), "", tmp_path, "asked")
+            opened = link.change("POST", "/v1/experiments", {"settings": {**tables, "runs": 6}})
+            at = f"/v1/experiments/{opened['experiment']}"
+            link.change("POST", f"{at}/automatic", {"automatic": {"initial": 6}})
+            over = until(lambda: link.get(at)["runs"]["completed"] == 6)
+            assert over, (link.get(at), (tmp_path / "service.log").read_text())
+            assert link.get(at)["runs"]["failed"] == 0
+            other = {**tables, "application": {"kind": "rest", "url": "http://127.0.0.1:1/"}}
+            with pytest.raises(SettingsError, match="asks no program at http://127"):
+                link.change("POST", "/v1/experiments", {"settings": other})
+        finally:
+            service.send_signal(signal.SIGTERM)
+            service.wait(PATIENCE_S)
 
 
 def test_a_program_that_goes_away_fails_its_runs_and_not_the_sweep(
