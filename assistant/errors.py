@@ -71,6 +71,7 @@ class ProgramError(RunError):
         overtime: whether the limit of a run ended it.
         stdout: the end of what it printed.
         stderr: the same of standard error.
+        limited: whether another limit than that of time ended it, as the sentence says.
     """
 
     def __init__(
@@ -81,10 +82,12 @@ class ProgramError(RunError):
         overtime: bool = False,
         stdout: str = "",
         stderr: str = "",
+        limited: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.argv, self.code, self.overtime = argv, code, overtime
         self.stdout, self.stderr = stdout, stderr
+        self.limited = limited
 
 
 class ExecutorError(AssistantError):

@@ -33,9 +33,9 @@ class Lookout:
         """Numbers of the runs; whoever executes says so."""
         self._journal, self._executor = journal, executor
         self._latest: dict[int, Mapping[str, Measure]] = {}
-        self._changed = threading.Condition()
+        self._news, self._ended = threading.Event(), threading.Event()
+        self._acting = threading.Lock()
         self._waiting = False
-        self._ended = False
         self._thread: threading.Thread | None = None
         journal.listen(self._hear)
         executor.listen(self._reported)
@@ -50,24 +50,25 @@ class Lookout:
                 target=self._loop, name="copperline-lookout", daemon=True
             )
             self._thread.start()
-        with self._changed:
+        with self._acting:
             self._waiting = True
         try:
             return self._executor.collect()
         finally:
-            with self._changed:  # once what is being recorded is recorded
+            with self._acting:  # once what is being recorded is recorded
                 self._waiting = False
 
     def end(self) -> None:
         """Look out no more. The thread ends soon; it does nothing any more."""
         self._journal.unlisten(self._hear)
         self._executor.listen(lambda _run_id, _measures: None)
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
+        with self._acting:
+            self._ended.set()
+        self._news.set()
 
     def _reported(self, run_id: int, measures: Mapping[str, Measure]) -> None:
         self._latest[run_id] = measures
+        self._news.set()
 
     def _hear(self, _experiment: Experiment, event: Event) -> None:
         """Have a run ended that shall end; it is heard in whichever thread decides."""
@@ -75,20 +76,20 @@ class Lookout:
             self._executor.stop(event.run_id)
 
     def _loop(self) -> None:
-        while True:
-            with self._changed:
-                if not self._ended:
-                    self._changed.wait(LOOK_S)
-                if self._ended:
-                    return
+        while not self._ended.is_set():
+            if self._news.wait(LOOK_S):
+                self._news.clear()
+            reported = bool(self._latest)
             with suppress(AssistantError):  # whoever executes meets it, too
                 self._look()
+            if reported:  # the first report is recorded at once, and the next ones wait
+                self._ended.wait(LOOK_S)
 
     def _look(self) -> None:
         """Take in what others have decided, and record what was reported since."""
         # while somebody decides, whoever executes does not wait for this
-        with self._journal.locked(), self._changed:
-            if self._ended or not self._waiting:
+        with self._journal.locked(), self._acting:
+            if self._ended.is_set() or not self._waiting:
                 return
             self._journal.catch_up()
             for run_id in tuple(self._latest):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 from uuid import uuid4
 
-from assistant.events import ExperimentOpened
+from assistant.events import ExperimentOpened, Fact
 from assistant.experiment import Experiment
 from assistant.objective import Objective
 from assistant.ports import Application, Clock, Store, SystemClock
@@ -33,6 +33,7 @@ class Description(TypedDict, total=False):
         seed: of every random stream of the experiment.
         version: of the program, for the record.
         recipe: what a command line needs to build the application again.
+        facts: what a reader should know beside the application's own facts.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Description(TypedDict, total=False):
     seed: int
     version: str
     recipe: str
+    facts: tuple[Fact, ...]
 
 
 def open_session(
@@ -92,6 +94,7 @@ def describe(
     seed: int = 0,
     version: str = "",
     recipe: str = "",
+    facts: tuple[Fact, ...] = (),
 ) -> ExperimentOpened:
     """Return how an experiment on an application would be opened, without a name and a time.
 
@@ -105,7 +108,7 @@ def describe(
         experiment_id="",
         name=name or application.name,
         application=application.name,
-        facts=application.facts,
+        facts=(*application.facts, *facts),
         space=space,
         objective=objective or application.objective,
         sla=sla or Sla(),

@@ -6,13 +6,13 @@ file are relative to that file. The same settings are what the command line's op
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from assistant.applications import Command, Lookup
+from assistant.applications import Lookup
 from assistant.applications.placement_schema import MachineSettings, PlacementSettings
 from assistant.applications.schema import (
     AiPlatformSettings,
@@ -36,7 +36,8 @@ from assistant.hooks import HookSettings, anchored
 from assistant.objective import Objective, Value
 from assistant.ports import Application
 from assistant.settings_agreement import CostSettings, check_tariff
-from assistant.settings_executor import CERTIFICATES, ExecutorSettings
+from assistant.settings_environment import EnvironmentSettings
+from assistant.settings_executor import PATHS, ExecutorSettings
 from assistant.settings_objective import (
     ConstraintSettings,
     ObjectiveSettings,
@@ -126,6 +127,7 @@ class SweepSettings(Strict):
     batch: int | None = Field(default=None, ge=1)
     workers: int = Field(default=1, ge=1)
     executor: ExecutorSettings | None = None
+    environment: EnvironmentSettings = EnvironmentSettings()
     deadline: DurationS | None = None
     goal: float | None = Field(default=None, allow_inf_nan=False)
     at_goal: AtGoal = "stop"
@@ -158,7 +160,8 @@ class SweepSettings(Strict):
     @property
     def place(self) -> Place:
         """Where runs are executed. Raises SettingsError for what cannot be."""
-        return HERE if self.executor is None else self.executor.build()
+        told = HERE if self.executor is None else self.executor.build()
+        return replace(told, environment=self.environment.build())
 
     def agreement(self, now_s: float) -> Sla:
         """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
@@ -237,7 +240,7 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
         if isinstance(futures, dict) and isinstance(futures.get("model"), str):
             futures["model"] = str(folder / futures["model"])
     executor = tables.get("executor")
-    for key in CERTIFICATES:
+    for key in PATHS:
         if isinstance(executor, dict) and isinstance(executor.get(key), str):
             executor[key] = str((folder / executor[key]).absolute())
     return anchored(tables, folder)
@@ -253,6 +256,11 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
         return SweepSettings.model_validate(tables)
     except ValidationError as error:
         raise SettingsError(f"{where}: {_sentence(error)}") from error
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(error.object[error.start]):04X}"
+        raise SettingsError(
+            f"{where}: a text holds half a character ({half}); leave it out"
+        ) from error
 
 
 def kind_of(application: Mapping[str, Any]) -> str:
@@ -361,8 +369,10 @@ def _own_program(
             "a program of your own needs at least one [[parameters]] with a name and levels"
         )
     objective = objective_of(wanted, Objective(Value("")))
-    application = chosen.build(settings.parameters, objective)
-    if isinstance(application, Command) and settings.workers > 1 and not application.apart:
+    if not isinstance(chosen, CommandSettings):
+        return chosen.build(settings.parameters, objective)
+    application = chosen.build(settings.parameters, objective, settings.environment.build())
+    if settings.workers > 1 and not application.apart:
         raise SettingsError(
             "with several workers two runs would write the same file of measures; put {scratch} "
             "or {seed} into its name"
@@ -417,6 +427,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "watch": WatchSettings,
         "cost": CostSettings,
         "hooks": HookSettings,
+        "environment": EnvironmentSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,
     }

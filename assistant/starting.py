@@ -17,6 +17,7 @@ from assistant.opening import open_session
 from assistant.ports import Application, Store
 from assistant.session import Session
 from assistant.settings import FILES_NAMED, Sweep, build_sweep, check_settings
+from assistant.settings_environment import computing_facts
 from strategies import Level
 
 
@@ -49,6 +50,7 @@ def open_sweep(built: Sweep, store: Store, name: str, made_from: str) -> Session
         seed=settings.seed,
         version=version(),
         recipe=made_from,
+        facts=computing_facts(settings.place, settings.workers),
     )
     if settings.plan:
         session.plan(settings.plan)

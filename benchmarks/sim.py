@@ -7,7 +7,8 @@
 * grid: all 22 x 20 x 20 configurations of the scheduling application under EASY, with measures,
   without kept results, reading the log excluded;
 * whole: the whole log once, with measures, in a process of its own, with its peak memory;
-* cold: the first answer in a new process with an empty code cache, and with a full one.
+* cold: the first answer in a new process with an empty code cache, and with a full one
+  (``--quick``: for the first log only, since it compiles everything anew).
 
 The schedules of our engines and of plain SimPy must be equal, or the benchmark stops; AccaSim's
 FIFO must agree in its mean wait. AccaSim's backfilling is not EASY (see `benchmarks.peers`), so
@@ -311,8 +312,10 @@ def main() -> None:
         options_parser.error("name the data: --logs DIR or --log FILE")
     options.accasim = accasim.is_installed() and not options.quick
     record = Record("sim", options, [])
-    for path in chosen:
-        measure(path, options.part or list(PARTS), options, record)
+    parts = options.part or list(PARTS)
+    for number, path in enumerate(chosen):
+        measure(path, [p for p in parts if p != "cold" or number == 0 or not options.quick],
+                options, record)  # fmt: skip
     record.write()
     print_tables(record)
     if not options.accasim and not options.quick:

@@ -40,6 +40,7 @@ from sim.errors import (
     EngineError,
     ScenarioError,
     SimError,
+    SizeError,
     TraceError,
     UnknownNameError,
     WorkloadError,
@@ -109,7 +110,7 @@ from sim.traces.swf_write import write_swf
 from sim.traces.task_table import read_task_table, write_task_table
 from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
 from sim.traces.vm_table import VM_COLUMNS, read_vm_table
-from sim.units import format_duration, parse_duration
+from sim.units import format_duration, format_size, parse_duration, parse_size
 from sim.workloads.builtin import default_workload
 from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
 from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
@@ -155,42 +156,40 @@ from sim.workloads.validation import compare as compare_workloads
 
 __all__ = [
     "CAPACITY_DEFINITIONS", "CLOUDSIMPY_COLUMNS", "CLOUD_DEFINITIONS", "CLOUD_FULL",
-    "CLOUD_GENERATORS", "CLOUD_LEVELS", "DEFINITIONS", "FORMATS", "GENERATORS",
-    "MACHINE_COLUMNS", "OPENB_COLUMNS", "PACKING_RULES", "PHILLY_COLUMNS", "SIZE_CLASSES",
-    "TAU_S", "TELEMETRY_COLUMNS",
-    "USUAL_PHASES", "VM_COLUMNS", "Algorithm", "AlgorithmRun", "Allocation", "Amounts",
-    "CacheCounts", "CapacityPlan", "CapacityWindow", "Case", "CloudReport", "CloudWindows",
-    "ClusterError", "ClusterSpec", "ColumnSummary", "Comparison", "Compilation", "Cpop", "Curve",
-    "Distance", "Distribution", "DurationError", "EngineError", "Explanation", "FirstFit",
-    "Fitting", "FleetSeries", "Format", "Fragmentation", "Generator", "GroupMetrics", "Heads",
-    "Heft", "Horizon", "InstanceMetrics", "Instances", "JobState", "Jobs", "Learnt",
+    "CLOUD_GENERATORS", "CLOUD_LEVELS", "DEFINITIONS", "FORMATS", "GENERATORS", "MACHINE_COLUMNS",
+    "OPENB_COLUMNS", "PACKING_RULES", "PHILLY_COLUMNS", "SIZE_CLASSES", "TAU_S",
+    "TELEMETRY_COLUMNS", "USUAL_PHASES", "VM_COLUMNS", "Algorithm", "AlgorithmRun", "Allocation",
+    "Amounts", "CacheCounts", "CapacityPlan", "CapacityWindow", "Case", "CloudReport",
+    "CloudWindows", "ClusterError", "ClusterSpec", "ColumnSummary", "Comparison", "Compilation",
+    "Cpop", "Curve", "Distance", "Distribution", "DurationError", "EngineError", "Explanation",
+    "FirstFit", "Fitting", "FleetSeries", "Format", "Fragmentation", "Generator", "GroupMetrics",
+    "Heads", "Heft", "Horizon", "InstanceMetrics", "Instances", "JobState", "Jobs", "Learnt",
     "LiveCluster", "LiveInstance", "LiveJob", "LiveMachine", "LiveTask", "Loss", "MachineSpec",
     "ManifestStyle", "Metrics", "Model", "MoldableJobs", "Monitor", "Needed", "Option", "Overrun",
     "PackingSummary", "Packings", "Partition", "Phase", "Placement", "PlacementRule",
     "PlacingMetrics", "PoolNode", "Quantity", "RandomFit", "Readiness", "ReadingNote",
     "ReadingRules", "Requests", "Restarts", "ResultCache", "Scenario", "ScenarioError",
-    "SchedulingTuple", "Server", "Shared", "SimError", "SimulationResult", "StepSeries",
-    "Streams", "Target", "Tasks", "Telemetry", "Term", "ThrottleWindow", "TooWide", "TraceError",
-    "TupleRanges", "UnknownNameError", "WallClock", "Window", "WindowKind", "Work", "Workload",
-    "WorkloadDescription", "WorkloadError", "WorkloadPhase", "WorkloadProfile", "admit",
+    "SchedulingTuple", "Server", "Shared", "SimError", "SimulationResult", "SizeError",
+    "StepSeries", "Streams", "Target", "Tasks", "Telemetry", "Term", "ThrottleWindow", "TooWide",
+    "TraceError", "TupleRanges", "UnknownNameError", "WallClock", "Window", "WindowKind", "Work",
+    "Workload", "WorkloadDescription", "WorkloadError", "WorkloadPhase", "WorkloadProfile", "admit",
     "backfills_for", "baseline", "begin_to_compile", "beyond", "calibrate", "check_backfill",
     "check_order", "check_policies", "check_scenario", "chosen_generators", "cloud_knobs",
-    "cloud_report", "cloud_windows", "cloud_windows_of_traces", "compare_workloads",
-    "compilation", "default_workload", "describe", "draw_tuples", "explain", "export_bundle",
-    "first_fit_servers", "fit", "fit_cloud_trace", "fluid_servers", "format_duration",
-    "format_of", "fragmentation", "generate", "generator_named", "has_room", "import_bundle",
-    "inflated", "is_cloud_trace", "is_model", "kernel", "known_names", "known_options",
-    "learn_joulie", "load_model", "load_workload", "lost", "max_wait_s", "measures",
-    "moldable_jobs", "offered_load", "other_caches", "pack_jobs", "parse_duration",
+    "cloud_report", "cloud_windows", "cloud_windows_of_traces", "compare_workloads", "compilation",
+    "default_workload", "describe", "draw_tuples", "explain", "export_bundle", "first_fit_servers",
+    "fit", "fit_cloud_trace", "fluid_servers", "format_duration", "format_of", "format_size",
+    "fragmentation", "generate", "generator_named", "has_room", "import_bundle", "inflated",
+    "is_cloud_trace", "is_model", "kernel", "known_names", "known_options", "learn_joulie",
+    "load_model", "load_workload", "lost", "max_wait_s", "measures", "moldable_jobs",
+    "offered_load", "other_caches", "pack_jobs", "parse_duration", "parse_size",
     "placement_by_score", "plan_capacity", "profile", "published_model", "read_cloud_trace",
     "read_cloudsimpy", "read_joulie", "read_machines", "read_openb", "read_philly",
     "read_task_table", "read_telemetry", "read_tuples", "read_vm_table", "register_placement",
     "remove_other_caches", "render_manifests", "requests_of", "retarget", "rule_choices",
     "rules_from_texts", "save_model", "scale_load", "shake", "share", "simulate",
     "simulate_algorithm", "simulate_many", "speedup", "summarise", "summarise_instances",
-    "summarise_placing", "wait_for_compiler", "write_cloudsimpy", "write_joulie",
-    "write_manifests", "write_swf", "write_task_table", "write_tuples", "write_workload",
-    "written_as",
+    "summarise_placing", "wait_for_compiler", "write_cloudsimpy", "write_joulie", "write_manifests",
+    "write_swf", "write_task_table", "write_tuples", "write_workload", "written_as",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@
     SimError
     ├── UnknownNameError      a policy, engine or rule that is not registered
     ├── DurationError         a text that is not a duration
+    ├── SizeError             a text that is not a size of memory
     ├── EngineError           an engine that cannot do what is asked of it
     │   └── DamagedCodeError  compiled code on the disk that cannot be loaded
     ├── WorkloadError         columns that cannot be a workload
@@ -78,6 +79,10 @@ class DamagedCodeError(EngineError):
 
 class DurationError(SimError):
     """A text that cannot be read as a duration."""
+
+
+class SizeError(SimError):
+    """A text that cannot be read as a size of memory or of a file."""
 
 
 class WorkloadError(SimError):

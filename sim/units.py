@@ -7,7 +7,7 @@ whole bytes inside, their names end in ``_bytes``, and texts at the right as wel
 import math
 import re
 
-from sim.errors import DurationError, shown_text
+from sim.errors import DurationError, SizeError, shown_text
 
 SECONDS_PER: dict[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _ALIASES = {
@@ -22,6 +22,10 @@ _ALIASES = {
     "secs": "s",
 }
 _SIZES = ("KiB", "MiB", "GiB", "TiB")
+_BYTES_PER: dict[str, int] = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12} | {
+    unit.lower(): 1 << 10 * power for power, unit in enumerate(_SIZES, 1)
+}
+_SIZE = re.compile(r"(\d{1,30}(?:\.\d{0,30})?)\s*([a-z]+)", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d*)?))?", re.ASCII)
 _ALLOWED = "write a number of seconds, parts such as '90m', '3h', '2d' or '1h 30m', or h:mm:ss"
@@ -103,6 +107,36 @@ def format_duration(seconds: float | None) -> str:
         return f"{hours} h {minutes:02d} min"
     days, hours = divmod(round(seconds / 3600), 24)
     return f"{days} d {hours:02d} h"
+
+
+def parse_size(value: str | int) -> int:
+    """Read a size of memory or of a file.
+
+    Args:
+        value: bytes as a whole number, or a text such as ``"4 GiB"`` (1,024 three times) or
+            ``"500 MB"`` (1,000 twice).
+
+    Returns:
+        Whole bytes, at least 0.
+
+    Raises:
+        SizeError: anything else.
+
+    >>> parse_size("1.5 KiB"), parse_size("2GB"), parse_size(7)
+    (1536, 2000000000, 7)
+    """
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(value.strip().lower())
+        unit = None if found is None else _BYTES_PER.get(found.group(2))
+        if found is not None and unit is not None:
+            return math.floor(float(found.group(1)) * unit)
+    elif not isinstance(value, bool) and value >= 0:
+        return value
+    given = shown_text(value) if isinstance(value, str) else repr(value)
+    raise SizeError(
+        f"{given} is not a size; write a number and a unit, such as '512 MiB' or '4 GiB', or bytes "
+        "as a whole number."
+    )
 
 
 def format_size(n_bytes: int) -> str:

@@ -11,9 +11,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.machine_code import ColdStart, started_cold
+
+if TYPE_CHECKING:
+    from tests.slurm_cluster import SlurmCluster
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
@@ -73,6 +79,16 @@ def scripts() -> Path:
     return folder
 
 
+@pytest.fixture
+def slurm(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["SlurmCluster"]:
+    """A real Slurm of two nodes, which can be killed; its commands here find it."""
+    from tests.slurm_cluster import SlurmCluster
+
+    with SlurmCluster(scripts) as cluster:
+        monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+        yield cluster
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real logs and measured tables that lies beside the checkout."""
@@ -90,6 +106,13 @@ def chromium() -> str:
         _absent("browser", "no chromium on the PATH (Debian: apt-get install chromium)")
     assert found is not None
     return found
+
+
+@pytest.fixture(scope="session")
+def cold_start(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> ColdStart:
+    """A simulation that had nothing compiled; it takes a minute, so all workers share one."""
+    own = tmp_path_factory.getbasetemp()
+    return started_cold(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own, repository)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,7 +3,8 @@
 The child leads a session, so Ctrl-C at the terminal does not reach it, and everything that it
 starts can be found and ended with it. A small guard (``sh``) holds a pipe from this process: if
 this process dies in whatever way, kill -9 too, the pipe closes and the guard ends the session.
-What a program moves into a session of its own (a daemon) is beyond reach.
+What a program moves into a session of its own (a daemon) is beyond reach. `limits` says what all
+of it may take together.
 """
 
 import os
@@ -11,18 +12,21 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from uuid import uuid4
+
+from assistant.applications.limits import Limits, Watch, wall_in
+from assistant.applications.members import Member, kill_session, members, signal_session
 
 KEPT_BYTES = 1 << 20
 DRAIN_S = 1.0
 POLL_S = 0.02
+ASK_S = 0.1
 _CHUNK = 1 << 16
 
 
@@ -53,13 +57,44 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended. ``code`` is negative for a signal; ``overtime`` if the limit ended it."""
+    """How a child ended.
+
+    Attributes:
+        code: exit code, negative for a signal.
+        overtime: whether the limit of time ended it.
+        wall_s: seconds that it took.
+        stdout: what it printed.
+        stderr: the same of standard error.
+        stopped: whether who accompanied it ended it.
+        passed: the sentence about the limit that ended it; empty if none did.
+    """
 
     code: int
     overtime: bool
     wall_s: float
     stdout: Tail
     stderr: Tail
+    stopped: bool = False
+    passed: str = ""
+
+
+class Company(Protocol):
+    """Who accompanies a child while it runs."""
+
+    def heard(self, stream: str, data: bytes) -> None:
+        """Be told what it has just printed on ``stdout`` or ``stderr``."""
+
+    def wants_end(self) -> bool:
+        """Whether it shall end now; asked about ten times a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Halt:
+    """Why a child that still runs is to be ended; see `Ended`."""
+
+    overtime: bool = False
+    stopped: bool = False
+    passed: str = ""
 
 
 def run_child(
@@ -72,6 +107,8 @@ def run_child(
     grace_s: float = 2.0,
     scratch: str | None = None,
     patient: bool = False,
+    limits: Limits | None = None,
+    company: Company | None = None,
 ) -> Ended:
     """Run a program to its end, or to the limit; whatever it has started ends with it.
 
@@ -84,6 +121,9 @@ def run_child(
         grace_s: seconds between the two.
         scratch: a folder that the guard removes if this process dies.
         patient: what it leaves at work behind it may go on until the limit, too.
+        limits: what it may take beside time; once passed all of it is killed at once.
+        company: who hears what it prints and may want its end; then SIGTERM, and SIGKILL after
+            ``grace_s``.
 
     Raises:
         OSError: the program could not be started.
@@ -97,55 +137,101 @@ def run_child(
             cwd=cwd, env={**env, "COPPERLINE_RUN": guard.run}, start_new_session=True,
         )  # fmt: skip
         try:
+            if limits is not None:
+                wall_in(child.pid, limits)
             guard.watch(child.pid)
-            with _Listener(child, patient) as listener:
-                over = listener.listen(None if limit_s is None else started_s + limit_s)
+            watch = None if limits is None else Watch(child.pid, limits)
+            with _Listener(child, patient, watch, company) as listener:
+                halt = listener.listen(None if limit_s is None else started_s + limit_s)
                 wall_s = time.monotonic() - started_s
-                if not over:
-                    _signal_session(child.pid, signal.SIGTERM)
+                known: Sequence[Member] = ()
+                if halt is not None and not halt.passed:
+                    known = signal_session(child.pid, signal.SIGTERM)
+                    listener.part()
                     listener.listen(time.monotonic() + grace_s)
-                _signal_session(child.pid, signal.SIGKILL)
+                kill_session(child.pid, known)
                 code = child.wait()
                 listener.drain()
         finally:
             if child.returncode is None:  # interrupted
-                _signal_session(child.pid, signal.SIGKILL)
+                kill_session(child.pid)
                 child.wait()
-    return Ended(code, not over, wall_s, listener.stdout, listener.stderr)
+    why = halt or _Halt()
+    return Ended(
+        code, why.overtime, wall_s, listener.stdout, listener.stderr, why.stopped, why.passed
+    )
 
 
 class _Listener:
     """Reads both streams of a child while it waits for its end, and for all that it started."""
 
-    def __init__(self, child: subprocess.Popen[bytes], patient: bool = False) -> None:
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        patient: bool = False,
+        watch: Watch | None = None,
+        company: Company | None = None,
+    ) -> None:
         self.stdout, self.stderr = Tail(), Tail()
         self._child, self._patient = child, patient
+        self._watch, self._company = watch, company
+        self._ask_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
-        for pipe, tail in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
+        for pipe, name in ((child.stdout, "stdout"), (child.stderr, "stderr")):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                self._selector.register(pipe, selectors.EVENT_READ, tail)
+                self._selector.register(pipe, selectors.EVENT_READ, name)
         self._pidfd: int | None = None
         with suppress(AttributeError, OSError):  # not every system has it; then we look often
             self._pidfd = os.pidfd_open(child.pid)
             self._selector.register(self._pidfd, selectors.EVENT_READ)
 
-    def listen(self, deadline_s: float | None) -> bool:
-        """Read until the child is over (True) or the deadline has passed (False)."""
+    def listen(self, deadline_s: float | None) -> _Halt | None:
+        """Read until the child is over; or return why it shall end, the deadline among that."""
         while not _is_over(self._child):
-            wait_s = None if self._pidfd is not None else POLL_S
-            if deadline_s is not None:
-                left_s = deadline_s - time.monotonic()
-                if left_s <= 0:
-                    return False
-                wait_s = left_s if wait_s is None else min(left_s, wait_s)
+            now_s = time.monotonic()
+            if deadline_s is not None and now_s >= deadline_s:
+                return _Halt(overtime=True)
+            halt = self._asked(now_s)
+            if halt is not None:
+                return halt
+            wait_s = self._wait_s(now_s, deadline_s)
             if not self._read(wait_s) and self._pidfd is None:
                 time.sleep(POLL_S)
-        return not self._patient or self._outlast(deadline_s)
+        if self._patient and not self._outlast(deadline_s):
+            return _Halt(overtime=True)
+        return None
+
+    def part(self) -> None:
+        """Ask nobody any more."""
+        self._watch = self._company = None
+
+    def _asked(self, now_s: float) -> _Halt | None:
+        """Look at the limits, and ask who accompanies the child, when it is time to."""
+        if self._watch is not None:
+            passed = self._watch.look()
+            if passed is not None:
+                return _Halt(passed=passed)
+        if self._company is not None and now_s >= self._ask_s:
+            self._ask_s = now_s + ASK_S
+            if self._company.wants_end():
+                return _Halt(stopped=True)
+        return None
+
+    def _wait_s(self, now_s: float, deadline_s: float | None) -> float | None:
+        """Return for how long it may be read; None is until something comes."""
+        until_s = [deadline_s] if deadline_s is not None else []
+        if self._pidfd is None:
+            until_s.append(now_s + POLL_S)
+        if self._watch is not None:
+            until_s.append(self._watch.next_s)
+        if self._company is not None:
+            until_s.append(self._ask_s)
+        return max(0.0, min(until_s) - now_s) if until_s else None
 
     def _outlast(self, deadline_s: float | None) -> bool:
         """Read on until nothing of the child's session is left (True) or the deadline (False)."""
-        while any(_members(self._child.pid)):
+        while members(self._child.pid):
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return False
             self._read(0.0)
@@ -167,13 +253,15 @@ class _Listener:
         if not self._selector.get_map():
             return False
         for key, _ in self._selector.select(wait_s):
-            if not isinstance(key.data, Tail):
+            if key.data is None:
                 continue
             data = os.read(key.fd, _CHUNK)
-            if data:
-                key.data.add(data)
-            else:
+            if not data:
                 self._selector.unregister(key.fileobj)
+                continue
+            (self.stdout if key.data == "stdout" else self.stderr).add(data)
+            if self._company is not None:
+                self._company.heard(key.data, data)
         return True
 
     def __enter__(self) -> Self:
@@ -198,29 +286,6 @@ def _is_over(child: subprocess.Popen[bytes]) -> bool:
     if hasattr(os, "waitid"):
         return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return child.poll() is not None
-
-
-def _signal_session(session: int, number: signal.Signals) -> None:
-    """Signal the group of the child and, where /proc tells, all of its session.
-
-    Commands such as ``timeout``, and shells with job control, give their children other groups.
-    """
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(session, number)
-    for pid in _members(session):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def _members(session: int) -> Iterator[int]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            line = stat.read_bytes()
-        except OSError:
-            continue
-        state, _parent, _group, its_session = line[line.rfind(b")") + 2 :].split()[:4]
-        if int(its_session) == session and state != b"Z":
-            yield int(stat.parent.name)
 
 
 _GUARD = r"""

@@ -7,30 +7,32 @@ fails, hangs or prints nonsense is a failed run with a sentence (`child` contain
 
 import os
 import shlex
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from assistant.applications.child import KEPT_BYTES, Ended, run_child
-from assistant.applications.fault import why_failed, why_missing, why_not_started
+from assistant.applications.child import Ended, run_child
+from assistant.applications.fault import last_words, why_failed, why_missing, why_not_started
+from assistant.applications.following import Following
+from assistant.applications.limits import MOST_PROCESSES, Limits
+from assistant.applications.measured_file import MeasuredFile
 from assistant.applications.measuring import (
     WALL,
     JsonFile,
     JsonOutput,
     Patterns,
-    from_json,
     measures_of,
 )
 from assistant.applications.template import Template, written
-from assistant.errors import ApplicationError, ProgramError, RunError
+from assistant.applications.variables import check_patterns, inherited, missed, threads
+from assistant.errors import ApplicationError, ProgramError, RunError, StoppedError
 from assistant.events import Fact
 from assistant.files import is_folder
 from assistant.objective import Measure, Objective
+from assistant.ports import Environment, Oversight
 from sim.api import format_duration
 from strategies import Level, ParameterSpace
 
@@ -56,10 +58,16 @@ class Command:
             nowhere if the objective looks at `WALL` alone.
         baseline: today's configuration.
         cwd: the folder that the program runs in, and that relative paths are relative to.
-        env: additions to the environment; the values may hold placeholders.
+        env: variables of its environment; the values may hold placeholders.
+        inherit: patterns of the variables that it is given of Copperline's own environment beside
+            the usual ones (`variables.USUAL`).
         stdin: what the program reads, with placeholders.
         limit_s: wall-clock seconds per run; no limit if None.
         grace_s: seconds between SIGTERM and SIGKILL at the limit.
+        processes: how many of it there may be at once.
+        file_bytes: the largest file that it may write; no limit if None.
+        environment: the cores and the memory that a run has: numerical libraries are told of the
+            cores (`variables.THREADS`), the memory is a limit.
         unused: whether a parameter that nothing above mentions is allowed.
         noisy: whether it gives other results for the same values; None if unknown.
 
@@ -76,9 +84,13 @@ class Command:
     baseline: Mapping[str, Level] | None = None
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
+    inherit: Sequence[str] = ()
     stdin: str = ""
     limit_s: float | None = None
     grace_s: float = 2.0
+    processes: int = MOST_PROCESSES
+    file_bytes: int | None = None
+    environment: Environment = field(default_factory=Environment)
     unused: bool = False
     noisy: bool | None = None
 
@@ -87,11 +99,14 @@ class Command:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "argv", tuple(self.argv))
+        object.__setattr__(self, "inherit", tuple(self.inherit))
+        check_patterns(self.inherit)
         object.__setattr__(self, "cwd", str(Path(self.cwd).absolute()))
         if not self.argv or not self.argv[0]:
             raise ApplicationError("a command has at least the name of a program")
         if self.limit_s is not None and not self.limit_s > 0:
             raise ApplicationError(f"the limit of a run is above 0 s, not {self.limit_s}")
+        _ = self._limits  # refused now, if they cannot be
         if not is_folder(Path(self.cwd)):
             raise ApplicationError(f"the folder '{self.cwd}' that the command runs in is missing")
         self._check_placeholders()
@@ -162,6 +177,10 @@ class Command:
                     )
 
     @cached_property
+    def _limits(self) -> Limits:
+        return Limits(self.processes, self.environment.memory_bytes, self.file_bytes)
+
+    @cached_property
     def _argv(self) -> tuple[Template, ...]:
         return tuple(
             Template.parse(text, f"element {number} of the command")
@@ -219,13 +238,15 @@ class Command:
     def facts(self) -> tuple[Fact, ...]:
         """The command, where it runs, what it is allowed, and how its measures are read."""
         reading = self._read_from
-        limit = "none" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
+        limit = "no time" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
+        variables = [*(["inherits " + ", ".join(self.inherit)] if self.inherit else [])]
+        variables += [f"with {', '.join(self.env)}"] if self.env else []
         return (
             Fact("Command", shlex.join(self.argv)),
             Fact("Measures", f"{WALL}, the time of a run" if reading is None else str(reading)),
-            Fact("Limit", limit),
+            Fact("Limit", f"{limit}, {self._limits}"),
             Fact("Folder", self.cwd),
-            *([Fact("Environment", f"with {', '.join(self.env)}")] if self.env else []),
+            *([Fact("Environment", "; ".join(variables))] if variables else []),
         )
 
     @property
@@ -249,49 +270,100 @@ class Command:
 
         The tighter of this limit and the command's own holds.
         """
-        own_s = self.limit_s
-        return self._once(values, seed, limit_s if own_s is None else min(own_s, limit_s))
+        return self._once(values, seed, self._tighter_s(limit_s))
+
+    def evaluate_watched(
+        self,
+        values: Mapping[str, Level],
+        seed: int,
+        limit_s: float | None,
+        oversight: Oversight,
+    ) -> Mapping[str, Measure]:
+        """Run the program once, and tell what it has measured so far; see `following`.
+
+        Args:
+            values: one for every parameter.
+            seed: of the run.
+            limit_s: as for `evaluate_within`; None is no limit but the command's own.
+            oversight: is told, from this thread, and may end the run: SIGTERM, then SIGKILL.
+
+        Raises:
+            StoppedError: the oversight wanted its end.
+            RunError: as `evaluate` does.
+        """
+        return self._once(values, seed, self._tighter_s(limit_s), oversight)
+
+    def _tighter_s(self, limit_s: float | None) -> float | None:
+        return min((s for s in (self.limit_s, limit_s) if s is not None), default=None)
 
     def _once(
-        self, values: Mapping[str, Level], seed: int, limit_s: float | None
+        self,
+        values: Mapping[str, Level],
+        seed: int,
+        limit_s: float | None,
+        oversight: Oversight | None = None,
     ) -> dict[str, Measure]:
         texts = {name: written(value) for name, value in values.items()} | {SEED: str(seed)}
         if not any(SCRATCH in template.names for _, template in self._templates):
-            return self._evaluate(texts, None, limit_s)
+            return self._evaluate(texts, None, limit_s, oversight)
         with TemporaryDirectory(prefix="copperline-", ignore_cleanup_errors=True) as scratch:
-            return self._evaluate({**texts, SCRATCH: scratch}, scratch, limit_s)
+            return self._evaluate({**texts, SCRATCH: scratch}, scratch, limit_s, oversight)
 
     def _evaluate(
-        self, texts: Mapping[str, str], scratch: str | None, limit_s: float | None
+        self,
+        texts: Mapping[str, str],
+        scratch: str | None,
+        limit_s: float | None,
+        oversight: Oversight | None,
     ) -> dict[str, Measure]:
-        output = None if self._file is None else _Output(Path(self.cwd, self._file.fill(texts)))
+        output = (
+            None if self._file is None else MeasuredFile(Path(self.cwd, self._file.fill(texts)))
+        )
         argv = tuple(template.fill(texts) for template in self._argv)
+        own = {name: template.fill(texts) for name, template in self._env.items()}
+        env = inherited(os.environ, self.inherit) | threads(self.environment.cores) | own
+        following = (
+            None
+            if oversight is None
+            else Following(self._read_from, self.objective, oversight, output)
+        )
         try:
             ended = run_child(
                 argv,
                 cwd=self.cwd,
-                env={**os.environ, **{k: t.fill(texts) for k, t in self._env.items()}},
+                env=env,
                 stdin=self._stdin.fill(texts).encode(),
                 limit_s=limit_s,
                 grace_s=self.grace_s,
                 scratch=scratch,
+                limits=self._limits,
+                company=following,
             )
         except (OSError, ValueError) as error:
             raise ProgramError(why_not_started(argv[0], error), argv) from error
+        if ended.stopped:
+            raise StoppedError("the run was ended early, as was asked for")
         try:
-            reason = why_failed(ended, limit_s)
+            reason = why_failed(ended, limit_s, self._hint(ended, env))
             if reason is not None:
                 raise RunError(reason)
             measures = self._read(ended, output)
         except RunError as error:
             raise ProgramError(
-                str(error), argv, ended.code, ended.overtime, ended.stdout.text, ended.stderr.text
-            ) from error
+                str(error), argv, ended.code, ended.overtime, ended.stdout.text, ended.stderr.text,
+                bool(ended.passed),
+            ) from error  # fmt: skip
         if WALL in self.objective.measures:
             measures.setdefault(WALL, ended.wall_s)
         return measures
 
-    def _read(self, ended: Ended, output: "_Output | None") -> dict[str, Measure]:
+    def _hint(self, ended: Ended, env: Mapping[str, str]) -> str:
+        if ended.code == 0 or ended.overtime or ended.passed:
+            return ""
+        words = last_words(ended)
+        return self._limits.hint(ended.code, words) or missed(words, os.environ, env)
+
+    def _read(self, ended: Ended, output: MeasuredFile | None) -> dict[str, Measure]:
         reading = self._read_from
         if reading is None:
             return {}
@@ -307,48 +379,6 @@ class Command:
 
 
 _FILE = "the file of measures"
-
-
-class _Output:
-    """The file that a run shall write: what lies there from before does not count.
-
-    Its time is set back before the run, so that even an equal file, rewritten in the same
-    instant, is known to be new.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with suppress(OSError):
-            if stat.S_ISREG(path.stat().st_mode):
-                os.utime(path, ns=(0, 0))
-        self._before = self._mark()
-
-    def _mark(self) -> tuple[int, int, int, int] | None:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-    def value(self) -> object:
-        """Return the value in the file. Raises RunError if the run did not write one."""
-        where = f"the file '{self._path}'"
-        try:
-            found = self._path.stat()
-            if self._mark() == self._before:
-                raise RunError(f"{where} was not written by this run; it is older")
-            if not stat.S_ISREG(found.st_mode):
-                raise RunError(f"{where} is no ordinary file")
-            if found.st_size > KEPT_BYTES:
-                raise RunError(
-                    f"{where} is {found.st_size:,} bytes; at most {KEPT_BYTES:,} are read as JSON"
-                )
-            text = self._path.read_bytes().decode("utf-8-sig", "replace")
-        except FileNotFoundError as error:
-            raise RunError(f"the program did not write {where}") from error
-        except (OSError, ValueError) as error:
-            raise RunError(f"{where} cannot be read: {error}") from error
-        return from_json(text, where)
 
 
 def check_today(space: ParameterSpace, today: Mapping[str, Level] | None) -> None:

@@ -37,10 +37,24 @@ def why_missing(program: str, cwd: str, search: str) -> str | None:
     return None
 
 
-def why_failed(ended: Ended, limit_s: float | None) -> str | None:
-    """Return why a program that was started failed, with its last words; None if it did not."""
-    words = last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
-    said = f"; its last words: {words}" if words else "; it said nothing"
+def last_words(ended: Ended) -> str:
+    """Return the last lines that a program said, in one line; empty if it said nothing."""
+    return last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
+
+
+def why_failed(ended: Ended, limit_s: float | None, hint: str = "") -> str | None:
+    """Return why a program that was started failed, with its last words; None if it did not.
+
+    Args:
+        ended: how it ended.
+        limit_s: that it was started with.
+        hint: what else may be the reason; empty for nothing.
+    """
+    words = last_words(ended)
+    said = f"; {hint}" * bool(hint)
+    said += f"; its last words: {words}" if words else "; it said nothing"
+    if ended.passed:
+        return f"{ended.passed}{said}"
     if ended.overtime:
         return f"stopped at the limit of {format_duration(limit_s)}{said}"
     if ended.code < 0:

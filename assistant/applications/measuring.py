@@ -8,15 +8,17 @@ they are numbers, and left out if they are not.
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from numbers import Real
 from typing import Literal
 
 from assistant.applications.child import KEPT_BYTES, Tail
 from assistant.errors import ApplicationError, RunError
-from assistant.objective import Measure, Objective
+from assistant.objective import Measure, Objective, finite
 from strategies.parameter import parse_number
 
 WALL = "wall_s"
@@ -81,7 +83,7 @@ class Patterns:
         seen: set[str] = set()
         for pattern in self.patterns:
             try:
-                names = set(re.compile(pattern, re.MULTILINE).groupindex)
+                names = set(_compiled(pattern).groupindex)
             except (re.error, RecursionError, OverflowError) as error:
                 raise ApplicationError(
                     f"the pattern '{pattern}' is no regular expression: {error}"
@@ -99,7 +101,7 @@ class Patterns:
     @property
     def names(self) -> frozenset[str]:
         """The measures."""
-        return frozenset(name for p in self.patterns for name in re.compile(p).groupindex)
+        return frozenset(name for p in self.patterns for name in _compiled(p).groupindex)
 
     def __str__(self) -> str:
         return f"in {self.stream}: " + ", ".join(self.patterns)
@@ -113,7 +115,7 @@ class Patterns:
         found: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
-            for last in re.finditer(pattern, text, re.MULTILINE):  # noqa: B007 - the last one
+            for last in _compiled(pattern).finditer(text):  # noqa: B007 - the last one
                 pass
             if last is None:
                 raise RunError(f"nothing in {self.stream} matches '{pattern}'{_ending(text)}")
@@ -126,6 +128,13 @@ class Patterns:
                     )
                 found[name] = None if number is None else float(number)
         return found
+
+
+@lru_cache(1000)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # that "[[" may once mean something else
+        return re.compile(pattern, re.MULTILINE)
 
 
 def from_json(text: str, where: str) -> object:
@@ -185,9 +194,28 @@ def measures_of(given: object, objective: Objective, giver: str) -> dict[str, Me
     for name, value in flat.items():
         if name in wanted:
             found[name] = _measure(name, value, giver)
-        elif _is_measure(value):
+        elif _is_measure(value) and _is_text(name):
             found[name] = _lenient(value)
     return found
+
+
+def so_far(given: object, objective: Objective) -> dict[str, Measure]:
+    """Return what can be read of measures that are not final; nothing is refused.
+
+    Numbers that are not finite are unknown (None). More than `MAX_MEASURES` are not read at all.
+    """
+    plain = _plain(given)
+    named: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
+    wanted = [name for name in objective.measures if name != WALL]
+    if not isinstance(plain, Mapping) and len(wanted) == 1:
+        named = {wanted[0]: plain}
+    try:
+        flat = dict(_flat(named, ""))
+    except RecursionError:
+        return {}
+    if len(flat) > MAX_MEASURES:
+        return {}
+    return {name: finite(_lenient(value)) for name, value in flat.items() if _is_measure(value)}
 
 
 def _flat(given: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
@@ -225,6 +253,11 @@ def _is_measure(value: object) -> bool:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return bool(value) and all(_number(_plain(part)) is not None for part in value)
     return value is None or _number(value) is not None
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written; JSON can name half a character, which nothing can keep."""
+    return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _lenient(value: object) -> Measure:

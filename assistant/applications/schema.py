@@ -10,12 +10,14 @@ from assistant.applications.ai_platform import AiPlatform
 from assistant.applications.command import Command, Reading
 from assistant.applications.flood import Flood
 from assistant.applications.function import Function
+from assistant.applications.limits import LARGEST_BYTES, MOST_PROCESSES
 from assistant.applications.maze import Maze
 from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
 from assistant.applications.rest import Rest
 from assistant.objective import Objective
+from assistant.ports import Environment
 from sim.aiops.statistics import statistics_of
-from sim.api import load_model, parse_duration
+from sim.api import SizeError, load_model, parse_duration, parse_size
 from strategies import Level, Parameter, ParameterSpace
 
 LevelValue = bool | int | float | str
@@ -39,6 +41,16 @@ def _several(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _size_bytes(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_size(value)
+    except SizeError as error:
+        raise ValueError(f"should be a size: {error}") from error
+
+
+SizeBytes = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0, le=LARGEST_BYTES)]
 DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
 
 
@@ -139,13 +151,21 @@ class CommandSettings(Strict):
     cwd: str = "."
     env: dict[str, str] = Field(default_factory=dict)
     stdin: str = ""
+    inherit: list[str] = Field(default_factory=list)
     limit: DurationS | None = None
+    processes: int = Field(default=MOST_PROCESSES, ge=1)
+    file_size: SizeBytes | None = None
     unused: bool = False
     measures: MeasuresSettings | None = None
     noisy: bool | None = None
     today: dict[str, LevelValue] | None = None
 
-    def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Command:
+    def build(
+        self,
+        parameters: Sequence[ParameterSettings],
+        objective: Objective,
+        environment: Environment,
+    ) -> Command:
         """Return the application. Raises ApplicationError or SpaceError in one sentence."""
         return Command(
             tuple(self.command),
@@ -155,8 +175,12 @@ class CommandSettings(Strict):
             baseline=_today(self.today),
             cwd=self.cwd,
             env=self.env,
+            inherit=self.inherit,
             stdin=self.stdin,
             limit_s=self.limit,
+            processes=self.processes,
+            file_bytes=self.file_size,
+            environment=environment,
             unused=self.unused,
             noisy=self.noisy,
         )

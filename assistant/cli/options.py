@@ -13,6 +13,7 @@ from assistant.objective import Goal
 from assistant.ports import Result
 from assistant.results import read_results
 from assistant.settings import Sweep, read_settings
+from assistant.settings_executor import OF_SYSTEM
 from strategies import (
     DEFAULT_STRATEGY,
     Level,
@@ -63,6 +64,15 @@ PolicyOptions = Annotated[
         "--policy-option",
         metavar="NAME=VALUE",
         help="What order or backfill is told in every run, e.g. depth=8.",
+    ),
+]
+Cores = Annotated[int | None, typer.Option(help="Cores that each run needs.", show_default=False)]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of each run, all its processes together, such as '4 GiB'.",
+        show_default=False,
     ),
 ]
 Levels = Annotated[
@@ -378,7 +388,18 @@ def policy_options(texts: list[str]) -> dict[str, float]:
 
 
 def executor_table(told: dict[str, Any] | None, chosen: str) -> dict[str, Any]:
-    """Return ``[executor]`` with ``NAME`` or ``NAME=ADDRESS`` laid over what the file says."""
-    name, _, address = chosen.partition("=")
+    """Return ``[executor]`` with ``NAME``, ``NAME=ADDRESS`` or ``NAME=SYSTEM`` over the file."""
+    name, _, where = chosen.partition("=")
     kept = dict(told) if told is not None and told.get("kind") == name else {}
-    return {**kept, "kind": name, **({"address": address} if address else {})}
+    if not where:
+        return {**kept, "kind": name}
+    replaced, key = (("address",), "system") if where == "slurm" else (OF_SYSTEM, "address")
+    return {**{k: kept[k] for k in kept if k not in replaced}, "kind": name, key: where}
+
+
+def environment_table(
+    told: dict[str, Any] | None, cores: int | None, memory: str | None
+) -> dict[str, Any]:
+    """Return ``[environment]`` with the options laid over what the file says."""
+    given = {"cores": cores, "memory": memory}
+    return {**(told or {}), **{name: value for name, value in given.items() if value is not None}}

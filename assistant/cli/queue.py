@@ -36,6 +36,9 @@ def queue(
     stop: Annotated[
         Runs, typer.Option(metavar="RUN", help="End it now; what it reported last is its result.")
     ] = None,
+    reason: Annotated[
+        str, typer.Option(help="Why, kept with the runs that are cancelled or stopped.")
+    ] = "",
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
@@ -57,9 +60,9 @@ def queue(
     for run_id in release or []:
         session.release(run_id)
     for run_id in cancel or []:
-        session.cancel(run_id)
+        session.cancel(run_id, reason)
     for run_id in stop or []:
-        session.stop(run_id)
+        session.stop(run_id, reason)
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:

@@ -33,6 +33,7 @@ from assistant.cli.terms import (
 from assistant.decisions import refuse_if_finished
 from assistant.door import serving
 from assistant.errors import SettingsError
+from assistant.executors import check_room
 from assistant.hooks import Hooks
 from assistant.outside import asks_for_runs
 from assistant.settings import check_settings
@@ -93,6 +94,7 @@ def _resume(
             f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
         )
     built = rebuilt(session.experiment.opened)
+    check_room(built.settings.place, built.settings.workers)
     if advice is not None:
         own_advice = check_settings({"advice": advice}, "the options").advice
         settings = built.settings.model_copy(update={"advice": own_advice})

@@ -25,11 +25,13 @@ from assistant.cli.live import SweepView
 from assistant.cli.options import (
     BY_NAME,
     Backfill,
+    Cores,
     Exclude,
     FirstJobs,
     Include,
     JobLog,
     Levels,
+    Memory,
     Order,
     PolicyOptions,
     PresetName,
@@ -37,6 +39,7 @@ from assistant.cli.options import (
     ReadingRule,
     SweepFile,
     TooWide,
+    environment_table,
     executor_table,
     merge_options,
     own_runs,
@@ -60,7 +63,7 @@ from assistant.cli.terms import (
 from assistant.cli.warned import print_warning
 from assistant.client import RemoteSession
 from assistant.door import serving
-from assistant.executors import make_executor
+from assistant.executors import check_room, make_executor
 from assistant.hooks import Hooks
 from assistant.notify import Notifier
 from assistant.outside import is_asking
@@ -150,12 +153,14 @@ def sweep(
     executor: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[=ADDRESS]",
-            help="Where runs are executed: serial, process_pool, dask (workers of its own) or "
-            "dask=tcp://HOST:PORT (of a scheduler).",
+            metavar="NAME[=WHERE]",
+            help="Where runs are executed: serial, process_pool, dask (workers of its own), "
+            "dask=tcp://HOST:PORT (of a scheduler) or dask=slurm (in jobs of Slurm).",
             show_default=False,
         ),
     ] = None,
+    cores: Cores = None,
+    memory: Memory = None,
     deadline: Deadline = None,
     goal: Goal = None,
     at_goal: AtGoal = None,
@@ -204,6 +209,8 @@ def sweep(
     check_settings(tables, where)  # the file by itself, before options are laid over it
     if executor is not None:
         tables["executor"] = executor_table(tables.get("executor"), executor)
+    if cores is not None or memory is not None:
+        tables["environment"] = environment_table(tables.get("environment"), cores, memory)
     merge_options(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
@@ -232,6 +239,7 @@ def _steer(
     start_from: str | None = None,
 ) -> int:
     built = build_sweep(check_settings(tables, where))
+    check_room(built.settings.place, built.settings.workers)
     path = store_path(store)
     own = own_runs(built, include)
     past_results(built)  # refuse a bad file before anything is stored

@@ -170,6 +170,8 @@ def program_advice(error: ProgramError) -> str:
             "Allow a run more time (limit in [application], or run_limit), or make it smaller: "
             "fewer or lower levels."
         )
+    if error.limited:
+        return "Allow a run more, as said above, or make it smaller: fewer or lower levels."
     if error.code < 0:
         return f"{_signalled(-error.code)} Run the command by hand in its folder to see why."
     return _BY_CODE.get(

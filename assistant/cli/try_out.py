@@ -13,10 +13,12 @@ from assistant.applications import Command, Lookup, Scheduling
 from assistant.cli.console import EXIT_TRIAL_FAILED, OUT, Json, print_json, say, table_of
 from assistant.cli.options import (
     Backfill,
+    Cores,
     Exclude,
     FirstJobs,
     JobLog,
     Levels,
+    Memory,
     Order,
     PolicyOptions,
     PresetName,
@@ -24,6 +26,7 @@ from assistant.cli.options import (
     ReadingRule,
     SweepFile,
     TooWide,
+    environment_table,
     merge_options,
     own_runs,
     past_results,
@@ -34,6 +37,7 @@ from assistant.cli.trial import Failure, Trial, constraint_words, failed
 from assistant.decisions import judgement
 from assistant.errors import SettingsError
 from assistant.events import RunCompleted
+from assistant.executors import check_room
 from assistant.executors.attempt import attempt
 from assistant.objective import Measure
 from assistant.ports import Completion, Endable, Work
@@ -71,6 +75,8 @@ def try_out(
     ] = None,
     runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
+    cores: Cores = None,
+    memory: Memory = None,
     run_limit: RunLimit = None,
     as_json: Json = False,
 ) -> int:
@@ -83,6 +89,8 @@ def try_out(
     tables: dict[str, Any] = sweep_tables(file)
     where = str(file) if file is not None else "options"
     check_settings(tables, where)
+    if cores is not None or memory is not None:
+        tables["environment"] = environment_table(tables.get("environment"), cores, memory)
     merge_options(
         tables,
         log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
@@ -92,6 +100,7 @@ def try_out(
     )  # fmt: skip
     Terms(run_limit=run_limit).laid_over(tables)
     built = build_sweep(check_settings(tables, "the options"))
+    check_room(built.settings.place, built.settings.workers)
     trial = _tried(built, _fallback_name(built, file), include, quiet=as_json)
     if as_json:
         print_json(trial.as_object())

@@ -14,6 +14,8 @@ from assistant.store import Claim
 
 ENDING_S = 5.0
 """How long a heartbeat under way may hold up the end of a worker."""
+BEAT_S = 3.0
+"""The most time between two heartbeats: so soon a worker hears that its run shall end."""
 REPORT_S = 1.0
 """Least time between two reports of one run; of those that come in between the latest is told."""
 GONE = (ClaimLostError, UnknownClaimError, NotLetInError)
@@ -40,7 +42,9 @@ class Claims(Protocol):
 
 
 class Beats:
-    """Renews leases in a thread of its own, each after a third of its length, and tells reports.
+    """Renews leases in a thread of its own and tells reports.
+
+    A lease is renewed after a third of its length, and after `BEAT_S` at most.
 
     Args:
         claims: where the leases are.
@@ -61,7 +65,7 @@ class Beats:
     def hold(self, token: str, lease_s: float) -> None:
         """Renew this lease from now on."""
         with self._changed:
-            self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
+            self._due_s[token] = (_next_s(lease_s), lease_s)
             self._changed.notify()
 
     def drop(self, token: str) -> None:
@@ -120,7 +124,7 @@ class Beats:
         with self._changed:
             if token in self._due_s:
                 lease_s = self._due_s[token][1] if lease_s is None else lease_s
-                self._due_s[token] = (time.monotonic() + lease_s / 3, lease_s)
+                self._due_s[token] = (_next_s(lease_s), lease_s)
 
     def _tell(self, token: str) -> None:
         with self._changed:
@@ -139,3 +143,7 @@ class Beats:
         self.lost.add(token)
         self.drop(token)
         self._on_lost()
+
+
+def _next_s(lease_s: float) -> float:
+    return time.monotonic() + min(lease_s / 3, BEAT_S)

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from assistant.executors.dask import DaskExecutor
 from assistant.executors.dask_address import Certificates
+from assistant.executors.machine import check_room
 from assistant.executors.place import HERE, BatchSystem, Place
 from assistant.executors.process_pool import ProcessPoolExecutor
 from assistant.executors.serial import SerialExecutor
+from assistant.executors.slurm.executor import SlurmExecutor
 from assistant.ports import Application, Executor
 
 
@@ -26,6 +28,7 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
     ),
     ExecutorEntry("process_pool", "several processes on this machine", ProcessPoolExecutor),
     ExecutorEntry("dask", "workers of Dask distributed, here or elsewhere", DaskExecutor),
+    ExecutorEntry("slurm", "jobs of Slurm, each making one run after another", SlurmExecutor),
 )
 
 
@@ -37,11 +40,19 @@ def make_executor(application: Application, workers: int, place: Place = HERE) -
         ExecutorError: nothing answers where the runs should be.
     """
     place.check(workers)
+    check_room(place, workers)
     name = place.executor or ("serial" if workers == 1 else "process_pool")
     if name == "dask":
         return DaskExecutor(
-            application, workers, address=place.address, certificates=place.certificates
+            application,
+            workers,
+            address=place.address,
+            certificates=place.certificates,
+            batch=place.batch,
+            environment=place.environment,
         )
+    if name == "slurm":
+        return SlurmExecutor(application, workers, place.batch, place.environment)
     entry = next(entry for entry in EXECUTORS if entry.name == name)
     return entry.build(application, workers)
 
@@ -56,5 +67,7 @@ __all__ = [
     "Place",
     "ProcessPoolExecutor",
     "SerialExecutor",
+    "SlurmExecutor",
+    "check_room",
     "make_executor",
 ]

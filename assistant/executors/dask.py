@@ -7,10 +7,7 @@ application is held by every worker, also by those that come later.
 """
 
 import contextlib
-import os
 import queue
-import signal
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,9 +15,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from assistant.errors import ExecutorError, SettingsError
-from assistant.executors.attempt import Overseer, attempt, not_begun
-from assistant.executors.dask_address import Certificates, check_address
-from assistant.ports import Application, Completion, Reported, Work
+from assistant.executors.attempt import not_begun
+from assistant.executors.dask_address import Certificates
+from assistant.executors.dask_cluster import LocalWorkers, OwnCluster
+from assistant.executors.dask_worker import end, evaluate, plugin
+from assistant.executors.place import BatchSystem, Place
+from assistant.ports import Application, Completion, Environment, Reported, Work
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -34,52 +34,12 @@ CONNECT_S = 20.0
 COMES_BACK_S = 300.0
 """How long a scheduler that was there may be gone."""
 
-STOP_S = 10.0
-"""How long a cluster of our own may take to stop."""
-
 LOOKS_S = 0.5
 """How often it is looked whether the scheduler and workers are there, while nothing comes."""
 
 NOBODY_S = 20.0
 """How long a cluster of our own may have no worker before another takes its place. Dask starts a
 process that died again, once; where that fails it leaves it."""
-
-_one_at_a_time = threading.Lock()
-
-
-def _plugin(token: str, application: Application) -> Any:
-    """Return what makes every worker, now and later, hold the application."""
-    from distributed import WorkerPlugin
-
-    class Holder(WorkerPlugin):  # type: ignore[misc]
-        name = token
-
-        def __init__(self) -> None:
-            self.application = application
-            self.ended: frozenset[str] = frozenset()
-
-    return Holder()
-
-
-def _evaluate(token: str, key: str, work: Work) -> Completion:
-    """Make one run; in a worker."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    holder = worker.plugins[token]
-    oversight = Overseer(
-        lambda measures: worker.log_event(token, [work.run_id, dict(measures)]),
-        lambda: key in holder.ended,
-    )
-    with _one_at_a_time:
-        if oversight.wants_end():
-            return not_begun(work)
-        return attempt(holder.application, work, oversight)
-
-
-def _end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
-    """Have these runs ended, and no others, as soon as they are here; in a worker."""
-    dask_worker.plugins[token].ended = keys
 
 
 def _versions() -> tuple[str, str]:
@@ -96,14 +56,16 @@ class DaskExecutor:
     Args:
         application: has to be importable where the workers are.
         workers: runs under way at once; of a cluster of our own the number of its workers.
-        address: of a scheduler, such as ``tls://head:8786``; None starts a cluster of our own, on
-            loopback, that ends with the executor.
+        address: of a scheduler, such as ``tls://head:8786``; None starts a cluster of our own,
+            that ends with the executor: on loopback, or by a batch system.
         certificates: of TLS; needed for a scheduler that is not on this machine.
+        batch: the batch system whose jobs are the workers of a cluster of our own.
+        environment: what a run needs, as far as the batch system is told.
 
     Raises:
         SettingsError: Dask is not installed, the address cannot be, its connection would not be
-            encrypted, or the workers are of another version.
-        ExecutorError: no scheduler, or no worker, answers there.
+            encrypted, the workers are of another version, or the batch system takes no such job.
+        ExecutorError: no scheduler, no worker, or no batch system answers there.
     """
 
     def __init__(
@@ -113,13 +75,16 @@ class DaskExecutor:
         *,
         address: str | None = None,
         certificates: Certificates | None = None,
+        batch: BatchSystem | None = None,
+        environment: Environment | None = None,
     ) -> None:
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
-        check_address(address, certificates)
+        Place("dask", address, certificates, batch)  # refuses what cannot be
         self.capacity = workers
         self._application, self._address = application, address
         self._certificates = certificates
+        self._batch, self._environment = batch, environment or Environment()
         self._token = f"copperline-{uuid.uuid4().hex}"
         self._under_way: dict[str, tuple[Future, Work]] = {}
         self._deaths: dict[int, int] = {}
@@ -129,7 +94,7 @@ class DaskExecutor:
         self._wished_s = 0.0
         self._n_asked = 0
         self._nobody_since_s: float | None = None
-        self._cluster: Any = None
+        self._cluster: OwnCluster | None = None
         self._client: Client | None = None
         try:
             self._start()
@@ -150,7 +115,7 @@ class DaskExecutor:
                 f"({error}); define its class in a module that workers can import"
             ) from error
         if self._address is None:
-            self._cluster = _own_cluster(self.capacity)
+            self._cluster = self._own_cluster()
         self._client = self._connected(CONNECT_S)
         with _told(self._place):
             found = self._client.run(_versions)
@@ -166,9 +131,22 @@ class DaskExecutor:
                     f"{_versions()[0]}; results would not compare, so install the same"
                 )
 
+    def _own_cluster(self) -> OwnCluster:
+        if self._batch is None:
+            return LocalWorkers(self.capacity)
+        from assistant.executors.dask_slurm import SlurmWorkers
+
+        return SlurmWorkers(
+            self._batch,
+            self._environment,
+            self.capacity,
+            lambda: len(self._under_way),
+            self._certificates,
+        )
+
     @property
     def _place(self) -> str:
-        told = "on this machine" if self._address is None else f"at {self._address}"
+        told = f"at {self._address}" if self._cluster is None else self._cluster.place
         return f"the Dask scheduler {told}"
 
     def _connected(self, within_s: float) -> "Client":
@@ -177,7 +155,7 @@ class DaskExecutor:
 
         until_s = time.monotonic() + within_s
         security: Any = None
-        if self._certificates is not None:
+        if self._certificates is not None and self._cluster is None:
             told = self._certificates
             security = Security(
                 tls_ca_file=str(told.authority),
@@ -189,10 +167,10 @@ class DaskExecutor:
             client = None
             try:
                 client = Client(
-                    self._cluster or self._address, timeout=5, security=security,
-                    set_as_default=False,
+                    self._address if self._cluster is None else self._cluster.cluster,
+                    timeout=5, security=security, set_as_default=False,
                 )  # fmt: skip
-                client.register_plugin(_plugin(self._token, self._application))
+                client.register_plugin(plugin(self._token, self._application))
                 client.subscribe_topic(self._token, self._hear)
             except (OSError, TimeoutError, ValueError, RuntimeError) as error:
                 if client is not None:
@@ -230,9 +208,11 @@ class DaskExecutor:
         if self._nobody_since_s is None:
             self._nobody_since_s = now_s
         gone_s = now_s - self._nobody_since_s
-        if self._cluster is not None and gone_s > NOBODY_S:
-            return self._replace_cluster()
-        if gone_s > COMES_BACK_S:
+        if self._cluster is not None:
+            self._cluster.look(gone_s)
+            if self._cluster.starts_at_once and gone_s > NOBODY_S:
+                return self._replace_cluster()
+        elif gone_s > COMES_BACK_S:
             raise ExecutorError(
                 f"{self._place} has had no worker for {COMES_BACK_S:.0f} s; start some. What was "
                 "finished is kept; go on with: copperline resume"
@@ -249,8 +229,9 @@ class DaskExecutor:
                 given_up.append(_lost(work))
         if self._client is not None:
             _closed(self._client)
-        _stopped(self._cluster)
-        self._cluster = _own_cluster(self.capacity)
+        if self._cluster is not None:
+            self._cluster.close()
+        self._cluster = self._own_cluster()
         self._reconnect()
         return tuple(given_up)
 
@@ -266,7 +247,7 @@ class DaskExecutor:
         self._n_asked += 1
         key = f"{self._token}-{work.run_id}-{self._n_asked}"
         future = self._client.submit(
-            _evaluate, self._token, key, work, key=key, pure=False, retries=0
+            evaluate, self._token, key, work, key=key, pure=False, retries=0
         )
         self._under_way[key] = future, work
         future.add_done_callback(lambda done: self._over.put(done.key))
@@ -284,6 +265,8 @@ class DaskExecutor:
                     found = self._completion(key)
                     if found is not None:
                         over.append(found)
+        if over and self._cluster is not None:
+            self._cluster.progressed()
         self._stopped.difference_update(one.run_id for one in over)
         return tuple(sorted(over, key=lambda one: one.run_id))
 
@@ -360,7 +343,7 @@ class DaskExecutor:
         if keys and self._client is not None and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError, ImportError):
                 self._client.run(
-                    _end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
+                    end, self._token, keys, on_error="ignore", callback_timeout=CONNECT_S
                 )
         self._wished_s = time.monotonic()
 
@@ -377,7 +360,7 @@ class DaskExecutor:
             with contextlib.suppress(Exception):
                 self._client.cancel(futures, force=True)
             if self._cluster is not None:
-                self._client.restart(timeout=30)
+                self._cluster.restart(self._client)
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -386,7 +369,7 @@ class DaskExecutor:
                 client.unregister_worker_plugin(self._token)
             _closed(client)
         if self._cluster is not None:
-            _stopped(self._cluster)
+            self._cluster.close()
             self._cluster = None
 
     def __enter__(self) -> Self:
@@ -407,36 +390,9 @@ class DaskExecutor:
         self._close()
 
 
-def _own_cluster(workers: int) -> Any:
-    """Return a cluster on loopback, a process a worker, each making one run at a time."""
-    from distributed import LocalCluster
-
-    return LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        memory_limit=0,
-        silence_logs=50,
-        scheduler_kwargs={"allowed_failures": 0},  # we count deaths ourselves
-    )
-
-
 def _lost(work: Work) -> Completion:
     reason = "worker processes died while this run was under way (killed, or out of memory)"
     return Completion(work.run_id, None, reason, 0.0)
-
-
-def _stopped(cluster: Any) -> None:
-    """Stop a cluster of our own, and whichever of its processes does not stop in time."""
-    held = [getattr(one.process, "process", None) for one in cluster.workers.values()]
-    with contextlib.suppress(Exception):
-        cluster.close(timeout=STOP_S)
-    for process in held:
-        if process is not None and process.is_alive():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
 
 
 def _closed(client: "Client") -> None:

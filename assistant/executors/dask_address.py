@@ -23,7 +23,7 @@ def check_address(address: str | None, certificates: Certificates | None) -> Non
     Raises:
         SettingsError: it is no address, or neither on this machine nor encrypted.
     """
-    if _is_missing():
+    if _is_missing("distributed"):
         raise SettingsError("Dask is not installed; pip install 'copperline[dask]' installs it")
     if address is None:
         if certificates is not None:
@@ -46,11 +46,33 @@ def check_address(address: str | None, certificates: Certificates | None) -> Non
         raise SettingsError(
             f"the Dask address '{address}' needs certificates: authority, certificate and key"
         )
-    if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
+    if parts.scheme == "tcp" and not is_loopback(parts.hostname):
         raise SettingsError(
             f"the Dask address '{address}' is not on this machine, and tcp is not encrypted: "
             "whoever reaches a Dask scheduler can run programs there. Use tls://, with certificates"
         )
+    _check_files(certificates)
+
+
+def check_own_workers(address: str | None, certificates: Certificates | None) -> None:
+    """Refuse what cannot be for workers that a batch system starts.
+
+    Raises:
+        SettingsError: dask-jobqueue is not installed, or there is a scheduler elsewhere already.
+    """
+    if _is_missing("distributed") or _is_missing("dask_jobqueue"):
+        raise SettingsError(
+            "dask-jobqueue is not installed; pip install 'copperline[slurm]' installs it"
+        )
+    if address is not None:
+        raise SettingsError(
+            f"the Dask scheduler at {address} has workers of its own; say either its address or "
+            "the system that starts workers"
+        )
+    _check_files(certificates)
+
+
+def _check_files(certificates: Certificates | None) -> None:
     if certificates is not None:
         for name in ("authority", "certificate", "key"):
             path = getattr(certificates, name)
@@ -58,14 +80,15 @@ def check_address(address: str | None, certificates: Certificates | None) -> Non
                 raise SettingsError(f"the file '{path}' ({name} of TLS) is not there")
 
 
-def _is_missing() -> bool:
-    """Tell whether Dask distributed is missing here."""
+def _is_missing(package: str) -> bool:
+    """Tell whether a package is missing here."""
     from importlib.util import find_spec
 
-    return find_spec("distributed") is None
+    return find_spec(package) is None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is of this machine alone."""
     if host == "localhost":
         return True
     try:

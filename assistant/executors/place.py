@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from assistant.errors import SettingsError, hint
-from assistant.executors.dask_address import Certificates, check_address
+from assistant.executors.dask_address import Certificates, check_address, check_own_workers
 from assistant.ports import Environment
 
-NAMES = ("serial", "process_pool", "dask")
+NAMES = ("serial", "process_pool", "dask", "slurm")
 """The registered executors; the registry `EXECUTORS` has them in this order."""
 
 
@@ -33,6 +33,14 @@ class BatchSystem:
     host: str | None = None
     folder: Path | None = None
 
+    def __post_init__(self) -> None:
+        told = {"partition": self.partition, "account": self.account, "host": self.host}
+        texts = {name: (text,) for name, text in told.items() if text is not None}
+        for name, several in {**texts, "options": self.options}.items():
+            for text in several:
+                if not text or not text.isprintable():
+                    raise SettingsError(f"[executor]: {name} is empty or not printable: {text!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -57,10 +65,17 @@ class Place:
             raise SettingsError(
                 f"no executor '{self.executor}'" + hint(str(self.executor), list(NAMES))
             )
-        if self.executor == "dask":
+        if self.executor == "dask" and self.batch is not None:
+            check_own_workers(self.address, self.certificates)
+        elif self.executor == "dask":
             check_address(self.address, self.certificates)
         elif self.address is not None or self.certificates is not None:
             raise SettingsError("an address and certificates go with the executor 'dask'")
+        if self.batch is not None and self.executor not in ("dask", "slurm"):
+            raise SettingsError(
+                "system, partition, account, walltime, options, host and folder go with the "
+                "executors 'slurm' and 'dask', whose jobs they are about"
+            )
 
     def check(self, workers: int) -> None:
         """Refuse a number of runs at once that cannot be.

@@ -293,8 +293,14 @@ def _spawn() -> _Compiler:
             start_new_session=True,
         )
     if jit.not_kept_because() is not None:  # its work goes with this process, so it goes too
-        atexit.register(compiler.kill)
+        atexit.register(_end, compiler)
     return compiler
+
+
+def _end(compiler: _Compiler) -> None:
+    """Kill a compiler, and return when it writes nothing any more."""
+    compiler.kill()
+    compiler.wait()
 
 
 def main() -> None:

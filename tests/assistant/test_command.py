@@ -262,6 +262,8 @@ def test_patterns_take_the_last_match() -> None:
     patterns = Patterns((r"^cost: (?P<cost>\S+)$", r"n=(?P<n>\d+)( of (?P<m>\d+))?"))
     command = python(code, reading=patterns)
     assert command.evaluate({"x": 1}, 0) == {"cost": 7.5, "n": 4.0, "m": None}
+    odd = Patterns((r"[[a](?P<n>\d)",))  # of which Python warns that it may change its meaning
+    assert odd.of("x[3") == {"n": 3.0}
     from_stderr = Patterns((r"cost: (?P<cost>\S+)",), "stderr")
     assert python(code, reading=from_stderr).evaluate({"x": 1}, 0) == {"cost": 1.0}
     said = failure(python("print('all well')", reading=patterns))

@@ -134,6 +134,13 @@ def test_nested_measures_and_one_number_are_as_those_of_a_command() -> None:
         assert rest(there).evaluate(VALUES, 0) == {"cost": 4.0}
 
 
+def test_a_name_that_nothing_can_keep_is_passed_over() -> None:
+    told = b'{"measures": {"cost": 1, "\\ud800": 2, "\\ud83d\\ude00": 3, "a\\u0000": 4}}'
+    with program(lambda heard: Reply(told)) as there:
+        measures = rest(there).evaluate(VALUES, 0)
+    assert measures == {"cost": 1.0, "\U0001f600": 3.0, "a\0": 4.0}
+
+
 def test_a_run_that_goes_on_is_asked_for_where_the_program_says() -> None:
     answer = following(running(cost=9), running(cost=5, note="so so"), Reply({"state": "running"}),
                        DONE)  # fmt: skip

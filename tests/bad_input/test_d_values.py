@@ -134,7 +134,8 @@ def test_a_parameter_never_becomes_a_variable(name: str, tmp_path: Path) -> None
     assert command.evaluate({name: "/nowhere/x.so"}, 0) == {"cost": 1.0}
     given = json.loads(told.read_text())
     assert given["argv"] == ["/nowhere/x.so"]
-    assert given["env"].get(name) == os.environ.get(name)
+    usual = os.environ.get(name) if name in ("PATH", "HOME") else None
+    assert given["env"].get(name) == usual
 
 
 NAMES = {

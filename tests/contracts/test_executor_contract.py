@@ -12,7 +12,14 @@ import pytest
 from assistant import Measure, RunState, Sla, open_session
 from assistant.cli.options import executor_table
 from assistant.errors import SettingsError
-from assistant.executors import EXECUTORS, Certificates, ExecutorEntry, Place, make_executor
+from assistant.executors import (
+    EXECUTORS,
+    BatchSystem,
+    Certificates,
+    ExecutorEntry,
+    Place,
+    make_executor,
+)
 from assistant.ports import Completion, Work
 from assistant.service.admission import admitted
 from assistant.settings import check_settings, read_settings
@@ -20,13 +27,22 @@ from assistant.store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb, TickingClock
 
+MARKS = {"dask": [pytest.mark.slow], "slurm": [pytest.mark.slurm]}
+
 every_executor = pytest.mark.parametrize(
     "entry",
-    [
-        pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * (entry.name == "dask"))
-        for entry in EXECUTORS
-    ],
+    [pytest.param(entry, id=entry.name, marks=MARKS.get(entry.name, [])) for entry in EXECUTORS],
 )
+
+
+@pytest.fixture(autouse=True)
+def _slurm_where_it_is_needed(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if "slurm" in (told.get("name"), getattr(told.get("entry"), "name", None)):
+        request.getfixturevalue("slurm")
+        monkeypatch.chdir(tmp_path)  # its folder is made here
 
 
 @dataclass(frozen=True)
@@ -159,8 +175,14 @@ def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: Execu
     assert completion.measures is not None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "n_runs"), [("process_pool", 24), ("dask", 8)])
+@pytest.mark.parametrize(
+    ("name", "n_runs"),
+    [
+        pytest.param("process_pool", 24, marks=pytest.mark.slow),
+        pytest.param("dask", 8, marks=pytest.mark.slow),
+        pytest.param("slurm", 8, marks=pytest.mark.slurm),
+    ],
+)
 def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on(name: str, n_runs: int) -> None:
     dying = Dying()
     session = open_session(dying, store=MemoryStore(), sla=Sla(n_runs), clock=TickingClock())
@@ -195,6 +217,7 @@ def test_a_place_is_refused_in_words_before_anything_starts(tmp_path: Path) -> N
         (lambda: Place("dask", "tcp://0.0.0.0:8786"), "tcp is not encrypted"),
         (lambda: Place("dask", "tls://head:8786"), "needs certificates"),
         (lambda: Place("dask", None, told), "certificates go with the address"),
+        (lambda: Place("serial", batch=BatchSystem()), "go with the executor 'slurm'"),
         (
             lambda: Place("dask", "tls://head:1", Certificates(pem, tmp_path / "no.pem", pem)),
             "no.pem' \\(certificate of TLS\\) is not there",
@@ -228,5 +251,15 @@ def test_a_sweep_file_says_where_runs_are_executed(tmp_path: Path) -> None:
         "kind": "dask", "key": "a", "address": "tls://b:1",
     }  # fmt: skip
     assert executor_table({"kind": "dask", "key": "a"}, "serial") == {"kind": "serial"}
+    (tmp_path / "sweep.toml").write_text(
+        "[executor]\nkind = 'slurm'\npartition = 'main'\nwalltime = '2h'\n"
+        "options = ['--constraint=fast']\nfolder = 'tickets'\n"
+    )
+    told = check_settings(read_settings(tmp_path / "sweep.toml"), "sweep.toml")
+    assert told.place.batch == BatchSystem(
+        "slurm", "main", None, 7200.0, ("--constraint=fast",), None, tmp_path / "tickets"
+    )
+    with pytest.raises(SettingsError, match="partition"):
+        check_settings({"executor": {"kind": "slurm", "partition": "--wrap=x"}}, "x")
     with pytest.raises(SettingsError, match="to no executor of a sweep file"):
         admitted({"executor": {"kind": "serial"}}, programs=True, files=None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from assistant.errors import (
     SettingsError,
     StoreError,
 )
-from assistant.events import AdviceAnswered, BatchSuggested, RunCompleted
+from assistant.events import AdviceAnswered, BatchSuggested, ResultRefused, RunCompleted
 from assistant.executors import SerialExecutor, make_executor
 from assistant.ports import Application
 from assistant.service.app import make_service
@@ -28,7 +31,7 @@ from assistant.service.server import Server, bind
 from assistant.sla import Automatic
 from assistant.store import MemoryStore, SqliteStore
 from strategies import SpaceError, StrategyError
-from tests.assistant.examples import TODAY, Bowl, Hills
+from tests.assistant.examples import TODAY, Bowl, Climb, Hills
 
 Steered = Session | RemoteSession
 Open = Callable[..., Steered]
@@ -157,6 +160,8 @@ def test_reading_is_the_same(opened: Open) -> None:
         (lambda s: s.rate(1, True), ExperimentError),
         (lambda s: s.rate(77, True), ExperimentError),
         (lambda s: s.hold(77), ExperimentError),
+        (lambda s: s.stop(1), ExperimentError),
+        (lambda s: s.stop(77), ExperimentError),
         (lambda s: s.reprioritise(1, 1e9), ExperimentError),
         (lambda s: s.change_strategy("no such"), StrategyError),
         (lambda s: s.change_strategy(None, {"no": 1}), StrategyError),
@@ -219,6 +224,36 @@ def test_listeners_hear_what_happens_and_runs_are_told(opened: Open) -> None:
     assert heard.count("RunCompleted") == 2
     assert seen.count(RunState.COMPLETED) == 2
     assert sum(isinstance(event, RunCompleted) for event in session.events()) == 2
+
+
+def test_a_run_that_goes_on_reports_and_is_stopped_alike(opened: Open) -> None:
+    climb = Climb()
+    session = opened(climb, sla=Sla(9))
+    session.include({"x": 3, "y": 0, "mode": "plain"})
+    session.include({"x": 3, "y": 0, "mode": "odd"})
+    session.include({"x": 2, "y": 0, "mode": "plain"})
+    pause = threading.Event()
+
+    def end(run_id: int, keep: bool) -> None:
+        until_s = time.monotonic() + 60
+        while session.look().run(run_id).reported is None:
+            assert time.monotonic() < until_s, "it has reported nothing"
+            pause.wait(0.02)
+        session.stop(run_id, "seen enough", keep=keep)
+
+    with ThreadPoolExecutor(1) as other:
+        ending = other.submit(lambda: (end(1, True), end(2, False)))
+        session.run_queued(SerialExecutor(climb))
+        ending.result()
+    session.catch_up()
+    first, second, third = session.experiment.runs
+    assert (first.state, first.stopped) == (RunState.COMPLETED, "seen enough")
+    assert first.outcome is not None
+    assert first.outcome.measures == {"height": 100.0, "unknown": None}
+    assert (second.state, second.cancelled) == (RunState.CANCELLED, "seen enough")
+    assert third.outcome is not None
+    assert third.stopped is None
+    assert not any(isinstance(event, ResultRefused) for event in session.events())
 
 
 def test_nothing_is_started_once_told_to_stop(opened: Open) -> None:

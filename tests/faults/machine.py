@@ -9,7 +9,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from assistant.store.queue import RunQueue
 from tests.assistant.examples import Hills
 from tests.faults.checker import check, hills
 from tests.faults.history import opening
+from tests.faults.model import Run, Sweep, Told
 from tests.queue.examples import HandClock
 
 NAMES = ("hills", "more")
@@ -35,45 +35,6 @@ DEADLINES = {"late": -10.0, "in time": 1000.0}
 LEASE_S = st.sampled_from([5.0, 30.0])
 NAME = st.sampled_from(NAMES)
 SESSION = st.integers(0, 1)
-
-
-@dataclass
-class Run:
-    name: str
-    id: int
-    seq: int
-    values: dict[str, object]
-    state: str = "queued"
-    priority: float = 0.0
-    held: bool = False
-    attempts: int = 0
-    lost: int = 0
-    token: str = ""
-
-
-@dataclass
-class Sweep:
-    active: bool = False
-    finished: bool = False
-    deadline_s: float | None = None
-    n_events: int = 1
-    n_refused: int = 0
-    runs: list[Run] = field(default_factory=list)
-
-
-@dataclass
-class Told:
-    """What was said under a token."""
-
-    run: Run
-    result: object = None
-    refused: object = None
-
-    @property
-    def goes_on(self) -> bool:
-        return self.run.state == "running" and self.run.token == self.token
-
-    token: str = ""
 
 
 class Queue(RuleBasedStateMachine):

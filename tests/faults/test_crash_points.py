@@ -132,7 +132,6 @@ def test_a_death_at_some_statements(folder: Path, way: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.faults
 @pytest.mark.parametrize("way", [unwind, die])
 def test_a_death_at_every_statement(folder: Path, way: object) -> None:
     n = len(statements(folder))

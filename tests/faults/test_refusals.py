@@ -85,7 +85,6 @@ def test_some_refused_statements(folder: Path, text: str, times: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.faults
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("text", SAYINGS)
 def test_every_refused_statement(folder: Path, text: str, times: int) -> None:

@@ -17,7 +17,8 @@ from assistant import Experiment, RunState
 from assistant.client import Link, open_settings
 from assistant.service.endpoint import find
 from assistant.store import SqliteStore
-from tests.faults.soak.processes import MARK, marked
+from tests.faults.soak.app import MARK
+from tests.faults.soak.processes import marked
 
 REPOSITORY = Path(__file__).parents[2]
 SEED = 20_261_121
@@ -118,7 +119,7 @@ def test_a_run_is_stopped_when_it_is_cancelled_and_given_back_when_the_service_e
 ) -> None:
     tables = {
         "runs": 9,
-        "application": {"kind": "command", "command": ["sleep", "{a}"]},
+        "application": {"kind": "command", "command": ["sleep", "{a}"], "inherit": [MARK]},
         "objective": {"minimise": "wall_s"},
         "parameters": [{"name": "a", "levels": [600, 601, 602]}],
     }

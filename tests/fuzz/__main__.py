@@ -4,6 +4,7 @@ import argparse
 import random
 import resource
 import sys
+import warnings
 from pathlib import Path
 
 from tests.fuzz.fuzzing import fuzz
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=None, help="a folder for inputs that fail")
     chosen = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
+    warnings.simplefilter("error")  # as in pytest
     seed = random.SystemRandom().randrange(10**9) if chosen.seed is None else chosen.seed
     n_found = 0
     for reader in READERS if chosen.reader == "all" else (chosen.reader,):

@@ -57,13 +57,14 @@ SETTINGS = (
     b'[watch]\ngood = "quantile"\nquantile = 0.3\neps = 1.5\nmin_samples = 3\npending = "near"\n'
     b'warn_from = 0.1\nadvised = 0.7\nrule = "auto"\nwarn_at = 0.2\n'
     b'[application]\nkind = "command"\ncommand = ["sh", "{x}", "--rate={rate}", "{size}", "{seed}"]\n'
-    b'env = {A = "{x}"}\nstdin = "{size}"\nlimit = "1m"\nmeasures = {stdout = "last_line"}\n'
+    b'env = {A = "{x}"}\nstdin = "{size}"\nlimit = "1m"\ninherit = ["C_*"]\n'
+    b'processes = 9\nfile_size = "2 MB"\nmeasures = {stdout = "last_line"}\n'
     b'today = {x = 1, rate = 0.1, size = 1}\nnoisy = true\n'
     b'[objective]\nminimise = "time_ms"\nunit = "ms"\nsecond = "cost"\nsecond_goal = "minimise"\n'
     b'constraints = [{measure = "memory_mb", at_most = 600.0, label = "m"}]\n'
     b'[strategy]\nname = "grasp"\nbeta = 0.5\n' + _PARAMETERS +
     b"[[run]]\nx = 1\nrate = 0.1\nsize = 1\n[plan]\nx = [1, 2]\n"
-    b'[hooks]\non_warning = ["true"]\ntimeout = "30s"\n',
+    b'[hooks]\non_warning = ["true"]\ntimeout = "30s"\n[environment]\ncores = 1\nmemory = "1 GiB"\n',
     b'runs = 5\n[application]\ntable = "table.csv"\n[objective]\nmaximise = "objective"\n'
     b'[strategy]\nname = "anova"\n',
     b'runs = 5\n[application]\nlog = "few.swf"\nfirst = 3\nprocs = 64\nsmall_job_below = "1h"\n'

@@ -63,6 +63,9 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
         "settings", lambda: b'[strategy]\nname = "grasp"\nbeta = ' + HUGE + b"\n"),
     "settings: a level of 400 digits": (
         "settings", lambda: settings(b"[0, 16]", b"[" + HUGE + b"]", 2)),
+    "tables: half a character": (
+        "tables", lambda: b"{'application': {'command': ['true']}, 'parameters': [{'name': "
+        b"'\\ud800', 'kind': 'ordinal', 'unit': 'MB'}]}"),
     "settings: an unknown key with line ends": (
         "settings", lambda: b'"a\\n\\u001b[31mb" = 1\n' + corpus.SETTINGS[0]),
     "settings: an unknown key of 3,000 characters": (

@@ -26,7 +26,7 @@ from assistant.service.server import Drain, Server, bind
 from assistant.service.walls import BodyRule
 
 TOKENS = Tokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 LIMITS = Limits(body_s=0.5, working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),))
 
 

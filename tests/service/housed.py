@@ -17,6 +17,7 @@ from assistant.service.endpoint import Key
 from assistant.service.house import House
 from assistant.service.logs import Log
 from assistant.service.server import Server, bind
+from assistant.service.token_book import TokenBook, book_path
 from assistant.store import SqliteStore
 
 LOOK_S = 0.02
@@ -29,7 +30,7 @@ def housed(store: Path, *, executes: bool = True) -> Iterator[House]:
     assert key is not None, "somebody serves this store already"
     tokens, log = Tokens.of_owner(), Log(level="error")
     kept = SqliteStore(store)
-    house = House(kept, log)
+    house = House(kept, log, book=TokenBook(book_path(store)))
     house.executes = executes
     service = make_service(house, tokens, log, look_after_s=LOOK_S)
     with Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:

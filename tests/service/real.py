@@ -19,6 +19,7 @@ from assistant.service.auth import Role, Tokens
 from assistant.service.house import House
 from assistant.service.logs import Log
 from assistant.service.server import Server, bind
+from assistant.service.token_book import TokenBook
 from assistant.store import SqliteStore
 from tests.assistant.examples import Bowl
 
@@ -47,7 +48,11 @@ class Real:
 
     def client(self, role: Role = Role.OWNER) -> httpx.Client:
         """Return a client with the token of a role."""
-        headers = {"Authorization": f"Bearer {TOKENS.by_role[role]}"}
+        return self.client_with(TOKENS.by_role[role])
+
+    def client_with(self, token: str) -> httpx.Client:
+        """Return a client with any token."""
+        headers = {"Authorization": f"Bearer {token}"}
         made = httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
         self.clients.append(made)
         return made
@@ -60,12 +65,14 @@ class Real:
 
 
 @contextmanager
-def serving(folder: Path, *, port: int = 0, look_after_s: float = 0.02) -> Iterator[Real]:
+def serving(
+    folder: Path, *, port: int = 0, look_after_s: float = 0.02, book: TokenBook | None = None
+) -> Iterator[Real]:
     """Serve the store of a folder; called again it goes on with what is there."""
     lines = io.StringIO()
     log = Log(lines, level="debug")
     store = SqliteStore(folder / "store.db")
-    house = House(store, log, files=folder)
+    house = House(store, log, book=book, files=folder)
     service = make_service(house, TOKENS, log, look_after_s=look_after_s)
     server = Server(service.asgi, bind(port=port), log, drain=service.context.drain, drain_s=3)
     real = Real(server, service, house, lines)

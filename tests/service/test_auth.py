@@ -77,11 +77,26 @@ def test_tokens_are_shown_nowhere() -> None:
         (Role.VIEWER, {Role.VIEWER}),
         (Role.STEERER, {Role.VIEWER, Role.STEERER}),
         (Role.WORKER, {Role.WORKER}),
+        (Role.ADAPTER, {Role.WORKER, Role.ADAPTER}),
         (Role.OWNER, set(Role)),
     ],
 )
 def test_what_roles_grant(role: Role, granted: set[Role]) -> None:
     assert {other for other in Role if role.grants(other)} == granted
+
+
+@pytest.mark.parametrize(
+    ("role", "handed_out"),
+    [
+        (Role.VIEWER, set()),
+        (Role.WORKER, set()),
+        (Role.ADAPTER, set()),
+        (Role.STEERER, {Role.VIEWER, Role.WORKER, Role.ADAPTER}),
+        (Role.OWNER, set(Role) - {Role.OWNER}),
+    ],
+)
+def test_whose_tokens_roles_hand_out(role: Role, handed_out: set[Role]) -> None:
+    assert {other for other in Role if role.hands_out(other)} == handed_out
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o644])

@@ -103,7 +103,7 @@ def test_connections_are_limited() -> None:
             assert wire.answer().status == 200
         third = opened.enter_context(closing(Wire(service.port)))
         assert third.answer().status == 503
-        assert third.is_closed_within(5)
+        assert third.is_closed_within(PATIENCE_S)
         wire.close()
         assert eventually(lambda: _health(service.port) == 200)
 
@@ -136,7 +136,7 @@ def test_what_is_in_flight_ends_before_the_service_does() -> None:
         stopping = threading.Thread(target=service.server.stop)
         stopping.start()
         assert waiting.end().json == {"drained": True}  # woken, without anybody asking
-        assert idle.is_closed_within(5)
+        assert idle.is_closed_within(PATIENCE_S)
         assert eventually(lambda: _is_refused(service.port))
         service.waiting.may_go.set()
         assert at_work.end().json == {"drained": True}

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from assistant.client import HttpClaims, Link, Worker
+from assistant.client.beats import Beats
 from assistant.client.working import GONE_S, NOT_YET_S, run_claims
 from assistant.errors import (
     AssistantError,
@@ -19,15 +20,17 @@ from assistant.errors import (
     NotLetInError,
     ServiceError,
     StoreFullError,
+    UnknownClaimError,
 )
 from assistant.executors import SerialExecutor
+from assistant.objective import Measure
 from assistant.ports import Completion
 from assistant.service.awake import AwakeTime
 from assistant.service.house import House
 from assistant.service.logs import Log
 from assistant.store import Claim, RunQueue, SqliteStore
 from strategies import Level
-from tests.assistant.examples import Bowl
+from tests.assistant.examples import Bowl, Climb
 from tests.queue.examples import HandClock, queue_of, with_runs
 
 VALUES: Mapping[str, Level] = {"x": 2, "y": 0, "mode": "plain"}
@@ -41,6 +44,7 @@ class Told:
         self.told: list[Completion] = []
         self.returned: list[str] = []
         self.asked: list[str] = []
+        self.reports: list[tuple[str, Mapping[str, Measure]]] = []
 
     def _next(self, call: str) -> Any:
         self.asked.append(call)
@@ -60,6 +64,10 @@ class Told:
     def heartbeat(self, token: str) -> float:
         self._next("heartbeat")
         return 30.0
+
+    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+        self._next("report")
+        self.reports.append((token, measures))
 
     def complete(self, token: str, completion: Completion) -> None:
         self._next("complete")
@@ -198,7 +206,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
     class Long(SerialExecutor):
         def collect(self) -> tuple[Completion, ...]:
             started.set()
-            threading.Event().wait(20.0)  # until a signal comes
+            threading.Event().wait(120.0)  # until a signal comes
             return super().collect()
 
     class Quick(Told):
@@ -224,11 +232,69 @@ def test_a_run_that_was_lost_is_stopped() -> None:
         workers.append(worker)
         began_s = time.monotonic()
         assert worker.work(done.is_set, lambda _: done.set()) == 0
-        assert time.monotonic() - began_s < 15
+        assert time.monotonic() - began_s < 60
         worker.abandon()  # nothing is executed now: nothing happens
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert claims.told == []
+
+
+LONG: Mapping[str, Level] = {"x": 3, "y": 0, "mode": "plain"}
+
+
+class LongRuns(Told):
+    """Claims of runs that go on until somebody wants their end."""
+
+    def claim(self) -> Claim | None:
+        claim = super().claim()
+        return claim and replace(claim, values=LONG)
+
+
+def test_what_a_run_reports_is_told_and_a_refusal_ends_it() -> None:
+    for answer in (ClaimLostError("run 1 is completed; stop it"), UnknownClaimError("unknown")):
+        claims = LongRuns(1, report=[answer], heartbeat=[answer])
+        worked(claims, lambda _: SerialExecutor(Climb()))
+        assert "report" in claims.asked
+        assert claims.told == []
+        assert claims.returned == []
+        again = LongRuns(2, report=[answer], heartbeat=[answer])
+        assert claimed(again, SerialExecutor(Climb())) == 0
+        assert again.told == []
+
+
+def test_a_report_that_is_not_taken_does_not_end_the_run() -> None:
+    class Later(LongRuns):
+        def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+            super().report(token, measures)
+            raise ServiceError("away")
+
+        def claim(self) -> Claim | None:
+            claim = Told.claim(self)
+            return claim and replace(claim, values=VALUES)
+
+    claims = worked(Later(1), lambda _: SerialExecutor(Climb()))
+    assert [one.failure for one in claims.told] == [None]
+
+
+def test_of_many_reports_few_are_told_and_the_latest_of_them() -> None:
+    told = threading.Event()
+
+    class Slow(Told):
+        def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+            super().report(token, measures)
+            if measures == {"height": 999.0}:
+                told.set()
+
+    claims = Slow(0)
+    beats = Beats(claims)
+    beats.report("other", {"height": 1.0})  # nobody holds it: nothing is told
+    beats.hold("a", 30.0)
+    for n in range(1000):
+        beats.report("a", {"height": float(n)})
+    assert told.wait(30)
+    beats.end()
+    assert len(claims.reports) <= 2
+    assert claims.reports[-1] == ("a", {"height": 999.0})
 
 
 def test_an_answer_that_is_no_json_is_an_unreachable_service() -> None:

@@ -15,20 +15,9 @@ from sim.engine import preparation
 from sim.errors import EngineError
 from sim.kernel import jit
 from sim.kernel.text import bound, called_by, is_kernel, kernel
+from tests.machine_code import ASK_TWICE, SIMULATE, ColdStart, in_new_process, run_python
 
 PACKAGE = Path(sim.__file__).parent
-SIMULATE = """
-import json
-from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import compilation, wait_for_compiler
-scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
-first = simulate(scenario)
-wait_for_compiler()
-second = simulate(scenario)
-told = compilation()
-print(json.dumps([first.engine, second.engine, first == second, str(told.folder), first.note,
-                  told.readiness]))
-"""
 
 
 def test_the_digest_follows_every_kernel_policy_and_engine_source(tmp_path: Path) -> None:
@@ -55,47 +44,42 @@ def test_where_the_cache_lies() -> None:
     assert jit.cache_root({}) == Path.home() / ".cache" / "copperline"
 
 
-def run_python(code: str, repository: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=repository,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0", **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
+@pytest.fixture
+def full(cold_start: ColdStart, tmp_path: Path) -> Path:
+    """A cache of a test's own that is full of machine code."""
+    return cold_start.copied(tmp_path)
 
 
-def in_new_process(cache: Path, repository: Path) -> list[str | bool | None]:
-    printed = run_python(SIMULATE, repository, COPPERLINE_CACHE_DIR=str(cache))
-    told: list[str | bool | None] = json.loads(printed)
-    return told
+@pytest.fixture
+def undeclared(full: Path) -> Path:
+    """The same, where nothing says that it is complete: who compiles finds every program there."""
+    for path in full.rglob("ready-*.json"):
+        path.unlink()
+    return full
 
 
 @pytest.mark.slow
 def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
-    tmp_path: Path, repository: Path
+    cold_start: ColdStart, repository: Path
 ) -> None:
-    cache = tmp_path / "cache"
-    first, second, same, folder, note, readiness = in_new_process(cache, repository)
+    first, second, same, folder, note, readiness = json.loads(cold_start.printed)
     assert (first, second, same, readiness) == ("interpreted", "compiled", True, "ready")
-    assert isinstance(note, str)
     assert "being compiled" in note
-    assert Path(str(folder)).parent == cache
-    assert list(Path(str(folder)).glob("compiling-*.json")) == []
-    machine_code = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nbc")}
+    assert Path(folder).parent == cold_start.cache
+    assert list(Path(folder).glob("compiling-*.json")) == []
+    machine_code = {p: p.stat().st_mtime_ns for p in cold_start.cache.rglob("*.nbc")}
     assert machine_code
-    first, second, same, _, note, _ = in_new_process(cache, repository)
+    first, second, same, _, note, _ = in_new_process(cold_start.cache, repository)
     assert (first, second, same, note) == ("compiled", "compiled", True, None)
-    assert {p: p.stat().st_mtime_ns for p in cache.rglob("*.nbc")} == machine_code
+    assert {p: p.stat().st_mtime_ns for p in cold_start.cache.rglob("*.nbc")} == machine_code
 
 
 @pytest.mark.slow
 def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, repository: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the folder should be")
-    first, second, same, folder, note, _ = in_new_process(blocked, repository)
+    printed = run_python(ASK_TWICE, repository, COPPERLINE_CACHE_DIR=str(blocked))
+    first, second, same, folder, note = json.loads(printed)
     assert (first, second, same) == ("interpreted", "compiled", True)
     assert "cannot be written, so compiled code is not kept; name another folder" in str(note)
     assert not Path(str(folder)).exists(), "the process removes it at its end"
@@ -106,35 +90,20 @@ def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, reposi
 
 
 @pytest.mark.slow
-def test_a_full_folder_that_cannot_be_written_is_used(tmp_path: Path, repository: Path) -> None:
-    in_new_process(tmp_path, repository)
+def test_a_full_folder_that_cannot_be_written_is_used(full: Path, repository: Path) -> None:
     code = "from sim.kernel import jit; jit._writable = lambda folder: False"
-    told = json.loads(run_python(code + SIMULATE, repository, COPPERLINE_CACHE_DIR=str(tmp_path)))
+    told = json.loads(run_python(code + SIMULATE, repository, COPPERLINE_CACHE_DIR=str(full)))
     assert told[0] == "compiled"
-    assert Path(told[3]).parent != tmp_path
+    assert Path(told[3]).parent != full
     assert not Path(told[3]).exists()
-
-
-DAMAGE = """
-import json, sys
-from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import compilation, wait_for_compiler
-scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
-first = simulate(scenario)
-wait_for_compiler()
-second = simulate(scenario)
-print(json.dumps([first.engine, second.engine, first == second, compilation().readiness]))
-"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "gone", "rewritten", "empty index"])
 def test_damaged_machine_code_is_noticed_and_made_anew(
-    damage: str, tmp_path: Path, repository: Path
+    damage: str, full: Path, repository: Path
 ) -> None:
-    told = {"COPPERLINE_CACHE_DIR": str(tmp_path)}
-    run_python(DAMAGE, repository, **told)
-    code = [*tmp_path.rglob("*.nbc")]
+    code = [*full.rglob("*.nbc")]
     assert code
     for path in code:
         if damage == "truncated":
@@ -144,15 +113,19 @@ def test_damaged_machine_code_is_noticed_and_made_anew(
         elif damage == "rewritten":
             path.write_bytes(b"x" * path.stat().st_size)
     if damage == "empty index":
-        for path in tmp_path.rglob("*.nbi"):
+        for path in full.rglob("*.nbi"):
             path.write_bytes(b"")
-    found = json.loads(run_python(DAMAGE, repository, **told))
-    assert found == ["interpreted", "compiled", True, "ready"]
-    assert json.loads(run_python(DAMAGE, repository, **told))[0] == "compiled"
+
+    def answered() -> list[str | bool]:
+        told = json.loads(run_python(ASK_TWICE, repository, COPPERLINE_CACHE_DIR=str(full)))
+        return told[:3]  # type: ignore[no-any-return]
+
+    assert answered() == ["interpreted", "compiled", True]
+    assert answered() == ["compiled", "compiled", True]
 
 
 @pytest.mark.slow
-def test_a_compiler_that_is_killed_is_started_again(tmp_path: Path, repository: Path) -> None:
+def test_a_compiler_that_is_killed_is_started_again(undeclared: Path, repository: Path) -> None:
     code = """
 import os, signal
 from sim.api import begin_to_compile, compilation, wait_for_compiler
@@ -160,14 +133,14 @@ from sim.engine import preparation
 begin_to_compile()
 (compiler,) = preparation._started
 while not preparation._busy_file().exists():
-    compiler.poll()
+    assert compiler.poll() is None
 os.kill(compiler.pid, signal.SIGKILL)
 os.waitid(os.P_PID, compiler.pid, os.WEXITED | os.WNOWAIT)
 print(compilation().readiness)
 wait_for_compiler()
 print(compilation().readiness)
 """
-    printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(tmp_path))
+    printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(undeclared))
     assert printed.splitlines() == ["not compiled yet", "ready"]
 
 
@@ -181,15 +154,16 @@ def test_an_unburied_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_preparation_that_died_is_done_again(tmp_path: Path, repository: Path) -> None:
+def test_a_preparation_that_died_is_done_again(undeclared: Path, repository: Path) -> None:
     code = "from sim.engine import preparation as p; print(p._busy_file())"
-    printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(tmp_path))
+    printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(undeclared))
     nobody = subprocess.Popen([sys.executable, "-c", ""])
     nobody.wait()
     Path(printed).write_text(
         json.dumps({"process": nobody.pid, "host": platform.node(), "since_unix_s": 4e9})
     )
-    assert in_new_process(tmp_path, repository)[1] == "compiled"
+    first, second, same, *_, readiness = in_new_process(undeclared, repository)
+    assert (first, second, same, readiness) == ("interpreted", "compiled", True, "ready")
 
 
 def test_a_compiler_that_fails_is_told_and_blocks_nobody(tmp_path: Path, repository: Path) -> None:

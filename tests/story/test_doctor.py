@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine_code import ColdStart
+
 pytestmark = pytest.mark.slow
 
 RUN = "from assistant.cli.main import main; main()"
@@ -23,25 +25,30 @@ def doctor(
     )  # fmt: skip
 
 
-def test_compiled_code_is_shown_made_and_cleaned(tmp_path: Path, repository: Path) -> None:
-    cold = doctor(repository, tmp_path)
+def test_compiled_code_is_shown_made_and_cleaned(
+    cold_start: ColdStart, tmp_path: Path, repository: Path
+) -> None:
+    cache = cold_start.copied(tmp_path)
+    for path in cache.rglob("ready-*.json"):
+        path.unlink()  # nothing says that it is complete; the compiler finds it there
+    cold = doctor(repository, cache)
     assert cold.returncode == 0
     assert "not compiled yet; the first simulation starts it" in cold.stdout
-    compiled = doctor(repository, tmp_path, "--compile")
+    compiled = doctor(repository, cache, "--compile")
     assert compiled.returncode == 0, compiled.stderr
     assert "compiling the simulator ..." in compiled.stderr
     assert "ready; took " in compiled.stdout
-    old = tmp_path / "kernel-0123456789abcdef"
+    old = cache / "kernel-0123456789abcdef"
     old.mkdir()
     (old / "old.nbc").write_bytes(b"x" * 300_000)
-    told = json.loads(doctor(repository, tmp_path, "--json").stdout)
+    told = json.loads(doctor(repository, cache, "--json").stdout)
     assert told["compiled_code"]["readiness"] == "ready"
     assert told["compiled_code"]["size_bytes"] > 100_000
     assert told["other_versions"] == {str(old): 300_000}
-    cleaned = doctor(repository, tmp_path, "--clean")
+    cleaned = doctor(repository, cache, "--clean")
     assert "0.3 MB of compiled code removed" in cleaned.stdout
     assert not old.exists()
-    assert json.loads(doctor(repository, tmp_path, "--json").stdout)["other_versions"] == {}
+    assert json.loads(doctor(repository, cache, "--json").stdout)["other_versions"] == {}
 
 
 def test_without_a_compiler_it_says_why_and_exits_with_1(tmp_path: Path, repository: Path) -> None:

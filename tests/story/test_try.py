@@ -134,6 +134,10 @@ def test_a_program_that_was_not_started_is_named() -> None:
     assert "chmod +x" in program_advice(ProgramError("no", ("./p",)))
 
 
+def test_a_program_that_took_too_much_may_be_allowed_more() -> None:
+    assert "Allow a run more" in program_advice(ProgramError("no", ("./p",), -9, limited=True))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from assistant import RunState, Session, Sla, open_session
 from assistant.errors import ExperimentError
-from assistant.events import RunCompleted, RunReturned, RunStarted
+from assistant.events import RunCompleted, RunReported, RunReturned, RunStarted
 from assistant.executors import SerialExecutor
 from assistant.objective import Objective, Value
 from assistant.run import Outcome
@@ -279,6 +279,28 @@ def test_a_running_run_is_cancelled_after_a_question() -> None:
     assert "What 1 run did so far is lost, and counts against the budget" in page.warning[0].value
     press(page, "queue-sure-running")
     assert session.experiment.run(4).state is RunState.CANCELLED
+
+
+def test_runs_that_go_on_show_what_they_report_and_are_stopped_with_it() -> None:
+    session = waiting(3)
+    start(session, 4)
+    start(session, 5)
+    session.take([RunReported(session.now_s(), 4, {"sum": 12.5})])
+    page = staged(queue.page, session)
+    assert "Run 4 has reported sum 12.5 (" in told(page)
+    assert "Run 5 has reported" not in told(page)
+    page = press(choose(page, "running", 0, 1), "queue-stop-running")
+    assert "Run 5 has reported nothing yet" in page.error[0].value
+    assert session.experiment.run(4).state is RunState.RUNNING, "all of them, or none"
+    page = press(choose(page, "running", 0), "queue-stop-running")
+    assert page.success[0].value == "Run 4 was stopped; what it reported last is its result."
+    run = session.experiment.run(4)
+    assert run.outcome is not None
+    assert run.outcome.value == 12.5
+    assert shown(page, "running") == [5]
+    session.take([RunReported(session.now_s(), 5, {"sum": 3.0})])
+    page = press(choose(page, "running", 0), "queue-stop-running")
+    assert session.experiment.run(5).stopped == ""
 
 
 def test_a_running_run_that_ended_meanwhile_is_not_cancelled() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant import Constraint, Objective, Session, Sla, Value, open_session
+from assistant import Constraint, Objective, RunState, Session, Sla, Value, open_session
 from assistant.applications import Scheduling, schedule_view
 from assistant.applications.schedule import Schedule, schedule_of
 from assistant.events import RunReported, RunStarted
@@ -237,6 +237,27 @@ def test_a_running_run_shows_what_it_has_reported() -> None:
     assert "Running: its measures are here as soon as it has completed." in told
     assert "Worker node \\[7]." in told
     assert tables(page)[0]["value"].tolist() == ["4.5"]
+
+
+def test_a_running_run_is_stopped_with_what_it_has_reported_or_cancelled() -> None:
+    for key, state in (("end-keep-3", RunState.COMPLETED), ("end-drop-3", RunState.CANCELLED)):
+        session = bowl()
+        session.include({"x": 1, "y": 1, "mode": "plain"})
+        session.take([RunStarted(session.now_s(), 3, "node", "t")])
+        page = shown(session, 3)
+        assert "It has reported nothing so far." in text(page)
+        sound(page.button(key="end-keep-3").click().run())
+        assert "has reported nothing yet" in page.error[0].value
+        session.take([RunReported(session.now_s(), 3, {"height": 4.5})])
+        sound(page.run())
+        assert "**Reported so far**, the last time" in text(page)
+        page.text_input(key="end-why-3").set_value("no [use](x)")
+        sound(page.button(key=key).click().run())
+        assert session.experiment.run(3).state is state
+        said = "Stopped early by the analyst: no \\[use](x). What it had reported last"
+        kept = said in text(page)
+        assert kept is (state is RunState.COMPLETED)
+        assert not [one for one in page.button if one.key == "end-keep-3"]
 
 
 def test_a_violated_constraint_is_named_with_what_was_found() -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.faults.soak import processes
+from tests.faults.soak.app import MARK
 from tests.faults.soak.driver import Round, play
 
 
@@ -36,7 +36,7 @@ def main() -> int:
     began_s = time.monotonic()
     while (made := sum(one.faults.total() for one in rounds)) < asked.faults:
         wanted = min(asked.per_round, asked.faults - made)
-        os.environ[processes.MARK] = secrets.token_hex(8)
+        os.environ[MARK] = secrets.token_hex(8)
         rounds.append(_apart(seed + len(rounds), wanted, asked))
         one = rounds[-1]
         sys.stdout.write(f"round {len(rounds)}, seed {one.seed}: {one.faults.total()} faults\n")

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+MARK = "COPPERLINE_SOAK"
+"""A variable of the environment by which what a soak started is known."""
+
 BAD: Mapping[str, tuple[str, ...]] = {
     "function": ("raise", "nan", "poison"),
     "command": ("exit", "crash", "hang", "garbage", "poison"),
@@ -61,6 +64,7 @@ def tables(kind: str, folder: Path, runs: int) -> dict[str, Any]:
         script.write_text(SCRIPT)
         words = ["sh", str(script), *(f"{{{name}}}" for name in (*LEVELS, "behaviour"))]
         application = {"kind": "command", "command": words, "limit": HANG_LIMIT_S}
+        application["inherit"] = [MARK]  # by which the soak knows what it started
     application["noisy"] = True  # so that runs may be repeated
     return {
         "runs": runs,

@@ -8,8 +8,6 @@ import os
 import random
 import shutil
 import signal
-import socket
-import sqlite3
 import sys
 import tempfile
 import time
@@ -24,8 +22,9 @@ import httpx
 from assistant.client import Link, RemoteSession, open_settings
 from assistant.errors import AssistantError
 from tests.faults.soak import processes
-from tests.faults.soak.app import tables
+from tests.faults.soak.app import MARK, tables
 from tests.faults.soak.board import Board
+from tests.faults.soak.looks import bad_runs, free_port, listening, n_open
 from tests.faults.soak.people import Human, Notes, command_line_worker, worker
 from tests.faults.soak.proxy import Proxy
 from tests.faults.soak.verdict import verdict
@@ -82,7 +81,7 @@ class Driver:
         self._disk.mkdir()
         self._small = processes.small_disk(self._disk, DISK_MIB)
         self._store = self._disk / "store.db"
-        self._port, self._listening = _free_port(), _listening()
+        self._port, self._listening = free_port(), listening()
         self._url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._service = self._proxy = 0
         self._humans: set[int] = set()
@@ -213,7 +212,7 @@ class Driver:
             del self.round.faults[kind]
         for line in lines:
             self.round.faults[f"F5 {json.loads(line)['kind']}"] += 1
-        self.round.faults.update(_bad_runs(self._store))
+        self.round.faults.update(bad_runs(self._store))
         return self.round.faults.total()
 
     def _fault(self) -> None:
@@ -344,9 +343,9 @@ class Driver:
         self._board.ended = True
         while self._humans and time.monotonic() < began_s + DRAINED_S:
             self._turn()
-        while _n_open(self._store) and time.monotonic() < began_s + DRAINED_S:
+        while n_open(self._store) and time.monotonic() < began_s + DRAINED_S:
             self._turn()
-        left = _n_open(self._store)
+        left = n_open(self._store)
         self.round.notes["seconds to drain"] = round(time.monotonic() - began_s, 1)
         if left:
             self.round.wrong.append(f"I9 {left} runs are not over after {DRAINED_S:g} s of peace")
@@ -400,7 +399,7 @@ class Driver:
             self.round.wrong.append(f"I11 {name} did not end when it was told to")
             processes.told_to(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        mark = f"{processes.MARK}={os.environ[processes.MARK]}"
+        mark = f"{MARK}={os.environ[MARK]}"
         until_s = time.monotonic() + 10
         while (left := list(processes.marked(mark))) and time.monotonic() < until_s:
             time.sleep(0.2)
@@ -414,51 +413,6 @@ class Driver:
         scratch = list(Path(tempfile.gettempdir()).iterdir())
         if scratch:
             self.round.wrong.append(f"I11 left in the folder for scratch files: {scratch[:5]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-def _listening() -> socket.socket:
-    one = socket.socket()
-    one.bind(("127.0.0.1", 0))
-    one.listen(64)
-    return one
-
-
-def _asked(store: Path, statement: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)
-    try:
-        return connection.execute(statement).fetchall()
-    except sqlite3.OperationalError:
-        return []
-    finally:
-        connection.close()
-
-
-def _n_open(store: Path) -> int:
-    rows = _asked(store, "SELECT count(*) FROM run WHERE state IN ('queued', 'running')")
-    return int(rows[0][0]) if rows else -1
-
-
-def _bad_runs(store: Path) -> Counter[str]:
-    """Count how often runs that go wrong were given to a worker, by what they do."""
-    rows = _asked(
-        store,
-        "SELECT e.name, json_extract(r.levels, '$[4]'), sum(r.attempts) FROM run AS r"
-        " JOIN experiment AS e ON e.id = r.experiment_id"
-        " WHERE json_extract(r.levels, '$[4]') > 0 GROUP BY 1, 2",
-    )
-    from tests.faults.soak.app import BAD
-
-    found: Counter[str] = Counter()
-    for name, level, n in rows:
-        if n:
-            found[f"F6 {BAD[name][level - 1]} ({name})"] += n
-    return found
 
 
 def play(seed: int, faults: int, seconds: float, workers: int, every_s: float) -> Round:

@@ -16,8 +16,6 @@ from assistant.cli.main import run as command_line
 from tests.faults.soak.board import Board
 
 CLONE_NEWNS = 0x20000
-MARK = "COPPERLINE_SOAK"
-"""A variable of the environment by which what a soak started is known."""
 
 
 def forked(act: Callable[[], object], output: Path) -> int:

@@ -1,0 +1,252 @@
+"""The pilot: what a Slurm job of ours executes. It asks before it runs anything.
+
+``python -m assistant.executors.slurm.pilot TICKET``. It makes one run after another in a process
+beside it, and ends when its ticket counts no more, when there is nothing to do for a while, when
+its walltime is nearly over, or when the gate is gone.
+"""
+
+import multiprocessing
+import os
+import platform
+import signal
+import sys
+import time
+from contextlib import suppress
+from importlib.metadata import version
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from assistant.errors import AssistantError
+from assistant.executors.slurm.child import work as child_main
+from assistant.executors.slurm.desk import STOPPED
+from assistant.executors.slurm.frames import FrameError, completion_as_json, work_of
+from assistant.executors.slurm.line import Line
+from assistant.executors.slurm.ticket import Ticket, read_ticket
+from assistant.ports import Completion, Work
+
+HEARTBEAT_S = 1.0
+"""Between two heartbeats while a run goes on."""
+
+STOP_S = 10.0
+"""How long a run that was told to end may take, before its process is killed."""
+
+LAST_WORDS_S = 3.0
+"""How long the gate may take to hear that a pilot has to go."""
+
+START_S = 120.0
+"""How long the process beside a pilot may take to load the application."""
+
+MARGIN_S = 30.0
+"""Before the end of its walltime a pilot ends by itself; a tenth of it, if that is less."""
+
+
+class _ToldError(Exception):
+    """Slurm told this job to end."""
+
+
+class _OverError(Exception):
+    """There is nothing to do any more, for the reason given."""
+
+
+class CannotError(AssistantError):
+    """The application cannot be loaded where the pilot is."""
+
+
+class Beside:
+    """The process in which runs are made; started again when it is not there."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._process: ForkProcess | None = None
+
+    def start(self) -> None:
+        """Start it unless it is there.
+
+        Raises:
+            CannotError: it cannot load the application.
+        """
+        if self._process is not None and self._process.is_alive():
+            return
+        self.kill()
+        context = multiprocessing.get_context("fork")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=child_main, args=(theirs, self._ticket, os.getpid()))
+        self._process.start()
+        theirs.close()
+        try:
+            said, about = self.pipe.recv() if self.pipe.poll(START_S) else ("broken", "too slow")
+        except EOFError:
+            said, about = "broken", "its process died"
+        if said != "ready":
+            raise CannotError(f"the application cannot be loaded on {platform.node()}: {about}")
+        self.is_watchable = bool(about)
+
+    def heard(self, within_s: float) -> tuple[str, Any] | None:
+        """Return what it says next; ``("died", None)`` if it is gone, None if nothing came."""
+        if self._process is None:
+            return "died", None
+        if not wait([self.pipe, self._process.sentinel], max(0.0, within_s)):
+            return None
+        try:
+            found: tuple[str, Any] = self.pipe.recv() if self.pipe.poll(0) else ("died", None)
+        except (EOFError, OSError):
+            return "died", None
+        return found
+
+    def kill(self) -> None:
+        """Kill it, and the group that it leads."""
+        if self._process is None or self._process.pid is None:
+            return
+        for killed in (os.killpg, os.kill):
+            with suppress(ProcessLookupError, PermissionError):
+                killed(self._process.pid, signal.SIGKILL)
+        self._process.join()
+        self.pipe.close()
+        self._process = None
+
+
+class Pilot:
+    """One job's life: `fly` until something ends it."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._line = Line(ticket)
+        self._beside = Beside(ticket)
+        self._began_s = time.monotonic()
+        self._longest_s = 0.0
+        self._attempt: int | None = None
+
+    def fly(self) -> str:
+        """Make runs until there are none; return why it ends."""
+        try:
+            about = {"version": version("copperline"), "python": platform.python_version()}
+            if self._line.hello(about)["do"] != "go":
+                return "its ticket does not count any more"
+            self._beside.start()
+            return self._serve()
+        except CannotError as error:
+            self._line.ask("bye", {"broken": str(error)})
+            raise
+        except _OverError as error:
+            return str(error)
+        except _ToldError:
+            self._last_words("ended")
+            return "Slurm ended the job"
+        finally:
+            self._beside.kill()
+            self._line.close()
+
+    def _serve(self) -> str:
+        idle_since_s = time.monotonic()
+        while True:
+            if self._left_s < self._longest_s:
+                self._line.ask("bye")
+                return "the walltime is nearly over"
+            told = self._line.ask("next")
+            if told["do"] == "end":
+                return "no more runs"
+            if told["do"] == "run":
+                self._make(int(told["attempt"]), work_of(told["work"]))
+                idle_since_s = time.monotonic()
+            elif time.monotonic() - idle_since_s > self._ticket.idle_s:
+                self._line.ask("bye")
+                return "nothing to do"
+
+    @property
+    def _left_s(self) -> float:
+        """What is left of the walltime, less a margin."""
+        told_s = self._ticket.walltime_s
+        if told_s is None:
+            return float("inf")
+        return self._began_s + told_s - min(MARGIN_S, told_s / 10) - time.monotonic()
+
+    def _make(self, attempt: int, told: Work) -> None:
+        """Make one run, and say what came of it."""
+        self._beside.start()
+        self._attempt = attempt
+        began_s = time.monotonic()
+        self._beside.pipe.send(told)
+        kill_at_s: float | None = None
+        beat_s = began_s + HEARTBEAT_S
+        while True:
+            heard = self._beside.heard(beat_s - time.monotonic())
+            answer = None
+            if heard is None:
+                answer = self._say("heartbeat")
+                beat_s = time.monotonic() + HEARTBEAT_S
+            elif heard[0] == "report":
+                answer = self._say("report", measures=heard[1])
+            elif heard[0] == "result":
+                self._deliver(heard[1])
+                break
+            elif heard[0] == "died":
+                self._beside.kill()
+                self._say("lost", why="died")
+                break
+            if answer is not None and answer["do"] == "drop":
+                self._beside.kill()
+                break
+            if answer is not None and answer["do"] == "stop" and kill_at_s is None:
+                kill_at_s = time.monotonic() + (STOP_S if self._beside.is_watchable else 0.0)
+                if self._beside.is_watchable:
+                    self._beside.pipe.send("stop")
+            if kill_at_s is not None and time.monotonic() >= kill_at_s:
+                self._beside.kill()
+                took_s = time.monotonic() - began_s
+                self._deliver(Completion(told.run_id, None, STOPPED, took_s, stopped=True))
+                break
+            if self._left_s < 0:
+                self._beside.kill()
+                self._say("lost", why="ended")
+                self._line.ask("bye")
+                raise _OverError("the walltime is over")
+        self._attempt = None
+        self._longest_s = max(self._longest_s, time.monotonic() - began_s)
+
+    def _deliver(self, completion: Completion) -> None:
+        try:
+            self._say("result", completion=completion_as_json(completion))
+        except FrameError as error:
+            failed = Completion(completion.run_id, None, str(error), completion.duration_s)
+            self._say("result", completion=completion_as_json(failed))
+
+    def _say(self, kind: str, **more: Any) -> dict[str, Any]:
+        """Say something of the run that goes on; end where the ticket does not count any more."""
+        answer = self._line.ask(kind, {"attempt": self._attempt, **more})
+        if answer["do"] == "end":
+            raise _OverError(str(answer.get("why", "its ticket does not count any more")))
+        return answer
+
+    def _last_words(self, why: str) -> None:
+        self._beside.kill()
+        with suppress(AssistantError):
+            if self._attempt is not None:
+                self._line.ask("lost", {"attempt": self._attempt, "why": why}, LAST_WORDS_S)
+            self._line.ask("bye", None, LAST_WORDS_S)
+
+
+def _told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _ToldError
+
+
+def main(arguments: list[str]) -> int:
+    """Take the ticket of a file and fly; return the exit code."""
+    signal.signal(signal.SIGTERM, _told)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        why = Pilot(read_ticket(Path(arguments[0]))).fly()
+    except _ToldError:
+        return 0
+    except AssistantError as error:
+        sys.stderr.write(f"pilot: {error}\n")
+        return 1
+    sys.stderr.write(f"pilot: {why}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,226 @@
+"""A sweep on a real Slurm: a node and the controller are killed; the results are those of serial.
+
+Every run writes a line into a file, so that what was executed is known from outside of Slurm.
+"""
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from assistant import Measure, Sla, open_session
+from assistant.errors import ExecutorError, RunError, SettingsError
+from assistant.events import RunCompleted, RunFailed
+from assistant.executors import BatchSystem, SerialExecutor, SlurmExecutor
+from assistant.executors.slurm import commands, executor, keeping
+from assistant.ports import Completion, Environment, Executor, Work
+from assistant.store import MemoryStore
+from strategies import Level
+from tests.assistant.examples import Bowl, TickingClock
+from tests.slurm_cluster import SlurmCluster, until
+
+pytestmark = pytest.mark.slurm
+
+RUN_S = 0.2
+N_RUNS = 24
+APART = BatchSystem(options=("--exclusive",))
+"""A node each, so that the death of one is not the death of all."""
+
+
+@dataclass(frozen=True)
+class Counted(Bowl):
+    """A bowl whose runs take a while, fail at x = 1, and are written down as they begin."""
+
+    lines: str = ""
+    run_s: float = RUN_S
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        with Path(self.lines).open("a") as file:
+            file.write(f"{sorted(values.items())}\n")
+        threading.Event().wait(self.run_s)
+        if values["x"] == 1:
+            raise RunError("x is 1")
+        return super().evaluate(values, seed)
+
+
+class Watched:
+    """An executor that tells how many runs have come back."""
+
+    def __init__(self, executor: Executor, on_count: Callable[[int], None]) -> None:
+        self._executor, self._on_count, self.n = executor, on_count, 0
+        self.capacity = executor.capacity
+        self.submit, self.cancel = executor.submit, executor.cancel
+
+    def collect(self) -> tuple[Completion, ...]:
+        found = self._executor.collect()
+        self.n += len(found)
+        self._on_count(self.n)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def played(application: Counted, chosen: object) -> dict[object, object]:
+    session = open_session(
+        application, store=MemoryStore(), sla=Sla(N_RUNS), clock=TickingClock(), workers=2
+    )
+    session.submit(session.suggest(N_RUNS))
+    session.run_queued(chosen)  # type: ignore[arg-type]
+    told = [event for event in session.events() if isinstance(event, RunCompleted | RunFailed)]
+    assert Counter(event.run_id for event in told) == Counter(range(1, N_RUNS + 1))
+    return {run.configuration: (run.outcome, run.failure) for run in session.experiment.runs}
+
+
+def expected(tmp_path: Path) -> dict[object, object]:
+    application = Counted(lines=str(tmp_path / "serial.txt"), run_s=0.0)
+    return played(application, SerialExecutor(application))
+
+
+@pytest.mark.parametrize("killed", ["nobody", "a node", "the controller", "both"])
+def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
+    slurm: SlurmCluster, tmp_path: Path, killed: str
+) -> None:
+    lines = tmp_path / "slurm.txt"
+    application = Counted(lines=str(lines))
+    done: list[str] = []
+
+    def on_count(n: int) -> None:
+        if n >= N_RUNS // 3 and not done:
+            done.append("killed")
+            if killed in ("the controller", "both"):
+                slurm.kill_controller()
+            if killed in ("a node", "both"):
+                assert slurm.kill_node("n1") > 1
+        if n >= N_RUNS // 2 and len(done) == 1:
+            done.append("back")
+            if killed in ("the controller", "both"):
+                slurm.start_controller()
+            if killed in ("a node", "both"):
+                slurm.start_node("n1")
+
+    with SlurmExecutor(application, 2, APART) as ours:
+        found = played(application, Watched(ours, on_count))  # type: ignore[arg-type]
+    assert done == ["killed", "back"]
+    assert found == expected(tmp_path)
+    times = Counter(lines.read_text().splitlines())
+    assert len(times) == N_RUNS
+    assert sum(times.values()) <= N_RUNS + 2 * (killed != "nobody")
+    assert not list(Path("copperline-out/slurm").iterdir())
+
+
+def test_a_controller_that_dies_as_jobs_are_submitted_loses_no_run(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    lines = tmp_path / "slurm.txt"
+    application = Counted(lines=str(lines), run_s=0.0)
+
+    def fault() -> None:
+        until(lambda: len(slurm.ask("squeue", "-h").split("\n")) > 2, "both jobs")
+        slurm.kill_controller()
+        slurm.start_controller()
+
+    with SlurmExecutor(application, 2, APART) as ours:
+        harm = threading.Thread(target=fault)
+        harm.start()
+        found = played(application, ours)
+        harm.join()
+    assert found == expected(tmp_path)
+    until(lambda: not slurm.ask("squeue", "-h", "--states=R,PD").strip(), "no job of ours")
+
+
+def test_a_cancelled_pilot_that_slurm_brings_back_runs_nothing(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    lines = tmp_path / "slurm.txt"
+    application = Counted(lines=str(lines), run_s=60.0)
+    with SlurmExecutor(application, 1) as ours:
+        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        until(lines.exists, "the run to begin")
+        (pilot,) = ours._folder.pilots()
+        ours.cancel()
+        until(lambda: not slurm.ask("squeue", "-h", "--states=R,PD").strip(), "the job's end")
+        again = subprocess.run(
+            ["/bin/sh", ours._folder.script, sys.executable, ours._folder.ticket(pilot)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert "its ticket does not count any more" in again.stderr
+        assert ours.collect() == ()
+    assert len(lines.read_text().splitlines()) == 1
+
+
+def test_what_another_executor_left_is_cancelled_and_removed(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    lines = tmp_path / "slurm.txt"
+    application = Counted(lines=str(lines), run_s=60.0)
+    with SlurmExecutor(application, 1) as dead:
+        dead.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        until(lines.exists, "the run to begin")
+        dead._folder.release(tidy=False)  # what the end of its process does
+        with SlurmExecutor(application, 1):
+            assert not dead._folder.path.exists()
+            until(lambda: not slurm.ask("squeue", "-h", "--states=R,PD").strip(), "the job's end")
+
+
+def test_what_slurm_refuses_is_said_in_its_words(
+    slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1)
+    for batch, needs, why in (
+        (
+            BatchSystem(host="127.0.0.1", partition="nix"),
+            Environment(),
+            "takes no job.*Invalid partition",
+        ),
+        (BatchSystem(), Environment(cores=1000), "never starts the jobs.*PartitionConfig"),
+    ):
+        with SlurmExecutor(Bowl(), 1, batch, needs) as ours:
+            ours.submit(work)
+            with pytest.raises(ExecutorError, match=f"Slurm {why}"):
+                ours.collect()
+    with pytest.raises(SettingsError, match="no address that pilots could go to"):
+        SlurmExecutor(Bowl(), 1, BatchSystem(host="0.0.0.0"))
+    slurm.kill_controller()
+    monkeypatch.setattr(executor, "CONNECT_S", 0.0)
+    with pytest.raises(commands.AwayError, match="Unable to contact slurm controller"):
+        SlurmExecutor(Bowl(), 1)
+
+
+def test_pilots_that_never_come_are_given_up_with_their_last_words(
+    slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "FRUITLESS", 0)
+    monkeypatch.setattr(keeping, "NEW_S", 0.0)
+    monkeypatch.setattr(executor, "RECONCILE_S", 0.2)
+    with SlurmExecutor(Bowl(), 1) as ours:
+        ours._folder.script.write_text("#!/bin/sh\necho no python here >&2\nexit 1\n")
+        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        with pytest.raises(ExecutorError, match=r"1 jobs of Slurm in a row .* no python here"):
+            ours.collect()
+
+
+def test_a_job_asks_for_what_a_run_needs(slurm: SlurmCluster, tmp_path: Path) -> None:
+    lines = tmp_path / "slurm.txt"
+    batch = BatchSystem(partition="main", walltime_s=600.0)
+    application = Counted(lines=str(lines), run_s=60.0)
+    with SlurmExecutor(application, 1, batch, Environment(3, 200 * 2**20)) as ours:
+        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        until(lines.exists, "the run to begin")
+        (pilot,) = ours._folder.pilots()
+        told = slurm.ask("scontrol", "show", "job", "-o")
+        for fact in (
+            "NumCPUs=3", "MinMemoryNode=200M", "TimeLimit=00:10:00", "Requeue=1",
+            f"JobName=copperline-{pilot}", f"Comment=copperline-{pilot}",
+        ):  # fmt: skip
+            assert fact in told, told
+        secret = ours._desk.secret(pilot)
+        assert secret is not None
+        assert secret.hex() not in told

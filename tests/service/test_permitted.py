@@ -1,0 +1,168 @@
+"""What a worker executes of what a service sends: nothing that its own operator does not allow."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.cli.permitted import ANYTHING, Permitted
+from assistant.cli.service import executor_of
+from assistant.client import HttpClaims, Link, Worker
+from assistant.errors import NotExecutedHereError, SettingsError
+from assistant.service.app import make_service
+from assistant.service.auth import Role
+from assistant.service.house import Asked, House
+from assistant.service.logs import Log
+from assistant.service.server import Server, bind
+from assistant.store import SqliteStore
+from tests.service.real import TOKENS
+
+PARAMETERS = [{"name": "x", "levels": [1, 2, 3]}]
+
+
+def command(canary: Path) -> dict[str, Any]:
+    return {
+        "runs": 2,
+        "parameters": PARAMETERS,
+        "objective": {"minimise": "wall_s"},
+        "application": {"command": ["sh", "-c", f"touch {canary}", "sh", "{x}"]},
+    }
+
+
+def function(folder: Path, canary: Path) -> dict[str, Any]:
+    (folder / "evil.py").write_text(
+        f"open({str(canary)!r}, 'w').close()\ndef f(x):\n    return {{'y': x}}\n"
+    )
+    return {
+        "runs": 2,
+        "parameters": PARAMETERS,
+        "objective": {"minimise": "y"},
+        "application": {"function": "evil:f", "folder": str(folder)},
+    }
+
+
+def table(folder: Path) -> dict[str, Any]:
+    (folder / "t.csv").write_text("x,objective\n1,1\n2,2\n3,3\n")
+    return {"runs": 2, "application": {"table": str(folder / "t.csv")}}
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[House, str]]:
+    store, log = SqliteStore(folder / "store.db"), Log(level="error")
+    house = House(store, log, programs=True)
+    service = make_service(house, TOKENS, log)
+    with Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
+        yield house, server.url
+    store.close()
+
+
+def opened(house: House, tables: dict[str, Any], name: str) -> str:
+    """Open an experiment as a steerer would, with two runs that wait."""
+    found = house.open_settings(tables, name, Asked()).experiment_id
+    session = house.session(found)
+    session.submit(session.suggest(2))
+    return found
+
+
+def worked(url: str, permitted: Permitted, only: str | None = None) -> tuple[int, list[str], int]:
+    """Work until nothing waits for this worker: results told, sentences, claims made."""
+    link, ended = Link(url, TOKENS.by_role[Role.WORKER]), threading.Event()
+    said: list[str] = []
+    claims: list[Any] = []
+    claiming = HttpClaims(link, worker="w", only=only)
+
+    def make(claim: Any) -> Any:
+        claims.append(claim)
+        return executor_of(link, claim, permitted)
+
+    worker = Worker(claiming, make, refused=said.append)
+    try:
+        told = worker.work(ended.is_set, lambda _s: ended.set())
+    finally:
+        link.close()
+    return told, said, len(claims)
+
+
+@pytest.mark.parametrize("kind", ["command", "function"])
+def test_a_worker_starts_no_program_that_its_operator_does_not_allow(
+    tmp_path: Path, kind: str
+) -> None:
+    canary = tmp_path / "canary"
+    tables = command(canary) if kind == "command" else function(tmp_path, canary)
+    with serving(tmp_path) as (house, url):
+        evil = opened(house, tables, "evil")
+        good = opened(house, table(tmp_path), "good")  # later, so that the evil one comes first
+        canary.unlink(missing_ok=True)  # the service builds a function to open its experiment
+        told, said, n_claims = worked(url, Permitted())
+        assert told == 2  # the other experiment goes on
+        assert not canary.exists()
+        assert n_claims == 1 + 1  # it is not asked for again and again; the other is built once
+        assert len(said) == 1
+        assert f"'{evil}'" in said[0]
+        assert "--allow-programs" in said[0]
+        session = house.session(evil)
+        session.catch_up()
+        assert [str(run.state) for run in session.experiment.runs] == ["queued", "queued"]
+        assert [run.lost for run in session.experiment.runs] == [0, 0]  # it does not fail of this
+        lines = [json.loads(line) for line in house.store.lines(evil)]
+        (returned,) = [line for line in lines if line["type"] == "RunReturned"]
+        assert returned["reason"] == said[0]
+        assert house.store.length(good) > 1
+        assert worked(url, Permitted(programs=True))[0] == 2
+        assert canary.exists()
+
+
+def test_a_worker_of_one_experiment_says_why_it_ends(tmp_path: Path) -> None:
+    with serving(tmp_path) as (house, url):
+        evil = opened(house, command(tmp_path / "canary"), "evil")
+        with pytest.raises(NotExecutedHereError, match="a command, which this worker does not"):
+            worked(url, Permitted(), only=evil)
+    assert not (tmp_path / "canary").exists()
+
+
+def recipe(tmp_path: Path, tables: dict[str, Any]) -> Any:
+    with serving(tmp_path) as (house, _):
+        return house.store.opened(opened(house, tables, "e"))
+
+
+def test_a_named_program_is_started_and_no_other(tmp_path: Path) -> None:
+    told = recipe(tmp_path, command(tmp_path / "canary"))
+    Permitted(named=("sh",)).check(told)
+    Permitted(named=("ls", "sh")).check(told)
+    ANYTHING.check(told)
+    with pytest.raises(NotExecutedHereError, match="starts 'sh'"):
+        Permitted(named=("ls",)).check(told)
+    with pytest.raises(NotExecutedHereError, match="--program sh, or --allow-programs"):
+        Permitted().check(told)
+    for name in ("no-such-program", "./sh", "", "../bin/sh"):
+        with pytest.raises(SettingsError, match="no such program here"):
+            Permitted(named=(name,))
+
+
+@pytest.mark.parametrize("first", ["./tool", "bin/tool", "{x}", "sh{x}"])
+def test_no_recipe_leads_a_named_program_elsewhere(tmp_path: Path, first: str) -> None:
+    """A path from a folder that the recipe chooses, or a level in the place of the program."""
+    told = recipe(tmp_path, command(tmp_path / "canary"))
+    tables = json.loads(told.recipe)
+    tables["application"]["command"][0] = first
+    with pytest.raises(NotExecutedHereError, match="starts '"):
+        Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+    tables["application"]["command"][0] = "sh"
+    tables["application"]["env"] = {"LD_PRELOAD": "/tmp/evil.so"}
+    with pytest.raises(NotExecutedHereError, match="variables of the environment"):
+        Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+
+
+def test_a_recipe_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    told = recipe(tmp_path, table(tmp_path))
+    Permitted().check(told)
+    for text in ("{", "[" * 100_000):
+        with pytest.raises(SettingsError, match="is none"):
+            Permitted().check(replace(told, recipe=text))
