@@ -159,7 +159,7 @@ def _registered(
     token = house.book.issue(
         name, Role.ADAPTER, experiment_id=experiment_id, made_by=made_by, again=again
     )
-    house.hear(experiment_id)
+    house.hearing.note(experiment_id)
     return Registered(experiment_id, token, name, resumed)
 
 

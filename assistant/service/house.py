@@ -32,6 +32,7 @@ from assistant.run import RunState
 from assistant.service.admission import admitted
 from assistant.service.awake import AwakeTime
 from assistant.service.counts import Counts
+from assistant.service.hearing import Hearing
 from assistant.service.logs import Log
 from assistant.service.metrics import Metrics
 from assistant.service.roles import Role
@@ -145,8 +146,7 @@ class House:
         self._loading = threading.Lock()
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
-        self._steady_s = steady_s
-        self._heard_s: dict[str, float] = {}
+        self.hearing = Hearing(self.queue.is_outside, steady_s)
         self.executes = False
         """Whether workers are started here for the experiments that are active."""
         self.count_in(Metrics())
@@ -165,16 +165,6 @@ class House:
     def notes(self, experiment_id: str) -> tuple[str, ...]:
         """Return what was noted of an experiment since the service began."""
         return self._notes.get(experiment_id, ())
-
-    def hear(self, experiment_id: str) -> None:
-        """Keep that the program of an experiment, which asks for its runs itself, has spoken."""
-        if self.queue.is_outside(experiment_id):
-            self._heard_s[experiment_id] = self._steady_s()
-
-    def heard_s(self, experiment_id: str) -> float | None:
-        """Return how long ago (s) its program was heard; None if not since the service began."""
-        at_s = self._heard_s.get(experiment_id)
-        return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
     # -- experiments ---------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ def execution(house: House, experiment_id: str) -> ExecutionOut:
         active=house.queue.is_active(experiment_id),
         executes=house.executes,
         by_program=house.queue.is_outside(experiment_id),
-        heard_s=house.heard_s(experiment_id),
+        heard_s=house.hearing.ago_s(experiment_id),
         notes=list(house.notes(experiment_id)),
     )
 

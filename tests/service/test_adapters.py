@@ -300,6 +300,18 @@ def test_a_run_that_is_cancelled_is_to_be_ended(real: Real, steerer: httpx.Clien
     refused(told(program, claim), 409)
 
 
+def test_a_run_that_is_stopped_early_keeps_what_it_told(real: Real, steerer: httpx.Client) -> None:
+    name, program = registered(real, steerer)
+    claim = given(program)
+    at = f"/v1/claims/{claim['token']}"
+    assert program.post(f"{at}/report", json={"measures": {"time_s": 2.5}}).status_code == 204
+    steerer.post(f"/v1/experiments/{name}/runs/{claim['run']}/stop", json={"keep": True})
+    refused(program.post(f"{at}/heartbeat"), 409)
+    refused(told(program, claim, 1.0), 409)
+    found = steerer.get(f"/v1/experiments/{name}/runs/{claim['run']}").json()
+    assert (found["state"], found["value"]) == ("completed", 2.5)
+
+
 def test_what_cannot_be_a_result_is_refused_and_the_run_goes_on(
     real: Real, steerer: httpx.Client
 ) -> None:

@@ -263,7 +263,6 @@ def test_c46_a_measure_that_is_no_number_is_never_the_best(
     [
         {"measures": {"height": 1.0}, "failure": "both", "duration_s": 1},
         {"duration_s": 1},
-        {"measures": {"height": 1.0}},
         {"measures": {"height": 1.0}, "duration_s": -1},
         {"measures": {"height": 1.0}, "duration_s": 1, "token": "x"},
         {"measures": [], "duration_s": 1},

@@ -75,7 +75,7 @@ async def claim(
 
     def take() -> Claim | Response:
         if only is not None and house.store.length(only):
-            house.hear(only)
+            house.hearing.note(only)
         got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
         return got or _nothing(house, only)
 
@@ -228,7 +228,7 @@ def _tell(request: Request, context: Context, token: str) -> Attempt:
         name if context.house.book.has(name) else None
     ):
         raise refusal(403, "this run was claimed by another token", "claim a run of your own")
-    context.house.hear(attempt.experiment_id)
+    context.house.hearing.note(attempt.experiment_id)
     return attempt
 
 
