@@ -149,7 +149,7 @@ def test_a_look_is_dear_so_there_are_few() -> None:
     assert watch.look() is None  # too early, and nothing was looked at
     assert watch.next_s == pytest.approx(0.05)
     assert watch.look() is None  # it took a second
-    assert watch.next_s == 11.0 + 20.0
+    assert watch.next_s == 11.0 + 50.0
 
 
 IMPOSSIBLE = {
