@@ -3,7 +3,7 @@
 There are walls, which the kernel holds for each process by itself: its own private memory, the
 size of a file that it writes, no core dumps. And there is a watch over all processes of the run,
 for what is a sum: how many there are, and how much memory they hold together. The watch looks
-about twenty times a second, so that for a moment there may be more.
+up to twenty times a second, so that for a moment there may be more.
 """
 
 import resource
@@ -24,7 +24,7 @@ LARGEST_BYTES = 1 << 62
 """What the kernel takes as a limit, and room to spare."""
 
 LOOK_S = 0.05
-_SHARE = 20
+_SHARE = 50
 """A look is followed by a pause at least so many times as long as it took."""
 
 _OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "ut of memory")

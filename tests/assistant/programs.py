@@ -20,6 +20,16 @@ PATIENCE_S = 30.0
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 
+WALLED = """
+import resource, time
+def await_wall(kind):  # it stands right after the start, which may be later on a busy machine
+    end = time.monotonic() + 20
+    while resource.getrlimit(kind)[0] == resource.RLIM_INFINITY and time.monotonic() < end:
+        time.sleep(0.01)
+"""
+"""Text of a program that waits until the kernel holds it to a limit."""
+
+
 def python(code: str, *arguments: str, **more: object) -> Command:
     """A command that runs Python text; braces in the text are the text's own."""
     escaped = code.replace("{", "{{").replace("}", "}}")

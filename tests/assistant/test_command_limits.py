@@ -14,7 +14,7 @@ from assistant.applications.limits import MOST_PROCESSES, Limits, Watch
 from assistant.applications.members import held_bytes, kill_session, members
 from assistant.errors import ApplicationError, ProgramError, StoppedError
 from assistant.ports import Environment
-from tests.assistant.programs import Listener, alive, failure, linux, python, until
+from tests.assistant.programs import WALLED, Listener, alive, failure, linux, python, until
 
 MIB = 1 << 20
 pytestmark = linux
@@ -67,7 +67,8 @@ def test_as_many_processes_as_allowed_are_let_be() -> None:
 
 
 def test_one_process_cannot_have_more_memory_than_the_run() -> None:
-    told = failure(python("bytearray(10**10)", environment=Environment(memory_bytes=256 * MIB)))
+    code = f"{WALLED}await_wall(resource.RLIMIT_DATA); bytearray(10**10)"
+    told = failure(python(code, environment=Environment(memory_bytes=256 * MIB)))
     assert "a run may have 256 MiB of memory; allow more with memory in [environment]" in told
     assert "MemoryError" in told
 
@@ -102,7 +103,10 @@ def test_memory_that_processes_share_counts_once() -> None:
 def test_a_file_cannot_be_larger(tmp_path: Path, own_signal: bool) -> None:
     target = tmp_path / "large"
     dies = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n" if own_signal else ""
-    code = f"{dies}f = open({str(target)!r}, 'wb')\nfor _ in range(64): f.write(bytes(1 << 16))"
+    code = (
+        f"{WALLED}await_wall(resource.RLIMIT_FSIZE)\n"
+        f"{dies}f = open({str(target)!r}, 'wb')\nfor _ in range(64): f.write(bytes(1 << 16))"
+    )
     told = failure(python(code, file_bytes=MIB))
     assert "it wrote a file of more than 1 MiB, the limit; allow more with file_size" in told
     assert target.stat().st_size == MIB
@@ -145,7 +149,7 @@ def test_a_look_is_dear_so_there_are_few() -> None:
     assert watch.look() is None  # too early, and nothing was looked at
     assert watch.next_s == pytest.approx(0.05)
     assert watch.look() is None  # it took a second
-    assert watch.next_s == 11.0 + 20.0
+    assert watch.next_s == 11.0 + 50.0
 
 
 IMPOSSIBLE = {
@@ -158,9 +162,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize(("more", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_limits_that_cannot_be(more: dict[str, object], words: str) -> None:
-    with pytest.raises(
-        ApplicationError, match=f"the {words} that a run may have is at (least|most)"
-    ):
+    with pytest.raises(ApplicationError, match=f"the {words} that a run may have is at "):
         python("print(1)", **more)
 
 

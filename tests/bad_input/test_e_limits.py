@@ -11,7 +11,7 @@ from assistant.applications import Command, Patterns
 from assistant.executors import SerialExecutor
 from assistant.ports import Environment
 from assistant.store import MemoryStore
-from tests.assistant.programs import alive, failure, linux, python
+from tests.assistant.programs import WALLED, alive, failure, linux, python
 from tests.fuzz.watch import fault_of_sentence
 
 MIB = 1 << 20
@@ -66,7 +66,8 @@ def test_e73_a_fork_bomb_is_ended_and_the_sweep_goes_on() -> None:
 
 @linux
 def test_e73_an_allocation_of_10_gib_is_refused_to_the_program_alone() -> None:
-    command = python("bytearray(10 << 30)", environment=Environment(memory_bytes=512 * MIB))
+    code = f"{WALLED}await_wall(resource.RLIMIT_DATA); bytearray(10 << 30)"
+    command = python(code, environment=Environment(memory_bytes=512 * MIB))
     assert "a run may have 512 MiB of memory" in sentence(command)
 
 
@@ -90,6 +91,7 @@ def test_e74_a_full_disk_fails_the_run_and_the_sweep_goes_on() -> None:
 @linux
 def test_e74_a_file_that_grows_and_grows_ends_at_its_limit(tmp_path: Path) -> None:
     command = python(
+        f"{WALLED}await_wall(resource.RLIMIT_FSIZE)\n"
         "f = open('grows', 'wb')\nwhile True: f.write(bytes(1 << 16))",
         cwd=str(tmp_path), file_bytes=3 * MIB, limit_s=60.0,
     )  # fmt: skip
@@ -100,6 +102,7 @@ def test_e74_a_file_that_grows_and_grows_ends_at_its_limit(tmp_path: Path) -> No
 @linux
 def test_e74_a_scratch_folder_goes_with_the_run_that_filled_it(tmp_path: Path) -> None:
     command = python(
+        f"{WALLED}await_wall(resource.RLIMIT_FSIZE)\n"
         "import sys\nopen('told', 'w').write(sys.argv[1])\n"
         "f = open(sys.argv[1] + '/grows', 'wb')\nwhile True: f.write(bytes(1 << 16))",
         "{scratch}", cwd=str(tmp_path), file_bytes=MIB,

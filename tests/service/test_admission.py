@@ -132,3 +132,18 @@ def test_an_operator_names_addresses_of_programs_only(url: str, tmp_path: Path) 
     store = str(tmp_path / "store.db")
     assert run(["serve", "--port", "0", "--store", store, "--adapter", url]) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_computing_environment_of_a_request_is_journalled(tmp_path: Path) -> None:
+    """It is the workers' machines that must have it, so whatever can be is taken."""
+    (tmp_path / "t.csv").write_text(TABLE)
+    house = House(SqliteStore(tmp_path / "store.db"), Log(level="error"), files=tmp_path)
+    asked = {**naming("t.csv"), "workers": 4, "environment": {"cores": 64, "memory": "1 TiB"}}
+    opened = house.open_settings(asked, "table", Asked())
+    facts = {
+        fact.label: fact.text
+        for fact in house.session(opened.experiment_id).experiment.opened.facts
+    }
+    assert (
+        facts["Computing environment"] == "4 runs at once, each with 64 cores and 1 TiB of memory"
+    )
