@@ -1,6 +1,7 @@
 """What stories told on the command line share."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,21 @@ Told = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def say(
+def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Told:
-    """Run ``copperline workload`` in an empty folder: exit code, output, errors."""
+    """Run ``copperline`` in an empty folder: exit code, output, errors."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run(["workload", *map(str, arguments)])
+        code = run([str(one) for one in arguments])
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
     return call
+
+
+@pytest.fixture
+def say(cli: Told) -> Told:
+    """Run ``copperline workload``."""
+    return partial(cli, "workload")

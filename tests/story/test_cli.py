@@ -6,23 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from assistant.cli.main import run
-
 Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    monkeypatch.chdir(tmp_path)
+def cli(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.delenv("COPPERLINE_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(list(arguments))
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return cli
 
 
 TABLE = "size,mode,objective\n" + "".join(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from assistant import Sla, load_session
-from assistant.cli.main import run
 from assistant.store import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -24,18 +23,11 @@ TABLE = "size,mode,depth,objective\n" + "".join(
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    monkeypatch.chdir(tmp_path)
+def cli(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.delenv("COPPERLINE_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "table.csv").write_text(TABLE)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(list(arguments))
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return cli
 
 
 def test_effects_of_a_sweep_are_tables_of_changes_with_tests(cli: Cli) -> None:

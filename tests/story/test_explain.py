@@ -23,17 +23,10 @@ LOG = """; MaxProcs: 8
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    monkeypatch.chdir(tmp_path)
+def ask(cli: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setenv("COLUMNS", "300")
     (tmp_path / "tiny.swf").write_text(LOG)
-
-    def call(job: int, *arguments: str) -> tuple[int, str, str]:
-        code = run(["simulate", "tiny.swf", "--explain", str(job), *arguments])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return lambda job, *more: cli("simulate", "tiny.swf", "--explain", str(job), *more)
 
 
 def test_the_head_of_the_queue(ask: Ask) -> None:

@@ -15,7 +15,6 @@ from agents import Follower
 from assistant import Session, Sla
 from assistant.chances import percent
 from assistant.cli.live import SweepView
-from assistant.cli.main import run
 from assistant.executors import SerialExecutor
 from assistant.report.outlook import Subject, headline
 from assistant.store import SqliteStore
@@ -33,17 +32,10 @@ TABLE = "x,y,z,objective\n" + "".join(
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    monkeypatch.chdir(tmp_path)
+def cli(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "store.db"))
     monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(list(arguments))
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return cli
 
 
 def swept(folder: Path, goal: float | None, stop: int = 20, runs: int = 60) -> Session:

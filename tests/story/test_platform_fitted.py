@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from assistant.applications import STATISTICS_DIGEST, AiPlatform
-from assistant.cli.main import run
 from assistant.errors import SettingsError
 from assistant.service.admission import admitted
 from assistant.settings import build_sweep, check_settings, read_settings
@@ -28,17 +27,8 @@ models = 3
 
 
 @pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(one) for one in arguments])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+def say(cli: Told) -> Told:
+    return cli
 
 
 def write_log(path: Path, factor: float = 1.0) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from assistant.cli.main import run
 from sim.api import (
     ClusterSpec,
     MachineSpec,
@@ -35,18 +34,11 @@ NODES = "sn,cpu_milli,memory_mib,gpu,model\na,2000,4096,1,T4\nb,4000,4096,0,\n"
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    monkeypatch.chdir(tmp_path)
+def cli(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.setenv("COLUMNS", "200")
     Path("pods.csv").write_text(PODS)
     Path("nodes.csv").write_text(NODES)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(["simulate", *arguments, "--engine", "interpreted"])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return lambda *arguments: cli("simulate", *arguments, "--engine", "interpreted")
 
 
 def jobs() -> list[tuple[float, float, str]]:

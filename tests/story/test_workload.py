@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from assistant.applications.workloads import Window, highlights, look, read_log
-from assistant.cli.main import run
 
 LOG = """; MaxProcs: 8
 ; UnixStartTime: 376200
@@ -29,17 +29,9 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def described(
-    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
+def described(cli: Told, log: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setenv("COLUMNS", "60")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(["workload", "describe", str(log), *arguments])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return partial(cli, "workload", "describe", log)
 
 
 def test_it_tells_what_the_page_tells(described: Told, log: Path) -> None:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assistant.applications.packing import range_of
-from assistant.cli.main import run
 from sim.api import (
     PACKING_RULES,
     Workload,
@@ -37,21 +37,12 @@ def jobs(seed: int, with_memory: bool = True, n: int = 600) -> Workload:
 
 
 @pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
-    monkeypatch.chdir(tmp_path)
+def say(cli: Told) -> Told:
     write_workload(jobs(1), Path("one.swf"))
     write_workload(jobs(2), Path("two.swf"))
     write_workload(jobs(3, with_memory=False), Path("plain.swf"))
     Path("wrong.csv").write_text("a,b\n")
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run(["workload", "pack", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return partial(cli, "workload", "pack")
 
 
 def test_two_logs_side_by_side_by_the_same_packings(say: Told) -> None:

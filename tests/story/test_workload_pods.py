@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from assistant.cli.main import run
 from sim.api import (
     Workload,
     generate,
@@ -26,20 +25,6 @@ def pods(tmp_path: Path) -> Workload:
     write_workload(drawn, tmp_path / "pods.jsonl")
     save_model(published_model("joulie"), tmp_path / "model.json")
     return drawn
-
-
-@pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(["workload", *arguments])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
 
 
 def test_manifests_are_of_as_many_workloads_as_asked_for(say: Told, pods: Workload) -> None:
