@@ -115,11 +115,12 @@ def steer_asking(
 
 
 def _linger(session: RemoteSession) -> None:
-    """Stay until the program has asked once more, and was told the end; not for ever."""
-    began_s = time.monotonic()
-    while (passed_s := time.monotonic() - began_s) < GRACE_S:
+    """Stay until the program has asked after the end, and was told of it; not for ever."""
+    ended = session.experiment.finished
+    until_s = time.monotonic() + GRACE_S
+    while ended is not None and time.monotonic() < until_s:
         heard_s = session.execution().heard_s
-        if heard_s is not None and heard_s < passed_s:
+        if heard_s is not None and heard_s < session.now_s() - ended.at_s:
             return
         time.sleep(LOOK_S)
 
