@@ -224,3 +224,16 @@ def test_a_job_asks_for_what_a_run_needs(slurm: SlurmCluster, tmp_path: Path) ->
         secret = ours._desk.secret(pilot)
         assert secret is not None
         assert secret.hex() not in told
+
+
+def test_a_controller_that_stays_away_ends_a_sweep_for_which_nobody_works(
+    slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "COMES_BACK_S", 0.5)
+    monkeypatch.setattr(executor, "CLOSE_S", 0.0)
+    with SlurmExecutor(Bowl(), 1) as ours:
+        slurm.kill_controller()
+        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        with pytest.raises(ExecutorError, match=r"controller has not answered .*copperline resume"):
+            ours.collect()
+    assert ours._folder.path.exists()  # for the next one to tidy up
