@@ -131,7 +131,7 @@ def test_a_token_for_one_experiment_gets_no_other(real: Real) -> None:
     assert mine.post("/v1/claims", json={"worker": "mine"}).status_code == 204
     assert result(mine, claim["token"]).status_code == 200
     refused(mine.get(f"/v1/experiments/{other}"), 403, "viewer")
-    refused(real.client().post("/v1/tokens", json={"name": "n", "experiment": "nope"}), 404)
+    refused(real.client().post("/v1/tokens", json={"name": "n", "experiment": "nope"}), 422)
 
 
 def test_an_adapter_sees_its_experiment_and_nothing_else(real: Real) -> None:

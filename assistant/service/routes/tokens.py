@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 
+from assistant.errors import SettingsError, UnknownExperimentError
 from assistant.service.auth import Caller, caller_of
 from assistant.service.context import ANYBODY, STEERER, HouseOf, KeyedOf
 from assistant.service.logs import tell
@@ -37,7 +38,7 @@ def tokens(house: HouseOf) -> list[HolderOut]:
     return [HolderOut(**_told(one)) for one in house.book.holders()]
 
 
-@router.post("/tokens", dependencies=[STEERER], responses=responses(404, 409, 422))
+@router.post("/tokens", dependencies=[STEERER], responses=responses(409, 422))
 def make(body: TokenIn, asked: KeyedOf, request: Request, house: HouseOf) -> TokenOut:
     """Make a token with a name, and tell it this once.
 
@@ -54,14 +55,13 @@ def make(body: TokenIn, asked: KeyedOf, request: Request, house: HouseOf) -> Tok
             f"send an expires_s of at most {ends_s:.0f}",
         )
     again = house.once(asked)
-    token = house.issue_token(
-        body.name,
-        role,
-        experiment_id=body.experiment,
-        expires_s=body.expires_s,
-        made_by=asking.name,
-        again=again,
-    )
+    try:
+        token = house.issue_token(
+            body.name, role, experiment_id=body.experiment, expires_s=body.expires_s,
+            made_by=asking.name, again=again,
+        )  # fmt: skip
+    except UnknownExperimentError as error:  # which the body names, not the path
+        raise SettingsError(str(error)) from error
     if not again:
         house.remember(asked)
     tell(request.scope, made=body.name)
