@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,8 +42,10 @@ from benchmarks.browsing import CHART, SETTLED, Served, browsing, served
 from benchmarks.harness import Record, guarded, parser, table
 from sim.api import default_workload, write_swf
 
+Opened = Callable[[], Any]
+"""Opens a page with a profile of its own."""
 SCRIPT = Path(__file__).resolve().parents[1] / "streamlit_app.py"
-PARTS = ("cold", "switch", "click", "live", "memory", "map", "gantt")
+PARTS = ("cold", "switch", "click", "map", "gantt", "live", "memory")
 PAGES = {
     "Overview": "Best so far, and what may come", "Suggestions": None, "Queue": None,
     "What if": None, "Space": "Space", "Effects": None, "Run": None, "Steering": None,
@@ -218,6 +221,8 @@ def live(opened: Callable[[], Any], server: Served, prepared: Prepared, for_s: f
             steer(screens[0], server, prepared)
         screens[0].wait_for_timeout(5_000)  # the first drawing is no refresh
         found[str(n)] = cpu_share(server, for_s)
+    for page in screens:
+        page.context.close()
     per_refresh_s = (found["1"] - idle) / DRAWN_A_SECOND
     return {"idle_share": idle, "share": found, "drawn_a_second": DRAWN_A_SECOND,
             "cpu_per_refresh_s": per_refresh_s}  # fmt: skip
@@ -314,44 +319,45 @@ def main() -> None:
         chosen.repeats, chosen.seconds, chosen.minutes = 1, 4.0, 0.1
     record = Record("ui", chosen, [1, 2, 3], free=("part",))
     random.seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        measure(record, chosen, prepare(Path(folder), quick=chosen.quick))
+    if not set(chosen.part or PARTS) <= set(record.body["steps"]):
+        with tempfile.TemporaryDirectory() as folder:
+            measure(record, chosen, prepare(Path(folder), quick=chosen.quick))
     summarise(record)
 
 
 def measure(record: Record, chosen: argparse.Namespace, prepared: Prepared) -> None:
-    """Take every step that was asked for, each over a server of its own."""
+    """Take every step that was asked for, each over a server of its own; quick ones share it."""
     repeats = chosen.repeats
-    steps: dict[str, Callable[[], dict[str, Any]]] = {
-        "cold": lambda: cold(prepared, repeats),
-        "switch": lambda: paged(prepared, lambda p, s: switch(p, s, prepared, repeats)),
-        "click": lambda: paged(prepared, lambda p, s: click(p, s, prepared, repeats)),
-        "live": lambda: opening(prepared, lambda o, s: live(o, s, prepared, chosen.seconds)),
-        "memory": lambda: opening(prepared, lambda o, s: memory(o, s, prepared, chosen.minutes)),
-        "map": lambda: paged(prepared, lambda p, s: wide_map(p, s, prepared, repeats)),
-        "gantt": lambda: paged(prepared, lambda p, s: gantt(p, s, prepared, repeats)),
+    steps: dict[str, Callable[[Opened, Served], dict[str, Any]]] = {
+        "switch": partial(paged, prepared, switch, repeats),
+        "click": partial(paged, prepared, click, repeats),
+        "map": partial(paged, prepared, wide_map, repeats),
+        "gantt": partial(paged, prepared, gantt, repeats),
+        "live": lambda opened, server: live(opened, server, prepared, chosen.seconds),
+        "memory": lambda opened, server: memory(opened, server, prepared, chosen.minutes),
     }
-    for name in chosen.part or PARTS:
-        step = steps[name]
-        record.step(name, lambda step=step: {**step(), "load": os.getloadavg()[0]})  # type: ignore[misc]
+    names = chosen.part or PARTS
+    if "cold" in names:
+        record.step("cold", lambda: {**cold(prepared, repeats), "load": os.getloadavg()[0]})
+    left = [name for name in steps if name in names and name not in record.body["steps"]]
+    for together in [left] if chosen.quick and left else [[name] for name in left]:
+        with pages_of(prepared) as server, browsing() as opened:
+            for name in together:
+                take = partial(steps[name], opened, server)
+                record.step(name, lambda take=take: {**take(), "load": os.getloadavg()[0]})  # type: ignore[misc]
 
 
-def opening(prepared: Prepared, take: Callable[[Callable[[], Any], Served], Any]) -> Any:
-    """Serve and browse for one step."""
-    with pages_of(prepared) as server, browsing() as opened:
-        return take(opened, server)
-
-
-def paged(prepared: Prepared, take: Callable[[Any, Served], Any]) -> Any:
-    """Serve and open one page for one step; what is imported late is imported before."""
-
-    def warmed(opened: Callable[[], Any], server: Served) -> Any:
-        page = opened()
-        page.goto(f"{server.url}/overview?e={prepared.ids['wide']}")
-        drawn(page)
-        return take(page, server)
-
-    return opening(prepared, warmed)
+def paged(
+    prepared: Prepared, take: Callable[..., dict[str, Any]], repeats: int, opened: Opened,
+    server: Served,
+) -> dict[str, Any]:  # fmt: skip
+    """Open one page for one step; what is imported late is imported before."""
+    page = opened()
+    page.goto(f"{server.url}/overview?e={prepared.ids['wide']}")
+    drawn(page)
+    told = take(page, server, prepared, repeats)
+    page.context.close()
+    return told
 
 
 def summarise(record: Record) -> None:
