@@ -109,6 +109,16 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
+def node() -> str:
+    """The path of node, for programs in JavaScript."""
+    found = shutil.which("node")
+    if found is None:
+        _absent("node", "no node on the PATH (Debian: apt-get install nodejs)")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
 def cold_start(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> ColdStart:
     """A simulation that had nothing compiled; it takes a minute, so all workers share one."""
     own = tmp_path_factory.getbasetemp()

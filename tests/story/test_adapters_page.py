@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -84,8 +83,6 @@ def until(holds: Callable[[], object]) -> bool:
 def started(page: str, language: str, folder: Path) -> Iterator[str]:
     """The program of the page on a free port; yields its address."""
     program, name = LANGUAGES[language]
-    if shutil.which(program) is None:
-        pytest.skip(f"no {program} on the PATH")
     (folder / name).write_text(block(page, language))
     with subprocess.Popen(
         [program, name], cwd=folder, env={**os.environ, "PORT": "0"}, text=True,
@@ -124,6 +121,7 @@ def test_the_program_in_python_describes_itself_and_is_swept(
     assert mine.application.baseline == pages.application.baseline
 
 
+@pytest.mark.usefixtures("node")
 def test_the_program_for_node_is_swept_as_the_other_is(cli: Cli, page: str, tmp_path: Path) -> None:
     with started(page, "js", tmp_path) as url:
         text = block(page, "toml").replace(AT, url)
@@ -140,6 +138,7 @@ def test_the_program_for_node_is_swept_as_the_other_is(cli: Cli, page: str, tmp_
     assert found["best"] == same["best"]
 
 
+@pytest.mark.usefixtures("node")
 def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
     page: str, tmp_path: Path
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -141,10 +140,8 @@ def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path, ser
     assert all(run.duration_s is not None and run.duration_s > 0 for run in session.experiment.runs)
 
 
-def test_node_makes_it_too(folder: Path, service: Path) -> None:
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
-    printed, session = adapted(folder, service, "node", "adapter.mjs")
+def test_node_makes_it_too(folder: Path, service: Path, node: str) -> None:
+    printed, session = adapted(folder, service, node, "adapter.mjs")
     assert made(session) == made(in_one_process(folder))
     assert session.experiment.finished is not None
     assert printed.splitlines()[0] == session.experiment.finished.reason
