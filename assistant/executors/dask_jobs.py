@@ -5,20 +5,15 @@ and only it says whose a job is.
 """
 
 import contextlib
-import math
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from assistant.errors import ExecutorError, SettingsError
+from assistant.errors import ExecutorError
 from assistant.executors.place import BatchSystem
-from assistant.executors.slurm import commands
+from assistant.executors.slurm import asking, commands
 from assistant.executors.slurm.folder import Folder, left_over, remove
 from assistant.executors.slurm.ticket import PREFIX, new_id, write_private
 from assistant.ports import Environment
-
-FOLDER = Path("copperline-out") / "slurm"
-"""What this machine and the nodes share, unless it is said."""
 
 GOING = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING"})
 """States of Slurm in which a job may still come to something."""
@@ -50,16 +45,16 @@ class WorkerJobs:
         self.silent_since_s: float | None = None
         self.refused = ""
         self._last_over = ""
-        base = batch.folder or FOLDER
-        with _told_as_is():
+        base = batch.folder or asking.FOLDER
+        with asking.told_as_is():
             for path, ids in left_over(base).items():  # executors of this machine that were killed
                 commands.cancel(PREFIX + one for one in ids)
                 remove(path)
         self._folder = Folder(base)
         try:
-            with _told_as_is():
+            with asking.told_as_is():
                 commands.submit(["--test-only", *self._arguments("test"), str(self._folder.script)])
-                self.host = _address(batch)
+                self.host = asking.host_of(batch)
         except BaseException:
             self.close()
             raise
@@ -124,50 +119,7 @@ class WorkerJobs:
             self._folder.release(tidy=self.silent_since_s is None)
 
     def _arguments(self, one: str) -> list[str]:
-        """Return what sbatch is told of a job, one argument each; no shell reads them."""
-        batch, environment = self._batch, self._environment
-        told = [
-            f"--job-name={PREFIX}{one}", f"--comment={PREFIX}{one}", "--parsable", "--export=ALL",
-            "--nodes=1", "--ntasks=1", f"--cpus-per-task={self.threads}",
-            "--no-requeue",  # another takes its place
-            "--open-mode=append", f"--output={self._folder.output(one)}", f"--chdir={Path.cwd()}",
-        ]  # fmt: skip
-        if environment.memory_bytes is not None:
-            told.append(f"--mem={math.ceil(environment.memory_bytes / 2**20)}M")
-        if batch.walltime_s is not None:
-            told.append(f"--time={commands.time_text(batch.walltime_s)}")
-        if batch.partition is not None:
-            told.append(f"--partition={batch.partition}")
-        if batch.account is not None:
-            told.append(f"--account={batch.account}")
-        return [*told, *batch.options]
-
-
-def _address(batch: BatchSystem) -> str:
-    """Return the address of this machine that nodes reach; loopback only if all are this one."""
-    if batch.host is None:
-        if commands.is_here(batch.partition):
-            return "127.0.0.1"
-        raise SettingsError(
-            "the nodes of this cluster are other machines: say in [executor] as host the address "
-            "of this machine that they reach, and as folder one that they share"
+        """Return what sbatch is told of a job; another takes the place of one that is lost."""
+        return asking.options(
+            PREFIX + one, self._folder.output(one), self._batch, self._environment, requeue=False
         )
-    if batch.host in ("0.0.0.0", "::", "*"):  # noqa: S104 - refused
-        raise SettingsError(
-            f"host '{batch.host}' of [executor] is no address that workers could go to; give the "
-            "address of this machine that the nodes of the cluster reach"
-        )
-    return batch.host
-
-
-@contextlib.contextmanager
-def _told_as_is() -> Iterator[None]:
-    try:
-        yield
-    except commands.AwayError as error:
-        raise ExecutorError(f"Slurm does not answer ({error}); is it running?") from error
-    except commands.RefusedError as error:
-        raise SettingsError(
-            f"Slurm takes no job of this sweep ({error}); see [executor] (partition, account, "
-            "walltime, options) and [environment] (cores, memory)"
-        ) from error

@@ -125,7 +125,7 @@ def test_what_slurm_would_never_start_is_refused_in_its_words(
         (batch_in(tmp_path, partition="nowhere"), BOX, "[Ii]nvalid partition"),
         (batch_in(tmp_path), Environment(cores=99), "node configuration is not available"),
         (batch_in(tmp_path, options=("--export=ALL",)), BOX, "is not for the job of a"),
-        (batch_in(tmp_path, host="0.0.0.0"), BOX, "no address that workers could go to"),
+        (batch_in(tmp_path, host="0.0.0.0"), BOX, "no address that jobs could go to"),
     ):
         with pytest.raises(SettingsError, match=said):
             DaskExecutor(application, 1, batch=batch, environment=environment)

@@ -4,18 +4,14 @@ import ctypes
 import os
 import signal
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import Any
 
-from assistant.errors import StoppedError
-from assistant.executors.attempt import attempt
+from assistant.executors.attempt import Overseer, attempt
 from assistant.executors.slurm.ticket import Ticket, load_application
-from assistant.objective import Measure, finite
-from assistant.ports import Application, Oversight, Watchable, Work
+from assistant.objective import Measure
+from assistant.ports import Watchable, Work
 
 REPORT_S = 0.5
 """Between two reports of one run; what comes sooner is kept until then."""
@@ -43,67 +39,28 @@ def work(pipe: Connection, ticket: Ticket, pilot: int) -> None:
         while True:
             told = pipe.recv()
             if isinstance(told, Work):  # else a word to a run that is over
-                pipe.send(("result", _made(application, told, pipe)))
+                watched = Overseer(
+                    lambda measures: pipe.send(("report", measures)),
+                    _Words(pipe).want_end,
+                    REPORT_S,
+                )
+                pipe.send(("result", attempt(application, told, watched)))
 
 
-def _made(application: Application, told: Work, pipe: Connection) -> Any:
-    if not isinstance(application, Watchable):
-        return attempt(application, told)
-    watched = _Watched(application, _Overseer(pipe))
-    return replace(attempt(watched, told), stopped=watched.stopped)
+def _telling(pipe: Connection) -> Callable[[Mapping[str, Measure]], None]:
+    return lambda measures: pipe.send(("report", measures))
 
 
-class _Overseer:
-    """Tells the pilot what a run has measured so far, and hears whether it shall end."""
+class _Words:
+    """What comes through the pipe while a run goes on: at most that it shall end."""
 
     def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self._kept: Mapping[str, Measure] | None = None
-        self._told_s = -REPORT_S
-        self._ends = False
+        self._pipe, self._ends = pipe, False
 
-    def report(self, measures: Mapping[str, Measure]) -> None:
-        self._kept = {name: finite(value) for name, value in measures.items()}
-        self._tell()
-
-    def wants_end(self) -> bool:
-        self._tell()
+    def want_end(self) -> bool:
         while not self._ends and self._pipe.poll(0):
             self._ends = self._pipe.recv() == "stop"
         return self._ends
-
-    def _tell(self) -> None:
-        if self._kept is not None and time.monotonic() - self._told_s >= REPORT_S:
-            self._pipe.send(("report", self._kept))
-            self._kept, self._told_s = None, time.monotonic()
-
-
-class _Watched:
-    """A watchable application with its oversight, as one whose runs can only be limited."""
-
-    def __init__(self, application: Watchable, oversight: Oversight) -> None:
-        self._application, self._oversight = application, oversight
-        self.stopped = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._application, name)
-
-    def evaluate(self, values: Mapping[str, Any], seed: int) -> Mapping[str, Measure]:
-        return self._evaluate(values, seed, None)
-
-    def evaluate_within(
-        self, values: Mapping[str, Any], seed: int, limit_s: float
-    ) -> Mapping[str, Measure]:
-        return self._evaluate(values, seed, limit_s)
-
-    def _evaluate(
-        self, values: Mapping[str, Any], seed: int, limit_s: float | None
-    ) -> Mapping[str, Measure]:
-        try:
-            return self._application.evaluate_watched(values, seed, limit_s, self._oversight)
-        except StoppedError:
-            self.stopped = True
-            raise
 
 
 def _die_with(pilot: int) -> None:

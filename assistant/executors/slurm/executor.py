@@ -7,7 +7,6 @@ and only what a pilot with a ticket that counts says of its last attempt is told
 
 import contextlib
 import logging
-import math
 import platform
 import queue
 import secrets
@@ -22,16 +21,13 @@ from typing import Self, TypeVar
 
 from assistant.errors import AssistantError, ExecutorError, SettingsError
 from assistant.executors.place import BatchSystem
-from assistant.executors.slurm import commands, keeping
+from assistant.executors.slurm import asking, commands, keeping
 from assistant.executors.slurm.desk import Desk
 from assistant.executors.slurm.folder import Folder, left_over, remove
 from assistant.executors.slurm.gate import Gate
 from assistant.executors.slurm.ticket import PREFIX, Ticket, new_id, pickled
 from assistant.objective import Measure
 from assistant.ports import Application, Completion, Environment, Reported, Work
-
-FOLDER = Path("copperline-out") / "slurm"
-"""Where tickets lie, unless it is said."""
 
 CONNECT_S = 30.0
 """How long the controller may take to answer at first."""
@@ -95,11 +91,13 @@ class SlurmExecutor:
         self._n_heard, self._fruitless, self._last_lost = 0, 0, ""
         self._said_why = False
         self._closing, self._work_to_do = threading.Event(), threading.Event()
-        host = self._host()
-        base = self._batch.folder or FOLDER
-        self._tidy(base)
+        base = self._batch.folder or asking.FOLDER
+        with asking.told_as_is():
+            self._tidy(base)
         self._folder = Folder(base)
         try:
+            with asking.told_as_is():
+                host = _answered(self._beginning, CONNECT_S)
             self._file, self._digest = pickled(application, self._folder.path)
             self._gate = Gate(self._desk, host)
         except BaseException:
@@ -114,22 +112,10 @@ class SlurmExecutor:
 
     # Beginning
 
-    def _host(self) -> str:
-        """Return where the gate listens; loopback only if all nodes are this machine."""
-        here = _answered(lambda: commands.is_here(self._batch.partition), CONNECT_S)
-        if self._batch.host is None:
-            if here:
-                return "127.0.0.1"
-            raise SettingsError(
-                "the nodes of this cluster are other machines: say in [executor] as host the "
-                "address of this machine that they reach, and as folder one that they share"
-            )
-        if self._batch.host in ("0.0.0.0", "::", "*", ""):  # noqa: S104 - refused
-            raise SettingsError(
-                f"host '{self._batch.host}' of [executor] is no address that pilots could go to; "
-                "give the address of this machine that the nodes of the cluster reach"
-            )
-        return self._batch.host
+    def _beginning(self) -> str:
+        """Ask Slurm whether it would take such jobs, and return where the gate listens."""
+        commands.submit(["--test-only", *self._options("test"), str(self._folder.script)])
+        return asking.host_of(self._batch)
 
     def _tidy(self, base: Path) -> None:
         """Cancel the jobs of executors that are gone, and remove their folders."""
@@ -302,7 +288,7 @@ class SlurmExecutor:
         self._expected[pilot] = time.monotonic(), 0
         try:
             commands.submit(
-                [*self._options(ticket), str(self._folder.script), sys.executable, str(path)]
+                [*self._options(pilot), str(self._folder.script), sys.executable, str(path)]
             )
         except commands.RefusedError as error:
             self._desk.revoke(pilot)
@@ -314,23 +300,11 @@ class SlurmExecutor:
             _log.warning("Slurm takes no further job of this sweep: %s", error)
             self._again_s = time.monotonic() + MOST_BACK_OFF_S
 
-    def _options(self, ticket: Ticket) -> list[str]:
-        told, batch = self._environment, self._batch
-        options = [
-            f"--job-name={ticket.job_name}", f"--comment={ticket.job_name}", "--parsable",
-            "--export=ALL", "--nodes=1", "--ntasks=1", f"--cpus-per-task={told.cores or 1}",
-            "--requeue", "--open-mode=append", f"--output={self._folder.output(ticket.pilot)}",
-            f"--chdir={Path.cwd()}",
-        ]  # fmt: skip
-        if told.memory_bytes is not None:
-            options.append(f"--mem={math.ceil(told.memory_bytes / 2**20)}M")
-        if batch.walltime_s is not None:
-            options.append(f"--time={commands.time_text(batch.walltime_s)}")
-        if batch.partition is not None:
-            options.append(f"--partition={batch.partition}")
-        if batch.account is not None:
-            options.append(f"--account={batch.account}")
-        return [*options, *batch.options]
+    def _options(self, pilot: str) -> list[str]:
+        return asking.options(
+            PREFIX + pilot, self._folder.output(pilot), self._batch, self._environment,
+            requeue=True,
+        )  # fmt: skip
 
     def _is_away(self, error: AssistantError, now_s: float, *, nobody: bool) -> None:
         """Wait longer before the next command; give up if nobody has worked for long."""
