@@ -8,43 +8,21 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from assistant import Measure, Sla, open_session
-from assistant.errors import ExecutorError, RunError
-from assistant.executors import DaskExecutor, SerialExecutor
-from assistant.ports import Completion, Executor
-from assistant.store import MemoryStore
-from strategies import Level
-from tests.assistant.examples import Bowl, TickingClock
+from assistant.errors import ExecutorError
+from assistant.executors import DaskExecutor
+from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
 
 pytestmark = pytest.mark.faults
 
-RUN_S = 0.1
-N_RUNS = 24
 WITHIN_S = 60.0
-
-
-@dataclass(frozen=True)
-class Counted(Bowl):
-    """A bowl whose runs take a while, fail at x = 1, and are written down as they begin."""
-
-    lines: str = ""
-
-    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        with Path(self.lines).open("a") as file:
-            file.write(f"{sorted(values.items())}\n")
-        threading.Event().wait(RUN_S)
-        if values["x"] == 1:
-            raise RunError("x is 1")
-        return super().evaluate(values, seed)
 
 
 @dataclass
@@ -110,37 +88,6 @@ def connected(application: Counted, cluster: Cluster) -> DaskExecutor:
         except ExecutorError:
             if time.monotonic() > until_s:
                 raise
-
-
-class Watched:
-    """An executor that tells how many runs have come back."""
-
-    def __init__(self, executor: Executor, on_count: Callable[[int], None]) -> None:
-        self._executor, self._on_count, self.n = executor, on_count, 0
-        self.capacity = executor.capacity
-        self.submit, self.cancel = executor.submit, executor.cancel
-        self.listen, self.stop = executor.listen, executor.stop
-
-    def collect(self) -> tuple[Completion, ...]:
-        found = self._executor.collect()
-        self.n += len(found)
-        self._on_count(self.n)
-        return found
-
-
-def played(application: Counted, executor: Executor) -> dict[object, object]:
-    session = open_session(
-        application, store=MemoryStore(), sla=Sla(N_RUNS), clock=TickingClock(), workers=2
-    )
-    session.submit(session.suggest(N_RUNS))
-    session.run_queued(executor)
-    assert len(session.experiment.runs) == N_RUNS
-    return {run.configuration: (run.outcome, run.failure) for run in session.experiment.runs}
-
-
-def expected(tmp_path: Path) -> dict[object, object]:
-    application = Counted(lines=str(tmp_path / "serial.txt"))
-    return played(application, SerialExecutor(application))
 
 
 @pytest.mark.parametrize("killed", ["nobody", "a worker", "the scheduler"])

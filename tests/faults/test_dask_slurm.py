@@ -19,7 +19,7 @@ from assistant.cli.main import run
 from assistant.errors import ExecutorError, SettingsError
 from assistant.executors import BatchSystem, DaskExecutor, dask_slurm
 from assistant.ports import Environment, Work
-from tests.faults.test_dask import N_RUNS, Counted, Watched, expected, played
+from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
 from tests.slurm_cluster import SlurmCluster, until
 
 pytestmark = pytest.mark.slurm
@@ -151,7 +151,7 @@ import sys, threading
 from pathlib import Path
 from assistant.executors import BatchSystem, DaskExecutor
 from assistant.ports import Work
-from tests.faults.test_dask import Counted
+from tests.faults.counted import Counted
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

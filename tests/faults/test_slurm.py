@@ -7,82 +7,27 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from assistant import Measure, Sla, open_session
-from assistant.errors import ExecutorError, RunError, SettingsError
-from assistant.events import RunCompleted, RunFailed
-from assistant.executors import BatchSystem, SerialExecutor, SlurmExecutor
+from assistant.errors import ExecutorError, SettingsError
+from assistant.executors import BatchSystem, SlurmExecutor
 from assistant.executors.slurm import asking, executor, keeping
-from assistant.ports import Completion, Environment, Executor, Work
-from assistant.store import MemoryStore
-from strategies import Level
-from tests.assistant.examples import Bowl, TickingClock
+from assistant.ports import Environment, Work
+from tests.assistant.examples import Bowl
+from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
 from tests.slurm_cluster import SlurmCluster, until
 
 pytestmark = pytest.mark.slurm
 
-RUN_S = 0.2
-N_RUNS = 24
 APART = BatchSystem(options=("--exclusive",))
 """A node each, so that the death of one is not the death of all."""
-
-
-@dataclass(frozen=True)
-class Counted(Bowl):
-    """A bowl whose runs take a while, fail at x = 1, and are written down as they begin."""
-
-    lines: str = ""
-    run_s: float = RUN_S
-
-    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        with Path(self.lines).open("a") as file:
-            file.write(f"{sorted(values.items())}\n")
-        threading.Event().wait(self.run_s)
-        if values["x"] == 1:
-            raise RunError("x is 1")
-        return super().evaluate(values, seed)
-
-
-class Watched:
-    """An executor that tells how many runs have come back."""
-
-    def __init__(self, executor: Executor, on_count: Callable[[int], None]) -> None:
-        self._executor, self._on_count, self.n = executor, on_count, 0
-        self.capacity = executor.capacity
-        self.submit, self.cancel = executor.submit, executor.cancel
-        self.listen, self.stop = executor.listen, executor.stop
-
-    def collect(self) -> tuple[Completion, ...]:
-        found = self._executor.collect()
-        self.n += len(found)
-        self._on_count(self.n)
-        return found
 
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def played(application: Counted, chosen: object) -> dict[object, object]:
-    session = open_session(
-        application, store=MemoryStore(), sla=Sla(N_RUNS), clock=TickingClock(), workers=2
-    )
-    session.submit(session.suggest(N_RUNS))
-    session.run_queued(chosen)  # type: ignore[arg-type]
-    told = [event for event in session.events() if isinstance(event, RunCompleted | RunFailed)]
-    assert Counter(event.run_id for event in told) == Counter(range(1, N_RUNS + 1))
-    return {run.configuration: (run.outcome, run.failure) for run in session.experiment.runs}
-
-
-def expected(tmp_path: Path) -> dict[object, object]:
-    application = Counted(lines=str(tmp_path / "serial.txt"), run_s=0.0)
-    return played(application, SerialExecutor(application))
 
 
 @pytest.mark.parametrize("killed", ["nobody", "a node", "the controller", "both"])
