@@ -14,7 +14,8 @@ from assistant.events import ExperimentOpened, Fact
 from assistant.experiment import Experiment
 from assistant.hooks import Hooks, anchored
 from assistant.opening import open_session
-from assistant.ports import Application, Store
+from assistant.ports import Application, Result, Store
+from assistant.results import read_results
 from assistant.session import Session
 from assistant.settings import FILES_NAMED, Sweep, build_sweep, check_settings
 from assistant.settings_environment import computing_facts
@@ -75,6 +76,59 @@ def recipe(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str
         "results": results,
     }
     return json.dumps(kept, allow_nan=False)
+
+
+def past_results(built: Sweep) -> tuple[Result, ...]:
+    """Return the results from before that the settings name.
+
+    Raises:
+        SettingsError: a file cannot be read.
+        ObjectiveError: a measure that the objective needs is missing or not finite.
+    """
+    results = tuple(
+        result
+        for path in built.settings.results
+        for result in read_results(Path(path), built.space)
+    )
+    for _, measures in results:
+        built.objective.assess(measures)
+    return results
+
+
+def own_configurations(built: Sweep) -> tuple[dict[str, Level], ...]:
+    """Return the analyst's own first configurations, as the settings name them.
+
+    A parameter that is not named takes today's value.
+
+    Raises:
+        StrategyError: one that the space does not have.
+    """
+    today = dict(built.application.baseline or {})
+    own = tuple({**today, **values} for values in built.settings.run)
+    for values in own:
+        built.space.check(built.space.from_values(values))
+    return own
+
+
+def take_over(
+    session: Session,
+    built: Sweep,
+    past: Sequence[Result],
+    own: Sequence[Mapping[str, Level]],
+    *,
+    today: bool,
+) -> None:
+    """Take in results from before, and submit the analyst's own configurations behind today's.
+
+    Without any of them today's is submitted only if ``today`` says so.
+    """
+    session.import_results(past, replicates=built.settings.replicates)
+    if today or own:
+        session.submit_baseline()
+    for values in own:
+        known = {run.configuration for run in session.experiment.runs}
+        if session.experiment.space.from_values(values) not in known:
+            session.include(values)
 
 
 def rebuild(opened: ExperimentOpened) -> Application:

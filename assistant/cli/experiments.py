@@ -16,7 +16,6 @@ from assistant.cli.console import (
     print_json,
     store_path,
 )
-from assistant.cli.options import past_results
 from assistant.cli.summary import print_summary, summary
 from assistant.cli.warned import print_warning, warning_object
 from assistant.codec import encode_event
@@ -30,7 +29,7 @@ from assistant.report.why import why
 from assistant.report.words import level, moment
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings, read_settings
-from assistant.starting import open_sweep
+from assistant.starting import open_sweep, past_results
 from assistant.store import MemoryStore
 from strategies import Suggestion
 

@@ -11,7 +11,6 @@ from assistant.errors import ObjectiveError, SettingsError
 from assistant.files import is_file
 from assistant.objective import Goal
 from assistant.ports import Result
-from assistant.results import read_results
 from assistant.settings import Sweep, read_settings
 from assistant.settings_executor import OF_SYSTEM
 from strategies import (
@@ -273,23 +272,6 @@ def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
         name, value = pair(part, "--include", "small_procs=16,small_max_procs=8")
         given[name] = space.parse_value(name, value)
     return given
-
-
-def past_results(built: Sweep) -> tuple[Result, ...]:
-    """Return the results from before that the settings name.
-
-    Raises:
-        SettingsError: a file cannot be read.
-        ObjectiveError: a measure that the objective needs is missing or not finite.
-    """
-    results = tuple(
-        result
-        for path in built.settings.results
-        for result in read_results(Path(path), built.space)
-    )
-    for _, measures in results:
-        built.objective.assess(measures)
-    return results
 
 
 def results_of(session: Session, built: Sweep) -> list[Result]:

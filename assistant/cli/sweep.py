@@ -43,7 +43,6 @@ from assistant.cli.options import (
     executor_table,
     merge_options,
     own_runs,
-    past_results,
     results_of,
     sweep_tables,
 )
@@ -72,7 +71,7 @@ from assistant.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.report import check_target, collect, write_report
 from assistant.report.agreement import agreed_words
 from assistant.settings import Sweep, build_sweep, check_settings
-from assistant.starting import open_sweep, recipe
+from assistant.starting import open_sweep, past_results, recipe
 from assistant.store import MemoryStore
 from assistant.store.executing import Executing
 from assistant.view import View

@@ -29,7 +29,6 @@ from assistant.cli.options import (
     environment_table,
     merge_options,
     own_runs,
-    past_results,
     sweep_tables,
 )
 from assistant.cli.terms import RunLimit, Terms
@@ -43,7 +42,7 @@ from assistant.objective import Measure
 from assistant.ports import Completion, Endable, Work
 from assistant.report.words import duration, number, quantity, setting, unit_of
 from assistant.settings import Sweep, build_sweep, check_settings
-from assistant.starting import open_sweep
+from assistant.starting import open_sweep, past_results
 from assistant.store import MemoryStore
 from sim.api import Readiness, compilation
 from strategies import Configuration, Level, Parameter

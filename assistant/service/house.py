@@ -39,7 +39,7 @@ from assistant.service.roles import Role
 from assistant.service.token_book import TokenBook
 from assistant.session import Session
 from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep, recipe
+from assistant.starting import open_sweep, own_configurations, past_results, recipe, take_over
 from assistant.store import RunQueue, SqliteStore, check_position
 from assistant.store.sqlite import Asking, Reply
 from assistant.view import View
@@ -227,7 +227,10 @@ class House:
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))
-            return open_sweep(built, self.store, name or "sweep", recipe(placed, ()))
+            past, own = past_results(built), own_configurations(built)
+            session = open_sweep(built, self.store, name or "sweep", recipe(placed, own))
+            take_over(session, built, past, own, today=False)
+            return session
 
         decided = self._opened(asked, opened)
         self.queue.set_active(decided.experiment_id, True)  # whoever works here may have its runs

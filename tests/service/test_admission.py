@@ -12,6 +12,7 @@ from assistant.service.admission import admitted
 from assistant.service.house import Asked, House
 from assistant.service.logs import Log
 from assistant.store import SqliteStore
+from strategies import StrategyError
 
 PARAMETERS = [{"name": "x", "levels": [1, 2]}]
 COMMAND = {"command": ["sh", "-c", "touch canary; echo {x}"], "cwd": "."}
@@ -78,6 +79,24 @@ def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     house = House(SqliteStore(tmp_path / "store.db"), Log(level="error"), files=inside)
     opened = house.open_settings(naming("t.csv"), "table", Asked())
     assert house.session(opened.experiment_id).experiment.space.size == 3
+
+
+def test_results_from_before_and_own_runs_of_a_request_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    (tmp_path / "past.csv").write_text("x,objective\n3,7\n")
+    store = SqliteStore(tmp_path / "store.db")
+    house = House(store, Log(level="error"), files=tmp_path)
+    asked = {**naming("t.csv"), "runs": 5, "results": ["past.csv"], "run": [{"x": 2}]}
+    experiment = house.session(
+        house.open_settings(asked, "table", Asked()).experiment_id
+    ).experiment
+    past = [run for run in experiment.runs if run.outcome is not None]
+    assert [dict(run.outcome.measures) for run in past if run.outcome] == [{"objective": 7.0}]
+    assert [experiment.space.values(run.configuration)["x"] for run in experiment.waiting][-1] == 2
+    for wrong in ({"results": ["none.csv"]}, {"run": [{"x": 9}]}):
+        with pytest.raises((SettingsError, StrategyError)):
+            house.open_settings({**asked, **wrong}, "table", Asked())
+    assert len(store.experiments()) == 1
 
 
 ASKED = {"runs": 2, "parameters": PARAMETERS, "objective": {"minimise": "cost"}}

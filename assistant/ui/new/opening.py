@@ -1,6 +1,6 @@
 """Opening an experiment from what was filled in: every field checked before anything is stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,10 @@ from typing import Any
 from assistant import Application, Session, Store
 from assistant.door import open_store
 from assistant.ports import Result
-from assistant.results import read_results
 from assistant.settings import Source, Sweep, build_sweep, check_settings, kind_of
 from assistant.settings_objective import check_measures, objective_of
 from assistant.sla import Automatic
-from assistant.starting import open_sweep, recipe
+from assistant.starting import open_sweep, own_configurations, past_results, recipe, take_over
 from assistant.store import MemoryStore
 from assistant.toml_text import toml_text
 from assistant.ui.intents import FieldError, sentence
@@ -54,10 +53,7 @@ def open_from(form: Form, store: Path) -> Opened:
     tables, built = built_from(form)
     settings = built.settings
     try:
-        past = [r for path in settings.results for r in read_results(Path(path), built.space)]
-        own = [{**dict(built.application.baseline or {}), **values} for values in settings.run]
-        for values in own:
-            built.space.check(built.space.from_values(values))
+        past, own = past_results(built), own_configurations(built)
         made_from = recipe(tables, own)
         _opened(built, form.full_name, MemoryStore(), past, own, made_from)  # a rehearsal
     except Exception as error:
@@ -72,19 +68,13 @@ def _opened(
     built: Sweep,
     name: str,
     store: Store,
-    past: list[Result],
-    own: list[dict[str, Level]],
+    past: Sequence[Result],
+    own: Sequence[Mapping[str, Level]],
     made_from: str,
 ) -> Session:
     """Open, and take in the plan, past results, today's and the analyst's own configurations."""
     session = open_sweep(built, store, name, made_from)
-    session.import_results(past, replicates=built.settings.replicates)
-    session.submit_baseline()
-    for values in own:
-        if session.experiment.space.from_values(values) not in {
-            run.configuration for run in session.experiment.runs
-        }:
-            session.include(values)
+    take_over(session, built, past, own, today=True)
     return session
 
 
