@@ -1,0 +1,128 @@
+"""Tickets and folders, what is decided of jobs, and what Slurm's words mean."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from assistant.errors import ExecutorError, SettingsError
+from assistant.executors.slurm import commands, folder, keeping
+from assistant.executors.slurm.ticket import (
+    Ticket,
+    load_application,
+    pickled,
+    read_ticket,
+    write_private,
+)
+from tests.assistant.examples import Bowl
+
+
+def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_path: Path) -> None:
+    path, digest = pickled(Bowl(fail_at_x=2), tmp_path)
+    ticket = Ticket("ab", b"\1" * 32, "h", 1, str(path), digest, ("a", "b"), 60.0)
+    ticket.write(tmp_path / "ticket")
+    assert read_ticket(tmp_path / "ticket") == ticket
+    assert load_application(ticket) == Bowl(fail_at_x=2)
+    (tmp_path / "link").symlink_to(tmp_path / "ticket")
+    (tmp_path / "ticket").chmod(0o640)
+    path.chmod(0o660)
+    write_private(tmp_path / "junk", b"{}")
+    (tmp_path / "other").write_bytes(path.read_bytes() + b" ")
+    for read, why in (
+        (lambda: read_ticket(tmp_path / "ticket"), r"open to others \(mode 0640\)"),
+        (lambda: read_ticket(tmp_path / "link"), "cannot read"),
+        (lambda: read_ticket(tmp_path / "junk"), "is no ticket"),
+        (lambda: read_ticket(tmp_path / "nothing"), "No such file"),
+        (lambda: load_application(ticket), r"open to others \(mode 0660\)"),
+        (
+            lambda: load_application(replace(ticket, application=str(tmp_path / "other"))),
+            "not the application of the ticket",
+        ),
+    ):
+        with pytest.raises(ExecutorError, match=why):
+            read()
+    unnamed = type("Unnamed", (Bowl,), {"__module__": "__main__"})
+    for unsendable in (Unsendable(), unnamed()):
+        with pytest.raises(SettingsError, match="cannot be sent to other processes"):
+            pickled(unsendable, tmp_path)
+
+
+@dataclass(frozen=True)
+class Unsendable(Bowl):
+    def __reduce__(self) -> str:
+        raise TypeError("it holds a lock")
+
+
+def test_a_folder_that_was_left_is_found_and_one_in_use_is_not(tmp_path: Path) -> None:
+    base = tmp_path / "deep" / "down"
+    ours, left = folder.Folder(base), folder.Folder(base)
+    assert ours.path.stat().st_mode & 0o777 == 0o700
+    write_private(left.ticket("abc"), b"")
+    assert folder.left_over(base) == {}
+    left.release(tidy=False)
+    assert folder.left_over(base) == {left.path: {"abc"}}
+    folder.remove(left.path)
+    ours.release(tidy=True)
+    assert list(base.iterdir()) == []
+    base.chmod(0o777)
+    with pytest.raises(SettingsError, match="others may write into"):
+        folder.Folder(base)
+
+
+def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
+    waiting = commands.Job("b", "PENDING", "Resources")
+    held = commands.Job("c", "PENDING", "launch failed requeued held")
+    asked = {
+        "a": keeping.Expected(10.0), "b": keeping.Expected(90.0, 1), "c": keeping.Expected(10.0),
+        "d": keeping.Expected(10.0, 1), "e": keeping.Expected(1.0, 0),
+    }  # fmt: skip
+    told = keeping.judge(asked, {"b": [waiting], "c": [held]})
+    assert told.missing == {"a": 1, "b": 0, "c": 0, "d": 2, "e": 0}
+    assert told.lost == ("d",)
+    assert told.held == ("c",)
+    assert (told.waits, told.never) == ("Resources", None)
+    greedy = commands.Job("e", "PENDING", "PartitionConfig")
+    assert keeping.judge(asked, {"e": [greedy]}).never == "PartitionConfig"
+    assert commands.Job("c", "PENDING", "launch_failed_requeued_held").is_held
+    assert not commands.Job("c", "PENDING", "JobHeldUser").is_held
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "main",
+        "-Jx",
+        "--wrap=rm",
+        "--job-name",
+        "-o/etc/x",
+        "--array=1-9",
+        "--arra=1",
+        "--a\nb",
+        "-",
+    ],
+)
+def test_options_that_a_pilot_cannot_have_are_refused(option: str) -> None:
+    with pytest.raises(SettingsError, match="option"):
+        commands.check_options(["--constraint=fast", option])
+    commands.check_options(["--constraint=fast", "-qnormal", "--gres=gpu:1"])
+
+
+def test_what_slurm_says_is_its_last_word_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for text, kind in (
+        ("sbatch: error: Unable to contact slurm controller (connect failure)", "Away"),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv", "Away"),
+        ("sbatch: error: invalid partition specified: nix", "Refused"),
+    ):
+        program = tmp_path / "sbatch"
+        program.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
+        program.chmod(0o755)
+        wanted = commands.AwayError if kind == "Away" else commands.RefusedError
+        with pytest.raises(wanted, match=text.rpartition(":")[2].split("(")[0].strip()[:20]):
+            commands.submit([])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingsError, match="no 'squeue' on this machine"):
+        commands.check_commands()

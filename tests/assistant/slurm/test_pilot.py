@@ -1,0 +1,196 @@
+"""Pilots that are started by hand, as the script of their job starts them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant import Measure
+from assistant.errors import StoppedError
+from assistant.executors.slurm import folder
+from assistant.executors.slurm.ticket import (
+    Ticket,
+    pickled,
+)
+from assistant.ports import Application, Oversight, Work
+from strategies import Level
+from tests.assistant.examples import Bowl
+from tests.assistant.slurm.house import VALUES, WITHIN_S, House, until
+
+
+@dataclass
+class Job:
+    """The job script, started by hand."""
+
+    house: House
+    kept: folder.Folder
+    ticket: Ticket
+
+    def start(self) -> "subprocess.Popen[str]":
+        command = ["/bin/sh", str(self.kept.script), sys.executable]
+        command.append(str(self.kept.ticket(self.ticket.pilot)))
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def flies(self) -> str:
+        """Start it, and return what it says at its end."""
+        return ended(self.start())
+
+
+def ended(started: "subprocess.Popen[str]") -> str:
+    try:
+        return (started.communicate(timeout=4 * WITHIN_S)[1] or "").strip()
+    finally:
+        started.kill()
+
+
+@pytest.fixture
+def job(house: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    kept = folder.Folder(tmp_path)
+
+    def made(application: Application, **changes: Any) -> Job:
+        path, digest = pickled(application, kept.path)
+        told = {"application": str(path), "digest": digest, "path": tuple(sys.path)}
+        ticket = house.ticket(**told | changes)
+        ticket.write(kept.ticket(ticket.pilot))
+        return Job(house, kept, ticket)
+
+    yield made
+    kept.release(tidy=True)
+
+
+@pytest.mark.slow
+def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
+    house: House, job: Callable[..., Job]
+) -> None:
+    begun = job(Bowl())
+    house.desk.take(Work(1, VALUES, 0))
+    first = begun.start()
+    until(lambda: len(house.over) == 1)
+    house.desk.end()
+    assert ended(first) == "pilot: no more runs"
+    house.desk.take(Work(2, VALUES, 0))
+    assert begun.flies() == "pilot: its ticket does not count any more"
+    begun.kept.ticket(begun.ticket.pilot).unlink()
+    assert "No such file" in begun.flies()
+    assert [one.run_id for one in house.over] == [1]
+    assert house.over[0].measures == Bowl().evaluate(VALUES, 0) | {"unknown": None}
+
+
+@dataclass(frozen=True)
+class Patient(Bowl):
+    """Its runs write down their process, report, and go on until they are told to end."""
+
+    pids: str = ""
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        with Path(self.pids).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        threading.Event().wait()
+        raise AssertionError
+
+
+@dataclass(frozen=True)
+class Watched(Patient):
+    """As above, and it can be told."""
+
+    def evaluate_watched(
+        self,
+        values: Mapping[str, Level],
+        seed: int,
+        limit_s: float | None,
+        oversight: Oversight,
+    ) -> Mapping[str, Measure]:
+        oversight.report({"height": 1.0, "nan": float("nan")})
+        oversight.report({"height": 2.0})
+        while not oversight.wants_end():
+            threading.Event().wait(0.01)
+        raise StoppedError("told to end")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Patient, Watched])
+def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
+    house: House, job: Callable[..., Job], tmp_path: Path, kind: type[Patient]
+) -> None:
+    pids = tmp_path / "pids"
+    started = job(kind(pids=str(pids))).start()
+    for run_id in (1, 2):
+        house.desk.take(Work(run_id, VALUES, 0))
+        if kind is Watched:
+            until(lambda run_id=run_id: (run_id, {"height": 2.0}) in house.reports)  # type: ignore[misc]
+        else:
+            until(lambda n=run_id: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
+        house.desk.stop(run_id)
+        until(lambda n=run_id: len(house.over) == n)  # type: ignore[misc]
+    assert [(one.run_id, one.stopped, one.measures) for one in house.over] == [
+        (1, True, None), (2, True, None),
+    ]  # fmt: skip
+    if kind is Watched:
+        assert (1, {"height": 1.0, "nan": None}) in house.reports
+        assert house.over[0].failure == "told to end"
+    house.desk.end()
+    assert ended(started) == "pilot: no more runs"
+
+
+@pytest.mark.slow
+def test_a_pilot_without_a_gate_kills_its_run_and_ends(
+    house: House, job: Callable[..., Job], tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    started = job(Patient(pids=str(pids))).start()
+    house.desk.take(Work(1, VALUES, 0))
+    until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+    house.gate.close()
+    assert "does not answer" in ended(started)
+    assert not Path(f"/proc/{pids.read_text().strip()}").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
+    house: House, job: Callable[..., Job], tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    begun = job(Patient(pids=str(pids)))
+    house.desk.take(Work(1, VALUES, 0))
+    for n, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
+        started = begun.start()
+        until(lambda n=n: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
+        started.send_signal(number)
+        said_last = ended(started)
+        pid = pids.read_text().split()[-1]
+        until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
+    assert said_last == "pilot: Slurm ended the job"
+    assert house.desk.seen() == {}
+    assert (house.over, house.desk.n_runs) == ([], 1)  # it waits for another pilot
+
+
+@pytest.mark.slow
+def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
+    house: House, job: Callable[..., Job], tmp_path: Path
+) -> None:
+    house.desk.take(Work(1, VALUES, 0))
+    for left in (2, 1, 0):
+        begun = job(Patient(pids=str(tmp_path / "pids")), walltime_s=3.0)
+        assert begun.flies() == "pilot: the walltime is over"
+        begun.kept.ticket(begun.ticket.pilot).unlink()
+        Path(begun.ticket.application).unlink()
+        assert house.desk.n_runs == (left > 0)
+    (told,) = house.over
+    assert "does a run fit into their walltime?" in (told.failure or "")
+
+
+@pytest.mark.slow
+def test_an_application_that_cannot_be_loaded_is_said(
+    house: House, job: Callable[..., Job]
+) -> None:
+    house.desk.take(Work(1, VALUES, 0))
+    assert "is not the application of the ticket" in job(Bowl(), digest="00").flies()
+    assert "is not the application of the ticket" in (house.desk.broken or "")
+    assert house.desk.n_runs == 1
