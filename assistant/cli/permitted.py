@@ -78,6 +78,8 @@ class Permitted:
         """Return what of a command goes beyond starting a named program; None if nothing does."""
         if application.env:
             return "sets variables of the environment"  # which may name code to load
+        if application.inherit:
+            return "takes over variables of the environment"  # which may hold secrets
         first = application.command[0] if application.command else ""
         found = None if "{" in first else _found(first)
         if found is None or found not in {_found(name) for name in self.named}:

@@ -106,11 +106,6 @@ def _tables(wanted: Wanted) -> dict[str, Any]:
         )
     if application.get("limit") is not None:
         raise SettingsError(LIMIT_OF_A_RUN)
-    if tables.get("results"):
-        raise SettingsError(
-            "results from before are taken in once the experiment is open, by POST "
-            "/v1/experiments/ID/import"
-        )
     if tables.setdefault("name", wanted.name) != wanted.name:
         raise SettingsError("the settings have another name than the registration; say it once")
     return tables

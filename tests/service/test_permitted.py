@@ -157,6 +157,10 @@ def test_no_recipe_leads_a_named_program_elsewhere(tmp_path: Path, first: str) -
     with pytest.raises(NotExecutedHereError, match="starts '"):
         Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
     tables["application"]["command"][0] = "sh"
+    tables["application"]["inherit"] = ["AWS_*"]
+    with pytest.raises(NotExecutedHereError, match="takes over variables of the environment"):
+        Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+    del tables["application"]["inherit"]
     tables["application"]["env"] = {"LD_PRELOAD": "/tmp/evil.so"}
     with pytest.raises(NotExecutedHereError, match="variables of the environment"):
         Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
