@@ -155,7 +155,7 @@ def test_what_a_line_cannot_carry_is_refused(real: Real, steerer: httpx.Client) 
         ({"application": {"today": {"threads": 3, "mode": "fast"}}}, "3"),
         ({"executor": {"kind": "serial"}}, "executor"),
         ({"hooks": {"on_finish": ["true"]}}, "--allow-programs"),
-        ({"results": ["old.csv"]}, "reads no files that requests name"),
+        ({"results": ["old.csv"]}, "cannot read the results"),
         ({"name": "another"}, "name"),
     ],
 )
