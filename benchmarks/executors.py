@@ -72,7 +72,7 @@ def main() -> None:
     rows = []
     for entry in EXECUTORS:
         if entry.name == "slurm" and told.slurm is None and not _slurm_answers():
-            sys.stdout.write("no Slurm answers here: it is not measured (--slurm starts one)\n")
+            sys.stderr.write("no Slurm answers here: it is not measured (--slurm starts one)\n")
             continue
         workers = 1 if entry.name == "serial" else 2
         start_s, run_s = record.step(
