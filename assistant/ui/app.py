@@ -22,6 +22,7 @@ from assistant.ui.overview import page as overview
 from assistant.ui.platform import page as platform
 from assistant.ui.queue import page as queue
 from assistant.ui.run import page as run
+from assistant.ui.seeding import heard
 from assistant.ui.space import page as space
 from assistant.ui.steering import page as steering
 from assistant.ui.suggestions import page as suggestions
@@ -129,6 +130,7 @@ def run_app(store: Path) -> None:
         page("agents", "Agents", ":material/groups:", studies),
     ]
     st.navigation({"": general, "Experiment": own, "Tools": tools}).run()
+    heard()
 
 
 def _begin(office: Office, made: Opened) -> None:

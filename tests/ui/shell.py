@@ -20,6 +20,7 @@ def shown(draw: Callable[..., Intent | None], *args: Any, form: Any = None) -> A
 
         from assistant.ui.intents import perform
         from assistant.ui.new import fields
+        from assistant.ui.seeding import heard
 
         if form is not None and "filled" not in st.session_state:
             fields.begin(form)
@@ -29,6 +30,7 @@ def shown(draw: Callable[..., Intent | None], *args: Any, form: Any = None) -> A
             done = perform(intent)
             st.session_state["went"] = intent.then if done else ""
             st.rerun()
+        heard()
 
     page = AppTest.from_function(script, args=(draw, args, form), default_timeout=60)
     return sound(page.run())

@@ -52,11 +52,13 @@ def staged(
         import streamlit as st
 
         from assistant.ui.intents import perform
+        from assistant.ui.seeding import heard
 
         intent = draw(seat, seat.experiment)
         if intent is not None:
             perform(intent)
             st.rerun()
+        heard()
 
     page = AppTest.from_function(script, args=(draw, Seat(session)), default_timeout=seconds)
     page.query_params.update(address or {})

@@ -23,6 +23,7 @@ from assistant.ui.agents.draft import (
 from assistant.ui.intents import FieldError, forget, sentence
 from assistant.ui.new import fields
 from assistant.ui.new.fields import Beside
+from assistant.ui.seeding import seed
 from assistant.ui.words import plain
 from strategies import strategy_entry, strategy_names
 
@@ -208,7 +209,7 @@ def _manner(found: Draft) -> Draft:
             told = fields.count(f"{KEY}share", "in so many of 100", share, 0, 100, width=150)
             share = share if told is None else told
         key = f"{KEY}reaction"
-        st.session_state.setdefault(key, found.reaction_s)
+        seed(key, found.reaction_s)
         reaction_s = st.number_input(
             "Seconds to react", 0.0, 1e9, value=None, step=1.0, key=key, width=170,
             help="Simulated seconds before she answers; they matter where there is a deadline.",
@@ -221,7 +222,7 @@ def _manner(found: Draft) -> Draft:
 
 def _ends(found: Draft, beside: Beside) -> Draft:
     key = f"{KEY}ends"
-    st.session_state.setdefault(key, found.ends)
+    seed(key, found.ends)
     ends: Ends = st.radio(
         "An episode ends", list(_ENDS), format_func=_ENDS.__getitem__, horizontal=True, key=key,
         help="At the optimum, runs are counted (the paper's figure 6). With a budget, the best "

@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from assistant.ui.intents import forget
 from assistant.ui.new.form import Form
 from assistant.ui.new.writing import Fault
+from assistant.ui.seeding import seed
 from assistant.ui.words import plain
 
 T = TypeVar("T")
@@ -70,27 +71,22 @@ def follow(key: str, usual: Sequence[str]) -> None:
             st.session_state[key] = list(usual)
 
 
-def _seed(key: str, value: object) -> None:
-    if key not in st.session_state:
-        st.session_state[key] = value
-
-
 def text(key: str, label: str, value: str, **more: Any) -> str:
     """Draw a line of text."""
-    _seed(key, value)
+    seed(key, value)
     return st.text_input(label, key=key, **more) or ""
 
 
 def area(key: str, label: str, value: str, **more: Any) -> str:
     """Draw several lines of text."""
-    _seed(key, value)
+    seed(key, value)
     return st.text_area(label, key=key, **more) or ""
 
 
 def choice(key: str, label: str, value: T, options: Sequence[T], **more: Any) -> T:
     """Draw a choice of one; a value that is no option any more is shown as one."""
     shown = list(options) if value in options else [*options, value]
-    _seed(key, value)
+    seed(key, value)
     if st.session_state[key] not in shown:
         shown.append(st.session_state[key])
     chosen: T = st.selectbox(label, shown, key=key, **more)
@@ -107,7 +103,7 @@ def several(
     **more: Any,
 ) -> tuple[str, ...]:
     """Draw a choice of several; ``others``: further ones can be typed, one by one or ``1, 2``."""
-    _seed(key, list(values))
+    seed(key, list(values))
     known = {*options, *values}
     now = apart(st.session_state[key], known)
     if now != st.session_state[key]:
@@ -128,7 +124,7 @@ def apart(texts: Sequence[str], known: Collection[str] = ()) -> list[str]:
 
 def tick(key: str, label: str, value: bool, **more: Any) -> bool:
     """Draw something that is so or is not."""
-    _seed(key, value)
+    seed(key, value)
     return st.checkbox(label, key=key, **more)
 
 
@@ -136,7 +132,7 @@ def count(
     key: str, label: str, value: int | None, low: int, high: int | None = None, **more: Any
 ) -> int | None:
     """Draw a whole number; None is empty."""
-    _seed(key, value)
+    seed(key, value)
     found = st.number_input(label, low, high, value=None, step=1, key=key, **more)
     return None if found is None else int(found)
 

@@ -15,6 +15,7 @@ from assistant import Experiment
 from assistant.report.words import moment
 from assistant.sla import figure
 from assistant.ui import words
+from assistant.ui.seeding import seed
 from assistant.ui.what_if import now_then
 from assistant.ui.what_if.question import (
     EMPTIED,
@@ -167,7 +168,7 @@ def draw(experiment: Experiment, kept: Kept, asked: Question) -> None:
     _refusal(asked, "share")
     _weights(experiment, kept, prefix, asked)
     budget = sla.max_runs if draft.budget is None else draft.budget
-    _seed(f"{prefix}-budget", None if budget == EMPTIED else budget)
+    seed(f"{prefix}-budget", None if budget == EMPTIED else budget)
     st.number_input(
         "Runs in all",
         step=1,
@@ -178,7 +179,7 @@ def draw(experiment: Experiment, kept: Kept, asked: Question) -> None:
     )
     _refusal(asked, "budget")
     known = "" if sla.deadline_s is None else moment(sla.deadline_s)
-    _seed(f"{prefix}-deadline", known if draft.deadline is None else draft.deadline)
+    seed(f"{prefix}-deadline", known if draft.deadline is None else draft.deadline)
     st.text_input(
         "Deadline",
         placeholder="none; 30m from now, or a moment in UTC",
@@ -190,7 +191,7 @@ def draw(experiment: Experiment, kept: Kept, asked: Question) -> None:
         st.caption(f"Until {moment(asked.change.deadline_s)}.")
     _refusal(asked, "deadline")
     known = "" if sla.goal is None else figure(sla.goal).replace(",", "")
-    _seed(f"{prefix}-goal", known if draft.goal is None else draft.goal)
+    seed(f"{prefix}-goal", known if draft.goal is None else draft.goal)
     st.text_input(
         words.plain(words.titled("Goal", unit)),
         placeholder="none",
@@ -200,7 +201,7 @@ def draw(experiment: Experiment, kept: Kept, asked: Question) -> None:
     )
     _refusal(asked, "goal")
     known = "" if sla.max_cost is None else figure(sla.max_cost).replace(",", "")
-    _seed(f"{prefix}-cost", known if draft.cost is None else draft.cost)
+    seed(f"{prefix}-cost", known if draft.cost is None else draft.cost)
     tariff = sla.tariff
     st.text_input(
         words.plain(words.titled("Cost in all", "" if tariff is None else tariff.unit)),
@@ -214,7 +215,7 @@ def draw(experiment: Experiment, kept: Kept, asked: Question) -> None:
     _refusal(asked, "cost")
     names, said = _strategies()
     chosen = draft.strategy or experiment.steering.strategy
-    _seed(f"{prefix}-strategy", chosen)
+    seed(f"{prefix}-strategy", chosen)
     st.selectbox(
         "Strategy",
         names if chosen in names else (*names, chosen),
@@ -238,12 +239,6 @@ def _limit(runs: int | None) -> str:
     return "no limit" if runs is None else f"{words.runs(runs)} in all"
 
 
-def _seed(key: str, value: object) -> None:
-    """Fill a field in before it is drawn for the first time."""
-    if key not in st.session_state:
-        st.session_state[key] = value
-
-
 def _refusal(asked: Question, place: Place) -> None:
     if place in asked.refused:
         st.error(words.plain(asked.refused[place]), icon=":material/error:")
@@ -257,9 +252,9 @@ def _share(experiment: Experiment, prefix: str, draft: Draft) -> None:
     has_regions = bool(now_then.regions_of(experiment))
     split, slider, box = (f"{prefix}-{name}" for name in ("split", "share", "box"))
     at = round(100 * experiment.watch.advised) if share == NONE else min(max(share, 0), 100)
-    _seed(split, share != NONE)
-    _seed(slider, at)
-    _seed(box, st.session_state[slider])
+    seed(split, share != NONE)
+    seed(slider, at)
+    seed(box, st.session_state[slider])
     is_split = st.toggle(
         "Keep a share for regions",
         key=split,
@@ -301,7 +296,7 @@ def _weights(experiment: Experiment, kept: Kept, prefix: str, asked: Question) -
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for region, (ids, factor) in zip(regions, drawn, strict=True):
             key = f"{prefix}-weight-{ids}"
-            _seed(key, float(wanted.get(region.id, factor)))
+            seed(key, float(wanted.get(region.id, factor)))
             st.number_input(
                 f"Weight of region {region.id}", step=0.5, format="%g", key=key, width=150,
                 disabled=not is_split,

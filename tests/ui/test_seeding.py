@@ -1,0 +1,34 @@
+"""A field's first value reaches the browser, even if the run of the script is interrupted."""
+
+from streamlit.testing.v1 import AppTest
+
+
+def _script() -> None:
+    import streamlit as st
+
+    from assistant.ui.seeding import heard, seed
+
+    n = st.session_state["n"] = st.session_state.get("n", 0) + 1
+    seed("chosen", ["x"])
+    st.multiselect("A", ["x", "y"], key="chosen")
+    if n == 1:
+        st.stop()  # as the next run of the script does
+    heard()
+
+
+def test_a_first_value_is_told_until_a_run_came_to_its_end() -> None:
+    app = AppTest.from_function(_script).run()
+    told = []
+    for _ in range(3):
+        (field,) = app.multiselect
+        told.append(field.proto.set_value)
+        assert field.value == ["x"]
+        app.run()
+    assert told == [True, True, False]
+
+
+def test_what_is_chosen_meanwhile_stays() -> None:
+    app = AppTest.from_function(_script).run()
+    app.multiselect[0].select("y").run()
+    assert app.multiselect[0].value == ["x", "y"]
+    assert app.run().multiselect[0].value == ["x", "y"]
