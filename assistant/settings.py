@@ -402,6 +402,8 @@ def _sentence(error: ValidationError) -> str:
     tail = f" (and {more} more)" if more else ""
     shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if shown and repr(given) in message:  # a sentence of our own that says it
+        shown = ""
     return f"'{place}' {message}{shown}{tail}" if place else f"{message}{tail}"
 
 
@@ -427,6 +429,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "watch": WatchSettings,
         "cost": CostSettings,
         "hooks": HookSettings,
+        "executor": ExecutorSettings,
         "environment": EnvironmentSettings,
         "constraints": ConstraintSettings,
         "rmse": RmseSettings,

@@ -209,7 +209,7 @@ class PlackettBurman:
 TwoLevelDesign: TypeAlias = RegularFraction | PlackettBurman
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # True is no number of factors, and 3.0 no resolution
 def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
     """Return the design of fewest runs for k factors with at least a resolution.
 

@@ -62,13 +62,13 @@ class Permitted:
             return
         what = f"an application of kind '{application.kind}'"
         way_out = "--allow-programs"
-        if isinstance(application, CommandSettings) and self.named:
+        if isinstance(application, CommandSettings) and application.command:
             why = self._why_not(application)
             if why is None:
                 return
             what = f"a command that {why}"
-        elif isinstance(application, CommandSettings) and application.command:
-            what, way_out = "a command", f"--program {application.command[0]}, or {way_out}"
+            if why == _starts(application):
+                way_out = f"--program {application.command[0]}, or {way_out}"
         raise NotExecutedHereError(
             f"experiment '{opened.experiment_id}' is {what}, which this worker does not execute; "
             f"its operator can allow it with {way_out}"
@@ -83,8 +83,12 @@ class Permitted:
         first = application.command[0] if application.command else ""
         found = None if "{" in first else _found(first)
         if found is None or found not in {_found(name) for name in self.named}:
-            return f"starts '{first}'"
+            return _starts(application)
         return None
+
+
+def _starts(application: CommandSettings) -> str:
+    return f"starts '{application.command[0] if application.command else ''}'"
 
 
 def _found(name: str) -> str | None:

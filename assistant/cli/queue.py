@@ -63,6 +63,11 @@ def queue(
         session.cancel(run_id, reason)
     for run_id in stop or []:
         session.stop(run_id, reason)
+    if not as_json:
+        for run_id in stop or []:
+            run = session.experiment.run(run_id)
+            kept = reported_words(run, session.experiment.opened.objective)
+            OUT.print(f"Run {run_id} is stopped; its result is what it reported last: {kept}.")
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:

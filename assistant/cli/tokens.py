@@ -20,7 +20,7 @@ from assistant.service.endpoint import Key, find
 from assistant.service.house import House
 from assistant.service.logs import Log
 from assistant.service.roles import Role
-from assistant.service.token_book import Holder, TokenBook, book_path
+from assistant.service.token_book import Holder, TokenBook, book_path, check_name
 from assistant.store import SqliteStore
 
 DAY_S = 86_400.0
@@ -63,7 +63,10 @@ def make(
 ) -> int:
     """Make a token with a name and print it, this once: only its digest is kept."""
     if days is not None and not 0 < days <= MOST_DAYS:
-        raise SettingsError(f"--days {days:g}: a token holds for more than 0 to {MOST_DAYS:,} days")
+        raise SettingsError(
+            f"--days {days:g}: a token holds for more than 0 days, at most {MOST_DAYS:,}"
+        )
+    check_name(name)
     with _desk(existing(store)) as desk:
         ends_s = None if days is None else time.time() + days * DAY_S
         made = desk.make(name, role, experiment, ends_s)
@@ -179,7 +182,8 @@ def _told(holder: Holder) -> Told:
 
 def _what(one: Told) -> str:
     only = f" for the experiment '{one['experiment']}' alone" if one["experiment"] else ""
-    return f"'{one['name']}', a {one['role']}{only}"
+    article = "an" if one["role"] == "adapter" else "a"
+    return f"'{one['name']}', {article} {one['role']}{only}"
 
 
 def _until(one: Told) -> str:

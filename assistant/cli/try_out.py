@@ -39,6 +39,7 @@ from assistant.events import RunCompleted
 from assistant.executors import check_room
 from assistant.executors.attempt import attempt
 from assistant.objective import Measure
+from assistant.outside import is_asking
 from assistant.ports import Completion, Endable, Work
 from assistant.report.words import duration, number, quantity, setting, unit_of
 from assistant.settings import Sweep, build_sweep, check_settings
@@ -98,6 +99,11 @@ def try_out(
         strategy=None, runs=runs, workers=workers,
     )  # fmt: skip
     Terms(run_limit=run_limit).laid_over(tables)
+    if is_asking(tables.get("application")):
+        raise SettingsError(
+            "the program of this file asks for its runs itself, so there is nothing to try from "
+            "here; start copperline sweep, and then the program"
+        )
     built = build_sweep(check_settings(tables, "the options"))
     check_room(built.settings.place, built.settings.workers)
     trial = _tried(built, _fallback_name(built, file), include, quiet=as_json)

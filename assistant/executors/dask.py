@@ -178,7 +178,8 @@ class DaskExecutor:
                 if time.monotonic() > until_s:
                     raise ExecutorError(
                         f"{self._place} does not answer within {within_s:.0f} s ({error}); is it "
-                        "running? What was finished is kept; go on with: copperline resume"
+                        "running? What was opened and finished is kept; go on with: copperline "
+                        "resume"
                     ) from error
                 time.sleep(min(LOOKS_S, within_s))
             else:

@@ -72,4 +72,4 @@ def check_room(place: Place, workers: int, machine: Machine | None = None) -> No
 
 
 def _gib(n_bytes: int) -> str:
-    return f"{n_bytes / (1 << 30):.4g} GiB"
+    return f"{n_bytes / (1 << 30):,.1f}".removesuffix(".0") + " GiB"

@@ -1,5 +1,6 @@
 """The answer first: is there something better than today, by how much, and how sure can one be."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -7,6 +8,9 @@ from assistant.experiment import Experiment
 from assistant.report.words import quantity
 from assistant.run import Outcome, Run, RunState
 from assistant.standing import Standing
+
+LONGEST_FAILURE = 300
+"""Characters of a failure that are told with the answer."""
 
 Verdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
 
@@ -37,11 +41,11 @@ def answer(experiment: Experiment) -> Answer:
     if best is None:
         failed = len(experiment.runs)
         text = f"None of {failed} runs gave a result." if failed else "Nothing has been run yet."
-        return Answer("no_runs", text, (), None, None)
+        return Answer("no_runs", text, _why_failed(experiment), None, None)
     today_run = experiment.baseline
     today = None if today_run is None else experiment.standing(today_run)
     found = _found(experiment, best, today, today_run)
-    more = (*_traded(experiment, best), _spent(experiment))
+    more = (*_traded(experiment, best), _spent(experiment), *_why_failed(experiment))
     return replace(found, sentences=(*found.sentences, *more))
 
 
@@ -150,6 +154,18 @@ def _traded(experiment: Experiment, best: Standing) -> tuple[str, ...]:
 def _value(experiment: Experiment, outcome: Outcome) -> str:
     objective = experiment.opened.objective
     return f"{objective.wrapper} = {quantity(outcome.value, objective.unit)}"
+
+
+def _why_failed(experiment: Experiment) -> tuple[str, ...]:
+    """Return what failed runs said most often, in a sentence; nothing if none failed."""
+    failures = Counter(run.failure for run in experiment.runs if run.failure is not None)
+    if not failures:
+        return ()
+    ((failure, n),) = failures.most_common(1)
+    told = failure if len(failure) <= LONGEST_FAILURE else f"{failure[:LONGEST_FAILURE]} ..."
+    total = failures.total()
+    who = "The failed run says" if total == 1 else f"Of {total} failed runs {n} say"
+    return (f"{who}: {told.rstrip('.')}.",)
 
 
 def _spent(experiment: Experiment) -> str:

@@ -66,6 +66,15 @@ def book_path(store: Path) -> Path:
     return beside(store, "token-hashes")
 
 
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a token. Raises SettingsError."""
+    if not NAME.fullmatch(name):
+        raise SettingsError(
+            f"a token cannot be called {name[:40]!a}: its name has 1 to 40 letters, digits, dots, "
+            "underscores or hyphens, and begins with a letter or a digit"
+        )
+
+
 def named_by(worker: str) -> str:
     """Return the name of the token that a worker would have who calls itself so.
 
@@ -234,11 +243,7 @@ def _asked(holder: Holder) -> Holder:
 def _check(
     name: str, role: Role, experiment_id: str | None, expires_s: float | None, now_s: float
 ) -> None:
-    if not NAME.fullmatch(name):
-        raise SettingsError(
-            f"a token cannot be called {name[:40]!a}: its name has 1 to 40 letters, digits, dots, "
-            "underscores or hyphens, and begins with a letter or a digit"
-        )
+    check_name(name)
     if role not in NAMED:
         raise SettingsError(f"no token can be made for the role {role}{hint(role, NAMED)}")
     if role is Role.ADAPTER and experiment_id is None:

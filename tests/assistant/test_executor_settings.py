@@ -82,3 +82,17 @@ def test_without_dask_jobqueue_the_way_to_it_is_said(monkeypatch: pytest.MonkeyP
     with pytest.raises(SettingsError, match=r"pip install 'copperline\[slurm\]'"):
         Place("dask", batch=BatchSystem())
     Place("dask")
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        ({"kind": "slurm", "partion": "main"}, "partition"),
+        ({"kind": "dask", "adress": "x"}, "address"),
+    ],
+)
+def test_a_key_that_is_misspelt_is_looked_for_in_its_own_table(
+    told: dict[str, str], meant: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"did you mean '{meant}'"):
+        check_settings({"executor": told}, "x")

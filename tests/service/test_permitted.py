@@ -124,7 +124,9 @@ def test_a_worker_starts_no_program_that_its_operator_does_not_allow(
 def test_a_worker_of_one_experiment_says_why_it_ends(tmp_path: Path) -> None:
     with serving(tmp_path) as (house, url):
         evil = opened(house, command(tmp_path / "canary"), "evil")
-        with pytest.raises(NotExecutedHereError, match="a command, which this worker does not"):
+        with pytest.raises(
+            NotExecutedHereError, match="a command that starts 'sh', which this worker does not"
+        ):
             worked(url, Permitted(), only=evil)
     assert not (tmp_path / "canary").exists()
 
