@@ -7,6 +7,7 @@ was not answered is repeated under the same key, so that a program can do once w
 import asyncio
 import json
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -53,16 +54,16 @@ class Answer:
     text: str
 
 
-class Asking:
+class Asking(ABC):
     """Requests to one program, each repeated while no answer comes."""
 
     def __init__(self, url: str, secret: str | None) -> None:
         self.url, self._secret = url, secret
         self._key = token_hex(16)
 
+    @abstractmethod
     async def converse(self, client: Any, said: "SimpleQueue[Told]") -> Over:
         """Say what there is to say, and return what came of it."""
-        raise NotImplementedError
 
     async def end(self, client: Any) -> str:  # noqa: ARG002 - nothing has begun
         """Have the program end what it does; return what a sentence goes on with."""
