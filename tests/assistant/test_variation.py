@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sim.api
-import sim.policies.backfill
+from sim import api
+from sim.policies import backfill
 from assistant.applications import Scheduling, Today
 from assistant.applications.scheduling.variation import every_option, openable
 from assistant.errors import ApplicationError, RunError
@@ -72,8 +72,8 @@ def test_an_option_that_two_rules_know_means_something_with_both(
 ) -> None:
     """Two levels for each of two rules, one for that which has no such option: 5 of 6."""
     also = replace(backfill_named("easy"), name="easy_too")
-    for module in (sim.api, sim.policies.backfill):
-        monkeypatch.setattr(module, "BACKFILLS", (*sim.policies.backfill.BACKFILLS, also))
+    for module in (api, backfill):
+        monkeypatch.setattr(module, "BACKFILLS", (*backfill.BACKFILLS, also))
     levels = {"backfill": ("none", "easy", "easy_too"), "reserve_anew": (1, 0)}
     application = one_partition(levels=levels)
     assert application.space.count_allowed() == 5 == len(set(digests(application)))

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-import sim.api
-import sim.policies.order
+from sim import api
+from sim.policies import order as orders
 from assistant.applications import Preset, Scheduling, Today, presets
 from assistant.applications.scheduling.presets import PRESETS, preset_named
 from assistant.applications.scheduling.variation import every_option
@@ -141,8 +141,8 @@ FAKE = Order(
 
 @pytest.fixture
 def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = tuple(order for order in sim.policies.order.ORDERS if order.name != FAKE.name)
-    for module in (sim.api, sim.policies.order):
+    others = tuple(order for order in orders.ORDERS if order.name != FAKE.name)
+    for module in (api, orders):
         monkeypatch.setattr(module, "ORDERS", (*others, FAKE))
 
 
