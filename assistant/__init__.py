@@ -4,33 +4,36 @@ The public API. What a person does in the UI, an agent in a script and a client 
 same call on the same `Session`.
 """
 
-from assistant.errors import AssistantError
-from assistant.events import Advice, BatchSuggested, Fact
-from assistant.experiment import Experiment
-from assistant.forecasts import Forecast, PaperForecast
-from assistant.objective import (
-    Constraint,
-    Measure,
-    Objective,
-    Rmse,
-    Second,
-    Value,
-    WeightedSum,
-)
-from assistant.opening import load_session, open_session
-from assistant.ports import Application, Executor, Store
-from assistant.recommendation import Recommendation
-from assistant.run import Outcome, Run, RunState
-from assistant.session import Session
-from assistant.sla import Sla, Steering, Tariff, Watch
-from assistant.standing import Standing
-from assistant.store.memory import MemoryStore
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assistant.analysis.recommendation import Recommendation
+    from assistant.core.errors import AssistantError
+    from assistant.core.events import BatchSuggested, Fact, MissWarning
+    from assistant.core.experiment import Experiment
+    from assistant.core.forecast import Forecast, PaperForecast
+    from assistant.core.objective import (
+        Constraint,
+        Measure,
+        Objective,
+        Rmse,
+        SecondObjective,
+        SingleMeasure,
+        WeightedSum,
+    )
+    from assistant.core.ports import Application, Executor, Store
+    from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
+    from assistant.core.sla import Sla, Steering, Tariff, WarningPolicy
+    from assistant.session.opening import load_session, open_session
+    from assistant.session.session import Session
+    from assistant.store.event_store import MemoryStore
 
 __all__ = [
-    "Advice",
     "Application",
     "AssistantError",
     "BatchSuggested",
+    "ConfigurationSummary",
     "Constraint",
     "Executor",
     "Experiment",
@@ -38,6 +41,7 @@ __all__ = [
     "Forecast",
     "Measure",
     "MemoryStore",
+    "MissWarning",
     "Objective",
     "Outcome",
     "PaperForecast",
@@ -45,16 +49,61 @@ __all__ = [
     "Rmse",
     "Run",
     "RunState",
-    "Second",
+    "SecondObjective",
     "Session",
+    "SingleMeasure",
     "Sla",
-    "Standing",
     "Steering",
     "Store",
     "Tariff",
-    "Value",
-    "Watch",
+    "WarningPolicy",
     "WeightedSum",
     "load_session",
     "open_session",
 ]
+
+_MODULES = {
+    "Application": "assistant.core.ports",
+    "AssistantError": "assistant.core.errors",
+    "BatchSuggested": "assistant.core.events",
+    "ConfigurationSummary": "assistant.core.run",
+    "Constraint": "assistant.core.objective",
+    "Executor": "assistant.core.ports",
+    "Experiment": "assistant.core.experiment",
+    "Fact": "assistant.core.events",
+    "Forecast": "assistant.core.forecast",
+    "Measure": "assistant.core.objective",
+    "MemoryStore": "assistant.store.event_store",
+    "MissWarning": "assistant.core.events",
+    "Objective": "assistant.core.objective",
+    "Outcome": "assistant.core.run",
+    "PaperForecast": "assistant.core.forecast",
+    "Recommendation": "assistant.analysis.recommendation",
+    "Rmse": "assistant.core.objective",
+    "Run": "assistant.core.run",
+    "RunState": "assistant.core.run",
+    "SecondObjective": "assistant.core.objective",
+    "Session": "assistant.session.session",
+    "SingleMeasure": "assistant.core.objective",
+    "Sla": "assistant.core.sla",
+    "Steering": "assistant.core.sla",
+    "Store": "assistant.core.ports",
+    "Tariff": "assistant.core.sla",
+    "WarningPolicy": "assistant.core.sla",
+    "WeightedSum": "assistant.core.objective",
+    "load_session": "assistant.session.opening",
+    "open_session": "assistant.session.opening",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a public name when it is first used (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.agents --part episode`` plays the same short episodes twice, on a space of
 8,800 configurations (22 x 20 x 20; or on ``--table FILE``): through a `Session`, which explains
-and keeps everything, and in the compiled loop (`agents.episodes`). It counts the episodes that
+and keeps everything, and in the compiled loop (`agents.compiled`). It counts the episodes that
 came out otherwise, which must be none. Beside them are whole episodes of the compiled loop, until
 the optimum is found or half the space is run. ``--part shapes`` plays every cell of the paper's
 figure 6 on generated spaces of its three shapes, on one core. CPU seconds of this process; what is
@@ -25,8 +25,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from agents import Cell, Stop, Study, Table, Truth, play_episode
-from agents.episodes.cells import can_compile, play_compiled
+from agents import Cell, StoppingRule, Study, Table, Truth, play_episode
+from agents.studies.study_runner import can_compile, play_compiled
 from assistant import AssistantError
 from assistant.applications.lookup import Lookup
 from benchmarks import figure6 as whole
@@ -61,7 +61,7 @@ def measured(path: Path | None, shape: str) -> Truth:
 
 def study(size: int, most_runs: int, **axes: Any) -> Study:
     """Return a study that gives up after so many runs."""
-    stop = Stop(censored_at=min(1.0, most_runs / size))
+    stop = StoppingRule(censored_at=min(1.0, most_runs / size))
     return Study("benchmark", (Table("space", "-"),), seed=SEED, stop=stop, **axes)
 
 

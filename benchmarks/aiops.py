@@ -70,9 +70,9 @@ def main() -> None:
 
 
 def _fit(told: argparse.Namespace) -> None:
-    from sim.aiops.compare import compare
-    from sim.aiops.defaults import published
     from sim.aiops.logs import fit_statistics, read_logs
+    from sim.aiops.platform_statistics import published_statistics
+    from sim.aiops.validation import compare
 
     n = 4_000 if told.quick else told.rows
     record = Record("aiops_fit", told, [SEED])
@@ -86,7 +86,7 @@ def _fit(told: argparse.Namespace) -> None:
         fit_s = time.process_time() - begun - read_s
     record.figure("read_s", read_s)
     record.figure("fit_s", fit_s)
-    rng, usual = np.random.default_rng(SEED + 1), published()
+    rng, usual = np.random.default_rng(SEED + 1), published_statistics()
     sys.stdout.write(f"{n:,} tasks: read in {read_s:.1f} s, fitted in {fit_s:.1f} s (CPU).\n\n")
     rows = []
     laws = {f"train {name}": (usual.train[name], found.train[name]) for name in usual.train}
@@ -114,12 +114,11 @@ def _write_log(path: Path, n: int) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
-    from sim.aiops.arrivals import arrival_blocks
-    from sim.aiops.defaults import published
-    from sim.workloads.streams import Streams
+    from sim.aiops.platform_statistics import arrival_blocks, published_statistics
+    from sim.generators.generator import RandomStreams
 
-    rng, told, third = np.random.default_rng(SEED), published(), n // 3
-    blocks = arrival_blocks(told.arrivals, Streams(SEED), profile="calendar")
+    rng, told, third = np.random.default_rng(SEED), published_statistics(), n // 3
+    blocks = arrival_blocks(told.arrivals, RandomStreams(SEED), profile="calendar")
     arrived = np.concatenate(list(itertools.islice(blocks, third // 1_000 + 1)))
     while len(arrived) < third:
         arrived = np.concatenate([arrived, next(blocks)])
@@ -175,7 +174,7 @@ def _one(size: int, folder: Path) -> dict[str, Any]:
 
 
 def _scenario(size: int) -> Any:
-    from sim.aiops.scenario import PlatformScenario
+    from sim.aiops.synthesis import PlatformScenario
 
     return PlatformScenario(duration_s=size * 44.0, drain=True, seed=SEED)
 

@@ -16,8 +16,8 @@ from shutil import which
 from typing import Any
 
 from assistant import AssistantError
-from assistant.cli.browser import OPTIONS
-from assistant.service.endpoint import find
+from assistant.cli.commands.service import OPTIONS
+from assistant.service.store_lock import find_endpoint
 
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -124,7 +124,7 @@ class KeptUp:
     @property
     def service(self) -> int | None:
         """Process id of the service; None while there is none."""
-        found = find(self.store)
+        found = find_endpoint(self.store)
         return None if found is None else found.pid
 
     @property

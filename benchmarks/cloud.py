@@ -33,20 +33,20 @@ from benchmarks.cloud_scores import (
     trace_scores,
 )
 from benchmarks.harness import Record, guarded, parser, table
-from sim.model.batches import CloudTrace
-from sim.traces.bergsma import read_bergsma, read_flavours
-from sim.workloads.cloud.arrivals import coverage, fit_arrivals
-from sim.workloads.cloud.batching import Examples
-from sim.workloads.cloud.demand import band_of, cores_in_use
-from sim.workloads.cloud.qualities import QUALITIES
-from sim.workloads.cloud.scores import (
+from sim.formats.vm_trace import read_bergsma, read_flavours
+from sim.generators.cloud.arrivals import coverage, fit_arrivals
+from sim.generators.cloud.batches import JobExamples
+from sim.generators.cloud.capacity import band_of, cores_in_use
+from sim.generators.cloud.model_parts import QUALITIES
+from sim.generators.cloud.scores import (
     FlavourScore,
     LifetimeScore,
     reuse_distances,
     total_variation,
 )
-from sim.workloads.cloud.three_stage import KNOBS, QUALITY, draw_batches, fit_batches
-from sim.workloads.streams import Streams
+from sim.generators.cloud.three_stage import KNOBS, QUALITY, draw_batches, fit_batches
+from sim.generators.generator import RandomStreams
+from sim.model.cloud_trace import CloudTrace
 
 PARTS = ("arrivals", "flavours", "lifetimes", "survival", "demand", "speed")
 GENERATORS = ("naive", "simple_batch", *(f"three_stage, {one}" for one in QUALITIES))
@@ -272,7 +272,7 @@ def _demand(
         cores, reuse, jobs = [], np.zeros(len(test.flavours)), 0
         n = min(n_windows, FEWER_WINDOWS.get(name, n_windows))
         for seed in range(n):
-            streams = Streams(SEED + seed)
+            streams = RandomStreams(SEED + seed)
             drawn = draw_batches(model, test.first_period, test.n_periods, streams)
             assert drawn is not None, "a window of a cloud has jobs"
             cores.append(cores_in_use(drawn, streams.of("lifetime_s")))
@@ -314,7 +314,7 @@ def _speed(record: Record, train: CloudTrace, dev: CloudTrace, generators: tuple
         best = 0.0
         for seed in range(n_draws):
             began = time.process_time()
-            drawn = draw_batches(model, window.first_period, window.n_periods, Streams(seed))
+            drawn = draw_batches(model, window.first_period, window.n_periods, RandomStreams(seed))
             spent_s = time.process_time() - began
             best = max(best, 0.0 if drawn is None else drawn.n_jobs / spent_s)
         return {"jobs_per_s": best}
@@ -332,7 +332,7 @@ def _fitted(name: str, train: CloudTrace, dev: CloudTrace) -> Any:
     n = len(train.flavours)
     cores = np.array([max(one.mcpu // 1000, 1) for one in train.flavours])
     memory = np.array([one.mem_bytes for one in train.flavours])
-    examples = Examples(np.arange(n + 1), cores, np.full(n, 2_592_000.0), memory // cores)
+    examples = JobExamples(np.arange(n + 1), cores, np.full(n, 2_592_000.0), memory // cores)
     knobs = {knob.name: knob.usual for knob in KNOBS}
     name, _, quality = name.partition(", ")
     if quality:

@@ -16,18 +16,21 @@ import numpy as np
 
 from benchmarks.cloud import _fitted, _head, _windows
 from benchmarks.harness import Record, guarded, parser, table
-from sim.model.batches import CloudTrace
-from sim.workloads.cloud.lifetimes import draw_lifetimes, fit_lifetimes
-from sim.workloads.cloud.packing import Packings, PackingSummary, pack, requests_of_trace
-from sim.workloads.cloud.three_stage import draw_batches
-from sim.workloads.cloud.tuples import (
+from sim.generators.cloud.lifetimes import draw_lifetimes, fit_lifetimes
+from sim.generators.cloud.packing import (
     PACKING_RULES,
+    PackingResults,
+    PackingSummary,
     SchedulingTuple,
     draw_tuples,
+    pack,
     read_tuples,
+    requests_of_trace,
     write_tuples,
 )
-from sim.workloads.streams import Streams
+from sim.generators.cloud.three_stage import draw_batches
+from sim.generators.generator import RandomStreams
+from sim.model.cloud_trace import CloudTrace
 
 SEED = 2021
 N_TUPLES, QUICK_TUPLES = 500, 24
@@ -57,7 +60,7 @@ def main() -> None:
     record.body["tuples"] = [asdict(one) for one in tuples]
     record.write()
     taught = _told(record.step("training window", lambda: _taught(train, dev, tuples)))
-    found: dict[str, dict[str, Packings]] = {}
+    found: dict[str, dict[str, PackingResults]] = {}
     for variant, (departures, demand) in VARIANTS.items():
         found[variant] = {}
         if demand == 1.0:  # nobody ever saw ten times the real demand
@@ -127,7 +130,7 @@ def _generated(
         "algorithm": [one.algorithm for one in tuples],
     }  # fmt: skip
     for window in range(n_windows):
-        streams = Streams(SEED + window)
+        streams = RandomStreams(SEED + window)
         drawn = draw_batches(model, test.first_period, n_periods, streams, demand)
         assert drawn is not None, "a window of a cloud has jobs"
         requests = requests_of_trace(drawn, streams.of("lifetime_s"), name)
@@ -141,15 +144,15 @@ def _known(shares: Any) -> list[float | None]:
     return [None if np.isnan(one) else float(one) for one in shares]
 
 
-def _told(detail: dict[str, Any]) -> Packings:
+def _told(detail: dict[str, Any]) -> PackingResults:
     cpu, memory = (
         np.array([np.nan if one is None else one for one in detail[name]], dtype=np.float64)
         for name in ("cpu", "memory")
     )
-    return Packings(cpu, memory, tuple(detail["algorithm"]))
+    return PackingResults(cpu, memory, tuple(detail["algorithm"]))
 
 
-def _tables(record: Record, found: dict[str, dict[str, Packings]]) -> None:
+def _tables(record: Record, found: dict[str, dict[str, PackingResults]]) -> None:
     rows = []
     for variant, by_name in found.items():
         for name, told in by_name.items():

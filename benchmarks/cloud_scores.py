@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from sim.api import load_workload
-from sim.model.batches import CloudTrace
-from sim.model.bins import DAY_S, Bins
-from sim.model.observed import ObservedJobs
-from sim.traces.vm_table import read_vm_table
-from sim.workloads.cloud.batching import LIVES, observed_of
-from sim.workloads.cloud.dimensions import fit_dimensions
-from sim.workloads.cloud.flavours import fit_flavours, recency, tokens_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.mix import fit_experts, fit_mix
-from sim.workloads.cloud.qualities import Hazards
-from sim.workloads.cloud.scores import (
+from sim.formats.vm_trace import read_vm_table
+from sim.generators.cloud.batches import LIVES, observed_of
+from sim.generators.cloud.flavour_dimensions import fit_dimensions
+from sim.generators.cloud.flavour_mix import fit_experts, fit_mix
+from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
+from sim.generators.cloud.lifetimes import fit_lifetimes, fit_trees
+from sim.generators.cloud.model_parts import Hazards
+from sim.generators.cloud.scores import (
+    CENSORINGS,
     baseline_flavours,
+    kaplan_meier,
     repeat_lifetime_error,
     score_coin_flip,
     score_flavours,
     score_lifetimes,
+    survival_of,
+    treat_censored,
 )
-from sim.workloads.cloud.survival import CENSORINGS, kaplan_meier, survival_of, with_censored
-from sim.workloads.cloud.trees import fit_trees
+from sim.model.cloud_trace import DAY_S, Bins, CloudTrace, ObservedJobs
 
 HALF_LIFE_DAYS = 7.0
 PERIOD_S = 300.0
@@ -93,7 +93,7 @@ def lifetime_scores(train: CloudTrace, test: CloudTrace) -> dict[str, Any]:
     trees, trees_s = _timed(lambda: fit_trees(train))
     scores = {"CoinFlip": score_coin_flip(test)}
     for how in CENSORINGS:
-        known = with_censored(train, how)
+        known = treat_censored(train, how)
         more = "" if how == "counted" else f", censored {how}"
         scores[f"Overall KM{more}"] = score_lifetimes(fit_lifetimes(known, 0), test)
         scores[f"Per-flavour KM{more}"] = score_lifetimes(fit_lifetimes(known, 1), test)

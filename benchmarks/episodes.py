@@ -15,7 +15,7 @@ from benchmarks.peers import searches
 from benchmarks.spaces import Problem
 from strategies import (
     Configuration,
-    Exploiting,
+    ExploitationStrategy,
     Failure,
     Knowledge,
     Observation,
@@ -24,7 +24,7 @@ from strategies import (
     make_strategy,
     strategy_names,
 )
-from strategies.parameter import parse_number
+from strategies.space.parameter import parse_number
 
 FIRST_RUNS, BATCH = 10, 5
 SWEPT = ("grasp",)
@@ -97,7 +97,9 @@ class OurChooser:
         options = dict(method.options)
         exploitation = options.pop("exploitation", None)
         strategy = make_strategy(method.name, **options)
-        self._strategy = strategy if exploitation is None else Exploiting(strategy, exploitation)
+        self._strategy = (
+            strategy if exploitation is None else ExploitationStrategy(strategy, exploitation)
+        )
         self._swept = method.name in SWEPT
         self._space, self._rng = space, np.random.default_rng(seed)
         self._observations: list[Observation] = []

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assistant import Measure
-from assistant.errors import AssistantError
-from assistant.executors import EXECUTORS, Place, make_executor
-from assistant.executors.slurm import commands
-from assistant.objective import Objective, Value
-from assistant.ports import Executor, Work
+from assistant.core.errors import AssistantError
+from assistant.core.objective import Objective, SingleMeasure
+from assistant.core.ports import ExecutionRequest, Executor
+from assistant.executors import EXECUTORS, make_executor
+from assistant.executors.slurm import jobs
+from assistant.executors.spec import ExecutorSpec
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.slurm_measure import Plan, check, cluster
 from strategies import Level, Parameter, ParameterSpace
@@ -52,7 +53,7 @@ class Waiting:
     @property
     def objective(self) -> Objective:
         """Nothing depends on it."""
-        return Objective(Value("waited_s"))
+        return Objective(SingleMeasure("waited_s"))
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - the protocol's
         """Wait."""
@@ -99,7 +100,7 @@ def main() -> None:
 def _slurm_answers() -> bool:
     """Return whether there is a Slurm whose controller answers."""
     try:
-        return shutil.which("sinfo") is not None and commands.is_here(None)
+        return shutil.which("sinfo") is not None and jobs.is_local_slurm(None)
     except AssistantError:
         return False
 
@@ -137,7 +138,7 @@ def _seconds(name: str, workers: int, n_runs: int, wait_s: float) -> tuple[float
     from benchmarks.executors import Waiting  # by its name, not as a part of __main__
 
     begun_s = time.perf_counter()
-    with make_executor(Waiting(wait_s), workers, Place(name)) as executor:
+    with make_executor(Waiting(wait_s), workers, ExecutorSpec(name)) as executor:
         _make(executor, workers, workers)  # every worker has been asked once
         started_s = time.perf_counter()
         _make(executor, workers, n_runs)
@@ -149,7 +150,7 @@ def _make(executor: Executor, workers: int, n_runs: int) -> None:
     under_way, given = 0, 0
     while given < n_runs or under_way:
         while given < n_runs and under_way < workers:
-            executor.submit(Work(given, {"x": given % 4}, seed=given))
+            executor.submit(ExecutionRequest(given, {"x": given % 4}, seed=given))
             given, under_way = given + 1, under_way + 1
         under_way -= len(executor.collect())
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents import Recipe, Space, reproduce, write_evaluation
-from assistant.applications.paper_tables import NAMES, paper_table
+from agents import EvaluationRecipe, EvaluationSpace, reproduce, write_evaluation
+from assistant.simtools.measured_tables import NAMES, paper_table
 
 
 def whole(spaces: Path, replications: int, workers: int, *, quick: bool) -> dict[str, Any]:
@@ -27,7 +27,9 @@ def whole(spaces: Path, replications: int, workers: int, *, quick: bool) -> dict
     started_s, cpu_s = time.perf_counter(), _cpu_s()
     made = [paper_table(name, spaces) for name in (NAMES[-1:] if quick else NAMES)]
     tables = {"tables_s": time.perf_counter() - started_s, "tables_cpu_s": _cpu_s() - cpu_s}
-    recipe = Recipe(("6",), tuple(Space(one.name, one.path) for one in made), replications, quick)
+    recipe = EvaluationRecipe(
+        ("6",), tuple(EvaluationSpace(one.name, one.path) for one in made), replications, quick
+    )
     with tempfile.TemporaryDirectory() as folder:
         started_s, cpu_s = time.perf_counter(), _cpu_s()
         done = reproduce(recipe, Path(folder), workers)

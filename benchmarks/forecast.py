@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assistant.forecast.calibration import write_calibration
+from assistant.analysis.calibration import write_calibration
 from benchmarks.episodes import Method
 from benchmarks.forecasting import deadline, effort, goal, shipping, warning
 from benchmarks.forecasting.baselines import READINGS

@@ -34,12 +34,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import Follower
-from assistant import Objective, Sla, Value, open_session
-from assistant.applications import Foreseen, Futures, Judge, Scheduling, foreseen
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
+from assistant import Objective, SingleMeasure, Sla, open_session
+from assistant.applications.scheduling import Scheduling
+from assistant.applications.scheduling_futures import (
+    FutureAggregate,
+    FutureScheduling,
+    WorkloadFutures,
+    future_scheduling,
+)
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from benchmarks.harness import Record, guarded, parser, table
-from sim.api import Window, Workload, fit, load_workload, offered_load
+from sim.api import ProfileWindow, Workload, fit, load_workload, offered_load
 from strategies import Level
 
 Floats = NDArray[np.float64]
@@ -67,7 +73,7 @@ KEPT = (0.0, 0.05, 0.13, 0.26)
 
 
 @dataclass(frozen=True)
-class Weeks(Futures):
+class Weeks(WorkloadFutures):
     """Weeks of a log in place of futures that are drawn."""
 
     weeks: tuple[Workload, ...] = ()
@@ -100,15 +106,17 @@ class Setting:
         model = fit("lublin" if way == ON_LUBLIN else "resampling", self.training)
         if way == ON_WEEKS:
             weeks = Weeks(model, len(self.weeks), WEEK_S, weeks=self.weeks)
-            return foreseen(weeks, threads=1, **self.space)
-        judge: Judge = "quantile" if way == ON_MEDIAN else "mean"
-        futures = Futures(model, self.n_futures, WEEK_S, seed=seed, judge=judge, quantile=0.5)
-        return foreseen(futures, threads=1, **self.space)
+            return future_scheduling(weeks, threads=1, **self.space)
+        judge: FutureAggregate = "quantile" if way == ON_MEDIAN else "mean"
+        futures = WorkloadFutures(
+            model, self.n_futures, WEEK_S, seed=seed, judge=judge, quantile=0.5
+        )
+        return future_scheduling(futures, threads=1, **self.space)
 
 
 def week_of(log: Workload, week: int, n_weeks: int = 1) -> Workload:
     """Return weeks of a log; the first is number 0."""
-    return Window(from_s=week * WEEK_S, to_s=(week + n_weeks) * WEEK_S).of(log)
+    return ProfileWindow(from_s=week * WEEK_S, to_s=(week + n_weeks) * WEEK_S).of(log)
 
 
 def space_of(log: Workload, options: argparse.Namespace) -> dict[str, Any]:
@@ -128,14 +136,14 @@ def tuned(found: Setting, way: str, seed: int, runs: int) -> dict[str, Any]:
     cpu_s = time.process_time()
     application = found.application(way, seed)
     session = open_session(
-        application, store=MemoryStore(), objective=Objective(Value(SLOWDOWN)),
+        application, store=MemoryStore(), objective=Objective(SingleMeasure(SLOWDOWN)),
         sla=Sla(max_runs=runs), seed=seed, name=way,
     )  # fmt: skip
     session.finish(Follower().steer(session, SerialExecutor(application)))
     best, today = session.experiment.best, session.experiment.baseline
     if best is None or best.outcome is None or today is None or today.outcome is None:
         raise AssertionError("a simulated sweep has results")
-    jobs = application.workloads if isinstance(application, Foreseen) else (found.training,)
+    jobs = application.workloads if isinstance(application, FutureScheduling) else (found.training,)
     loads = [offered_load(one, application.cluster_procs) or 0.0 for one in jobs]
     return {
         "chosen": application.space.values(best.configuration),

@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.drawn_checks import NORMAL, Check, Floats, mean, never, share
+from sim.generators.generator import Horizon, Model, RandomStreams
+from sim.generators.joulie.generator import arrivals
+from sim.generators.joulie.parameters import parameters_of
+from sim.generators.registry import generate, published_model
 from sim.model.pods import GIB, KINDS
-from sim.model.tasks import Tasks, Term, Work
+from sim.model.tasks import Tasks, TaskWork, Term
 from sim.model.workload import Workload
-from sim.workloads.generator import Horizon
-from sim.workloads.generators import generate, published_model
-from sim.workloads.joulie.arrivals import arrivals
-from sim.workloads.joulie.reading import parameters_of
-from sim.workloads.model import Model
-from sim.workloads.streams import Streams
 
 HOUR_S, DAY_S = 3600.0, 86400.0
 _LONG_S = 20_000 * DAY_S
@@ -123,7 +121,7 @@ def rule_table(
 
 def _arrivals(model: Model, duration_s: float, seed: int) -> Floats:
     """Return submissions as the generator draws them, in seconds from midnight."""
-    streams = Streams(seed).inside("arrivals")
+    streams = RandomStreams(seed).inside("arrivals")
     return arrivals(parameters_of(model), Horizon(duration_s), streams)
 
 
@@ -170,7 +168,7 @@ class _Drawn:
 
     workload: Workload
     tasks: Tasks
-    work: Work
+    work: TaskWork
     family: NDArray[np.str_]
     role: NDArray[np.str_]
     gpus: NDArray[np.int64]

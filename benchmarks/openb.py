@@ -18,10 +18,10 @@ from sim.api import (
     ClusterSpec,
     Partition,
     Scenario,
-    Target,
+    TargetWorkload,
     Workload,
     fragmentation,
-    inflated,
+    inflate_workload,
     read_machines,
     read_openb,
     simulate,
@@ -48,7 +48,7 @@ def main() -> None:
     nodes = nodes[:QUICK_NODES] if chosen.quick else nodes
     cluster = ClusterSpec.of([Partition.of_machines("main", nodes)])
     usual = Scenario(pods, cluster, allocation="instances", too_wide="reject")
-    target = Target.of(usual)
+    target = TargetWorkload.of(usual)
     rules = chosen.rule or list(RULES)
     found: dict[str, list[dict[str, Any]]] = {rule: [] for rule in rules}
     for seed in seeds:
@@ -63,10 +63,10 @@ def main() -> None:
 
 
 def _one(
-    pods: Workload, cluster: ClusterSpec, target: Target, rule: str, seed: int
+    pods: Workload, cluster: ClusterSpec, target: TargetWorkload, rule: str, seed: int
 ) -> dict[str, Any]:
     """Return what one rule made of one draw of pods."""
-    workload = inflated(pods, cluster, load=LOAD, seed=seed)
+    workload = inflate_workload(pods, cluster, load=LOAD, seed=seed)
     scenario = Scenario(
         workload,
         cluster,

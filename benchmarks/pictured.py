@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from assistant import RunState, Session
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.ports import Store
+from assistant.core.sla import AutoSteering
 from assistant.executors import make_executor
-from assistant.ports import Store
-from assistant.settings import build_sweep, check_settings
-from assistant.sla import Automatic
-from assistant.starting import open_sweep, recipe
-from assistant.store import SqliteStore
+from assistant.store.event_store import SqliteStore
 from benchmarks.ui import table_of
 from sim.api import default_workload, write_swf
 
@@ -49,7 +49,7 @@ def _opened(store: Store, said: Mapping[str, Any], name: str) -> tuple[Session, 
     """Open an experiment, and return it with what runs all that waits."""
     tables = {"seed": 3, "name": name, **said}
     built = build_sweep(check_settings(tables, name))
-    session = open_sweep(built, store, name, recipe(tables, ()))
+    session = open_sweep(built, store, name, config_snapshot(tables, ()))
     session.submit_baseline()
 
     def run_all() -> None:
@@ -223,7 +223,7 @@ def _itself(store: Store, folder: Path) -> Session:
     session, run_all = _log(store, folder, "steers itself")
     session.submit(session.initial_evaluation(6))
     run_all()
-    session.hand_over(Automatic(4, 4, "wait"), "from its opening on")
+    session.hand_over(AutoSteering(4, 4, "wait"), "from its opening on")
     return session
 
 

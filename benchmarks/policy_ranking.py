@@ -37,8 +37,8 @@ from sim import ClusterSpec, Scenario, SimulationResult, Workload
 from sim.api import (
     TAU_S,
     Model,
+    ProfileWindow,
     ReadingRules,
-    Window,
     fit,
     generate,
     load_workload,
@@ -47,8 +47,8 @@ from sim.api import (
     simulate_many,
     wait_for_compiler,
 )
+from sim.generators.cloud.batches import batches_of
 from sim.model.workload import UNKNOWN
-from sim.workloads.cloud.batching import batches_of
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def n_weeks(log: Workload) -> int:
 
 def week_of(log: Workload, week: int, n: int = 1) -> Workload:
     """Return weeks of a log; the first is number 0."""
-    return Window(from_s=week * WEEK_S, to_s=(week + n) * WEEK_S).of(log)
+    return ProfileWindow(from_s=week * WEEK_S, to_s=(week + n) * WEEK_S).of(log)
 
 
 def held_back(weeks: int) -> int:

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from assistant import AssistantError
-from assistant.opening import describe
+from assistant.session.opening import build_opened_event
 from benchmarks.episodes import Method, play
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.peers.searches import NAMES as PEERS
@@ -327,7 +327,7 @@ def main() -> None:
     if options.quick:
         options.budget, options.seeds = 12, "0"
     problems, methods = asked_for(options, options_parser)
-    default = inspect.signature(describe).parameters["strategy"].default
+    default = inspect.signature(build_opened_event).parameters["strategy"].default
     against = options.against or default
     if options.against and against not in [method.text for method in methods]:
         options_parser.error(f"--against '{against}' is none of the methods")

@@ -30,13 +30,12 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from assistant import Objective, Sla, Value
-from assistant.events import Event, ExperimentOpened, RunCompleted, RunStarted, RunSubmitted
-from assistant.run import Outcome
-from assistant.sla import Steering, Watch
-from assistant.store import SqliteStore
+from assistant import Objective, SingleMeasure, Sla
+from assistant.core.events import Event, ExperimentOpened, RunCompleted, RunStarted, RunSubmitted
+from assistant.core.run import Outcome
+from assistant.core.sla import Steering, WarningPolicy
+from assistant.store.event_store import Durability, SqliteStore
 from assistant.store.queue import RunQueue
-from assistant.store.sqlite import Durability
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.service_http import measure_http
 from strategies import Configuration, Parameter, ParameterSpace
@@ -53,9 +52,9 @@ CHILD = Path(__file__).with_name("peers") / "queue_child.py"
 def store_with(path: Path, n_queued: int, n_completed: int = 0) -> SqliteStore:
     """Return a store with one active experiment: runs that are over, then runs that wait."""
     store = SqliteStore(path)
-    objective = Objective(Value("loss"), "minimise")
+    objective = Objective(SingleMeasure("loss"), "minimise")
     opened = ExperimentOpened(
-        0.0, NAME, NAME, NAME, (), SPACE, objective, Sla(), Steering("random"), Watch(), 1, 0, None,
+        0.0, NAME, NAME, NAME, (), SPACE, objective, Sla(), Steering("random"), WarningPolicy(), 1, 0, None,
         "",
     )  # fmt: skip
     store.append(NAME, 0, [opened])

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from assistant.store import SqliteStore
+from assistant.store.event_store import SqliteStore
 from benchmarks.harness import Record, table
 
 NAME = "runs"
@@ -46,8 +46,8 @@ import sys
 from pathlib import Path
 from assistant.service.app import make_service
 from assistant.service.auth import Role, Tokens
-from assistant.service.house import House
-from assistant.service.logs import Log
+from assistant.service.experiment_service import House
+from assistant.service.observability import Log
 from assistant.service.server import Server, bind
 from assistant.store import SqliteStore
 log = Log(open(sys.argv[1] + ".log", "a"))

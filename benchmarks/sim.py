@@ -29,18 +29,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assistant.applications.scheduling import (
+from assistant.applications.scheduling import Scheduling
+from assistant.applications.scheduling_parameters import (
     N_SPLITS,
     SMALL_MAX_PROCS,
     SMALL_MAX_REQUESTED,
     SMALL_PROCS,
-    Scheduling,
 )
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.peers import accasim, plain_simpy
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, load_workload, simulate
 from sim.api import TooWide, measures, rules_from_texts, simulate_many, wait_for_compiler
-from sim.engine import process
+from sim.engines import process
 
 LOGS = ("theta_2022", "UniLu-Gaia-2014-1", "LLNL-Atlas-2006-2.1-cln", "lublin_256")
 PARTS = ("speed", "grid", "whole", "cold")

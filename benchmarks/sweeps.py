@@ -13,10 +13,11 @@ from typing import Any
 
 from agents import Follower
 from assistant import Sla, open_session
-from assistant.applications import Scheduling
-from assistant.executors import SerialExecutor
-from assistant.report import collect, write_report
-from assistant.store import MemoryStore
+from assistant.applications.scheduling import Scheduling
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import write_report
+from assistant.store.event_store import MemoryStore
 from benchmarks.harness import Record, guarded, parser, table
 from sim import load_workload
 

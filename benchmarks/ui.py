@@ -28,16 +28,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from assistant.client import RemoteSession
-from assistant.companion import Companion
-from assistant.door import needs_service
+from assistant.client.remote_session import RemoteSession
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.sla import AutoSteering
 from assistant.executors import make_executor
-from assistant.settings import build_sweep, check_settings
-from assistant.sla import Automatic
-from assistant.starting import open_sweep, recipe
-from assistant.store import SqliteStore
-from assistant.ui.bar import LIVE_S
-from assistant.ui.overview.page import CHART_S
+from assistant.service.store_connection import ServiceSupervisor, needs_service
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages.overview import CHART_S
+from assistant.ui.status_bar import LIVE_S
 from benchmarks.browsing import CHART, SETTLED, Served, browsing, served
 from benchmarks.harness import Record, guarded, parser, table
 from sim.api import default_workload, write_swf
@@ -103,7 +102,7 @@ def prepare(folder: Path, *, quick: bool) -> Prepared:
     for name, (tables, n) in sweeps.items():
         said = {"name": name, "seed": 3, **tables}
         built = build_sweep(check_settings(said, name))
-        session = open_sweep(built, store, name, recipe(said, ()))
+        session = open_sweep(built, store, name, config_snapshot(said, ()))
         session.submit_baseline()
         if n > 1:
             session.submit(session.initial_evaluation(n - 1))
@@ -120,7 +119,7 @@ def prepare(folder: Path, *, quick: bool) -> Prepared:
 @contextmanager
 def pages_of(prepared: Prepared) -> Iterator[Served]:
     """Serve as `copperline app` does: the service is up before the pages."""
-    companion = Companion(prepared.store)
+    companion = ServiceSupervisor(prepared.store)
     try:
         companion.reach()
         companion.keep()
@@ -232,7 +231,7 @@ def steer(page: Any, server: Served, prepared: Prepared) -> None:
     """Let the experiment steer itself and start it, then look on."""
     session = RemoteSession(needs_service(prepared.store), prepared.ids["live"])
     if session.experiment.automatic is None:
-        session.hand_over(Automatic(advice="ignore"))
+        session.hand_over(AutoSteering(advice="ignore"))
     session.start()
     page.goto(f"{server.url}/overview?e={prepared.ids['live']}")
     drawn(page)

@@ -17,8 +17,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from assistant import Fact, Objective, Session, Sla, Value, open_session
-from assistant.store import MemoryStore
+from assistant import Fact, Objective, Session, SingleMeasure, Sla, open_session
+from assistant.store.event_store import MemoryStore
 from benchmarks.harness import Record, guarded, parser, table
 from strategies import Level, Parameter, ParameterSpace
 
@@ -42,7 +42,7 @@ class Smooth:
     baseline: Mapping[str, Level] | None = None
     name = "smooth"
     space = SPACE
-    objective = Objective(Value("loss"), "minimise")
+    objective = Objective(SingleMeasure("loss"), "minimise")
     facts: tuple[Fact, ...] = ()
 
 

@@ -9,14 +9,29 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from sim.engine import ENGINES
-from sim.engine import run as run_engine
-from sim.engine.cache import CacheCounts, ResultCache
-from sim.engine.explain import Explanation, Heads, Jobs, Phase, explain
-from sim.engine.fleets.setup import check_instances, summarise_instances, summarise_placing
-from sim.engine.many import simulate_many
-from sim.engine.objects.algorithms import Cpop, FirstFit, Heft, RandomFit
-from sim.engine.objects.live import (
+from sim.engines import ENGINES
+from sim.engines import run as run_engine
+from sim.engines.algorithms import (
+    Algorithm,
+    AlgorithmRun,
+    Cpop,
+    FirstFit,
+    FleetSeries,
+    Heft,
+    Monitor,
+    RandomFit,
+)
+from sim.engines.capacity_planning import first_fit_servers, plan_capacity
+from sim.engines.compilation import (
+    Compilation,
+    Readiness,
+    compilation_state,
+    other_caches,
+    remove_other_caches,
+)
+from sim.engines.compilation import begin as begin_to_compile
+from sim.engines.fleet_setup import check_instances, summarise_instances, summarise_placing
+from sim.engines.live_cluster import (
     Amounts,
     LiveCluster,
     LiveInstance,
@@ -24,17 +39,135 @@ from sim.engine.objects.live import (
     LiveMachine,
     LiveTask,
 )
-from sim.engine.objects.values import Algorithm, AlgorithmRun, FleetSeries, Monitor
-from sim.engine.preparation import (
-    Compilation,
-    Readiness,
-    compilation,
-    other_caches,
-    remove_other_caches,
+from sim.engines.parallel import CacheCounts, ResultCache, simulate_many
+from sim.explain import explain
+from sim.explain.explanation import JobExplanation, OtherJobs, QueueHeads, WaitPhase
+from sim.formats.gpu_clusters import (
+    MACHINE_COLUMNS,
+    OPENB_COLUMNS,
+    PHILLY_COLUMNS,
+    read_machines,
+    read_openb,
+    read_philly,
 )
-from sim.engine.preparation import begin as begin_to_compile
-from sim.engine.servers import first_fit_servers, plan_capacity
-from sim.errors import (
+from sim.formats.joulie_reader import TELEMETRY_COLUMNS, read_joulie, read_telemetry
+from sim.formats.joulie_writer import write_joulie
+from sim.formats.registry import (
+    FORMATS,
+    Format,
+    format_by_name,
+    format_of,
+    is_model,
+    read_workload,
+    roundtrip_losses,
+    write_workload,
+)
+from sim.formats.swf_file import ReadingRules, rule_choices, rules_from_texts, write_swf
+from sim.formats.task_table import (
+    CLOUDSIMPY_COLUMNS,
+    read_cloudsimpy,
+    read_task_table,
+    write_cloudsimpy,
+    write_task_table,
+)
+from sim.formats.vm_trace import VM_COLUMNS, read_vm_table
+from sim.formats.vm_trace import is_bergsma as is_cloud_trace
+from sim.formats.vm_trace import read_beside as read_cloud_trace
+from sim.generators.cloud.batches import CloudWindows
+from sim.generators.cloud.batches import windows_of as cloud_windows
+from sim.generators.cloud.batches import windows_of_traces as cloud_windows_of_traces
+from sim.generators.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
+from sim.generators.cloud.capacity import (
+    CapacityCase,
+    CapacityPlan,
+    ServerRequirement,
+    ServerSize,
+    fluid_servers,
+)
+from sim.generators.cloud.packing import FULL as CLOUD_FULL
+from sim.generators.cloud.packing import (
+    PACKING_RULES,
+    PackingRequests,
+    PackingResults,
+    PackingSummary,
+    SchedulingTuple,
+    TupleRanges,
+    draw_tuples,
+    read_tuples,
+    requests_of,
+    write_tuples,
+)
+from sim.generators.cloud.packing import pack as pack_jobs
+from sim.generators.cloud.report import REPORTED as CLOUD_GENERATORS
+from sim.generators.cloud.report import chosen_generators, cloud_report
+from sim.generators.cloud.report import fit_trace as fit_cloud_trace
+from sim.generators.cloud.report import knob_values as cloud_knobs
+from sim.generators.cloud.report_values import DEFINITIONS as CLOUD_DEFINITIONS
+from sim.generators.cloud.report_values import LEVELS as CLOUD_LEVELS
+from sim.generators.cloud.report_values import CloudReport
+from sim.generators.cloud.shareable_model import ShareableModel, SharingLoss, make_shareable
+from sim.generators.downey import MoldableJobs, moldable_jobs, speedup
+from sim.generators.generator import (
+    Generator,
+    Horizon,
+    Model,
+    RandomStreams,
+    load_model,
+    save_model,
+)
+from sim.generators.joulie.calibration import calibrate
+from sim.generators.joulie.estimates import ParameterEstimate
+from sim.generators.joulie.manifests import ManifestStyle, render_manifests, write_manifests
+from sim.generators.joulie.model_fit import JoulieFit, learn_joulie
+from sim.generators.joulie.node_affinity import TargetNode, retarget, without_power_terms
+from sim.generators.joulie.parameters import export_bundle, import_bundle
+from sim.generators.joulie.phases import USUAL_PHASES, WorkloadPhase
+from sim.generators.load_scaling import inflate_workload, scale_load, shake
+from sim.generators.lublin_generator import default_workload
+from sim.generators.registry import GENERATORS, fit, generate, generator_named, published_model
+from sim.generators.validation import DEFINITIONS, Distance, Quantity, WorkloadComparison
+from sim.generators.validation import compare as compare_workloads
+from sim.kernel.instances import has_room
+from sim.kernel.jit import kernel
+from sim.metrics.placement_metrics import (
+    Fragmentation,
+    PlacementMetrics,
+    TargetWorkload,
+    fragmentation,
+    overcommitted_share,
+)
+from sim.metrics.schedule_metrics import (
+    SIZE_CLASSES,
+    TAU_S,
+    Distribution,
+    GroupMetrics,
+    InstanceMetrics,
+    ScheduleMetrics,
+    max_wait_s,
+    measures,
+    summarise,
+)
+from sim.metrics.wall_clock import WallClock
+from sim.metrics.workload_profile import (
+    ColumnSummary,
+    CumulativeDistribution,
+    ProfileWindow,
+    WorkloadDescription,
+    WorkloadProfile,
+    describe,
+    offered_load,
+    profile,
+)
+from sim.model.admission import admit
+from sim.model.cluster import (
+    CapacityWindow,
+    ClusterSpec,
+    MachineSpec,
+    Partition,
+    ThrottleWindow,
+    WindowKind,
+)
+from sim.model.errors import (
     ClusterError,
     DurationError,
     EngineError,
@@ -45,152 +178,229 @@ from sim.errors import (
     UnknownNameError,
     WorkloadError,
 )
-from sim.kernel.placing import has_room
-from sim.kernel.text import kernel
-from sim.model.admission import admit
-from sim.model.capacity import CapacityWindow, WindowKind
-from sim.model.cluster import ClusterSpec, MachineSpec, Partition
-from sim.model.describe import ColumnSummary, WorkloadDescription, describe, offered_load
-from sim.model.fragmentation import Fragmentation, Target, fragmentation
-from sim.model.hours import WallClock
-from sim.model.instance_metrics import InstanceMetrics
-from sim.model.metrics import (
-    SIZE_CLASSES,
-    TAU_S,
-    Distribution,
-    GroupMetrics,
-    Metrics,
-    max_wait_s,
-    measures,
-    summarise,
-)
-from sim.model.placing_metrics import PlacingMetrics, beyond
-from sim.model.profile import Curve, Window, WorkloadProfile, profile
-from sim.model.result import (
-    Instances,
-    JobState,
-    Placement,
-    Restarts,
-    SimulationResult,
-    StepSeries,
-)
+from sim.model.pods import Telemetry
+from sim.model.result import Instances, JobState, Placement, Restarts, SimulationResult, StepSeries
 from sim.model.scenario import Allocation, Overrun, Scenario, TooWide
-from sim.model.tasks import Tasks, Term, Work
-from sim.model.telemetry import Telemetry
-from sim.model.throttle import ThrottleWindow
+from sim.model.tasks import Tasks, TaskWork, Term
+from sim.model.units import format_duration, format_size, parse_duration, parse_size
 from sim.model.workload import ReadingNote, Workload
-from sim.policies.backfill import BACKFILLS, backfill_named, decision_of, rules_for
-from sim.policies.kinds import Option
-from sim.policies.order import ORDERS, TASK_ORDERS, order_named
-from sim.policies.placement import OPTIONS as INSTANCE_OPTIONS
-from sim.policies.placement import PLACEMENTS, placement_named, register_placement
-from sim.policies.placements.kinds import PlacementRule
-from sim.policies.placements.kinds import by_score as placement_by_score
-from sim.policies.told import options_of
-from sim.traces.bergsma_files import is_bergsma as is_cloud_trace
-from sim.traces.bergsma_files import read_beside as read_cloud_trace
-from sim.traces.cloudsimpy import CLOUDSIMPY_COLUMNS, read_cloudsimpy, write_cloudsimpy
-from sim.traces.formats import (
-    FORMATS,
-    Format,
-    format_of,
-    is_model,
-    lost,
-    read_workload,
-    write_workload,
-    written_as,
-)
-from sim.traces.joulie import read_joulie
-from sim.traces.joulie_write import write_joulie
-from sim.traces.machines import MACHINE_COLUMNS, read_machines
-from sim.traces.openb import OPENB_COLUMNS, read_openb
-from sim.traces.philly import PHILLY_COLUMNS, read_philly
-from sim.traces.rules import ReadingRules, rule_choices, rules_from_texts
-from sim.traces.swf_write import write_swf
-from sim.traces.task_table import read_task_table, write_task_table
-from sim.traces.telemetry import TELEMETRY_COLUMNS, read_telemetry
-from sim.traces.vm_table import VM_COLUMNS, read_vm_table
-from sim.units import format_duration, format_size, parse_duration, parse_size
-from sim.workloads.builtin import default_workload
-from sim.workloads.cloud.capacity import DEFINITIONS as CAPACITY_DEFINITIONS
-from sim.workloads.cloud.capacity import CapacityPlan, Case, Needed, Server, fluid_servers
-from sim.workloads.cloud.packing import FULL as CLOUD_FULL
-from sim.workloads.cloud.packing import Packings, PackingSummary, Requests, requests_of
-from sim.workloads.cloud.packing import pack as pack_jobs
-from sim.workloads.cloud.report import REPORTED as CLOUD_GENERATORS
-from sim.workloads.cloud.report import chosen_generators, cloud_report
-from sim.workloads.cloud.report import fit_trace as fit_cloud_trace
-from sim.workloads.cloud.report import knob_values as cloud_knobs
-from sim.workloads.cloud.report_values import DEFINITIONS as CLOUD_DEFINITIONS
-from sim.workloads.cloud.report_values import LEVELS as CLOUD_LEVELS
-from sim.workloads.cloud.report_values import CloudReport
-from sim.workloads.cloud.report_windows import Windows as CloudWindows
-from sim.workloads.cloud.report_windows import windows_of as cloud_windows
-from sim.workloads.cloud.report_windows import windows_of_traces as cloud_windows_of_traces
-from sim.workloads.cloud.sharing import Loss, Shared, share
-from sim.workloads.cloud.tuples import (
-    PACKING_RULES,
-    SchedulingTuple,
-    TupleRanges,
-    draw_tuples,
-    read_tuples,
-    write_tuples,
-)
-from sim.workloads.downey import MoldableJobs, moldable_jobs, speedup
-from sim.workloads.generator import Generator, Horizon
-from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
-from sim.workloads.inflation import inflated
-from sim.workloads.joulie.bundles import export_bundle, import_bundle
-from sim.workloads.joulie.calibration import calibrate
-from sim.workloads.joulie.fitting import Fitting, learn_joulie
-from sim.workloads.joulie.learning import Learnt
-from sim.workloads.joulie.manifests import ManifestStyle, render_manifests, write_manifests
-from sim.workloads.joulie.phases import USUAL_PHASES
-from sim.workloads.joulie.phases import Phase as WorkloadPhase
-from sim.workloads.joulie.retarget import PoolNode, baseline, retarget
-from sim.workloads.model import Model, load_model, save_model
-from sim.workloads.scaling import scale_load, shake
-from sim.workloads.streams import Streams
-from sim.workloads.validation import DEFINITIONS, Comparison, Distance, Quantity
-from sim.workloads.validation import compare as compare_workloads
+from sim.policies.backfills import BACKFILLS, backfill_named, decision_of, rules_for
+from sim.policies.orders import ORDERS, TASK_ORDERS, order_named
+from sim.policies.placements import PLACEMENTS, PlacementRule, placement_named, register_placement
+from sim.policies.placements import SCENARIO_OPTIONS as INSTANCE_OPTIONS
+from sim.policies.placements import by_score as placement_by_score
+from sim.policies.policy import PolicyOption
+from sim.policies.policy_options import options_of
 
 __all__ = [
-    "CAPACITY_DEFINITIONS", "CLOUDSIMPY_COLUMNS", "CLOUD_DEFINITIONS", "CLOUD_FULL",
-    "CLOUD_GENERATORS", "CLOUD_LEVELS", "DEFINITIONS", "FORMATS", "GENERATORS", "MACHINE_COLUMNS",
-    "OPENB_COLUMNS", "PACKING_RULES", "PHILLY_COLUMNS", "SIZE_CLASSES", "TAU_S",
-    "TELEMETRY_COLUMNS", "USUAL_PHASES", "VM_COLUMNS", "Algorithm", "AlgorithmRun", "Allocation",
-    "Amounts", "CacheCounts", "CapacityPlan", "CapacityWindow", "Case", "CloudReport",
-    "CloudWindows", "ClusterError", "ClusterSpec", "ColumnSummary", "Comparison", "Compilation",
-    "Cpop", "Curve", "Distance", "Distribution", "DurationError", "EngineError", "Explanation",
-    "FirstFit", "Fitting", "FleetSeries", "Format", "Fragmentation", "Generator", "GroupMetrics",
-    "Heads", "Heft", "Horizon", "InstanceMetrics", "Instances", "JobState", "Jobs", "Learnt",
-    "LiveCluster", "LiveInstance", "LiveJob", "LiveMachine", "LiveTask", "Loss", "MachineSpec",
-    "ManifestStyle", "Metrics", "Model", "MoldableJobs", "Monitor", "Needed", "Option", "Overrun",
-    "PackingSummary", "Packings", "Partition", "Phase", "Placement", "PlacementRule",
-    "PlacingMetrics", "PoolNode", "Quantity", "RandomFit", "Readiness", "ReadingNote",
-    "ReadingRules", "Requests", "Restarts", "ResultCache", "Scenario", "ScenarioError",
-    "SchedulingTuple", "Server", "Shared", "SimError", "SimulationResult", "SizeError",
-    "StepSeries", "Streams", "Target", "Tasks", "Telemetry", "Term", "ThrottleWindow", "TooWide",
-    "TraceError", "TupleRanges", "UnknownNameError", "WallClock", "Window", "WindowKind", "Work",
-    "Workload", "WorkloadDescription", "WorkloadError", "WorkloadPhase", "WorkloadProfile", "admit",
-    "backfills_for", "baseline", "begin_to_compile", "beyond", "calibrate", "check_backfill",
-    "check_order", "check_policies", "check_scenario", "chosen_generators", "cloud_knobs",
-    "cloud_report", "cloud_windows", "cloud_windows_of_traces", "compare_workloads", "compilation",
-    "default_workload", "describe", "draw_tuples", "explain", "export_bundle", "first_fit_servers",
-    "fit", "fit_cloud_trace", "fluid_servers", "format_duration", "format_of", "format_size",
-    "fragmentation", "generate", "generator_named", "has_room", "import_bundle", "inflated",
-    "is_cloud_trace", "is_model", "kernel", "known_names", "known_options", "learn_joulie",
-    "load_model", "load_workload", "lost", "max_wait_s", "measures", "moldable_jobs",
-    "offered_load", "other_caches", "pack_jobs", "parse_duration", "parse_size",
-    "placement_by_score", "plan_capacity", "profile", "published_model", "read_cloud_trace",
-    "read_cloudsimpy", "read_joulie", "read_machines", "read_openb", "read_philly",
-    "read_task_table", "read_telemetry", "read_tuples", "read_vm_table", "register_placement",
-    "remove_other_caches", "render_manifests", "requests_of", "retarget", "rule_choices",
-    "rules_from_texts", "save_model", "scale_load", "shake", "share", "simulate",
-    "simulate_algorithm", "simulate_many", "speedup", "summarise", "summarise_instances",
-    "summarise_placing", "wait_for_compiler", "write_cloudsimpy", "write_joulie", "write_manifests",
-    "write_swf", "write_task_table", "write_tuples", "write_workload", "written_as",
-]  # fmt: skip
+    "CAPACITY_DEFINITIONS",
+    "CLOUDSIMPY_COLUMNS",
+    "CLOUD_DEFINITIONS",
+    "CLOUD_FULL",
+    "CLOUD_GENERATORS",
+    "CLOUD_LEVELS",
+    "DEFINITIONS",
+    "FORMATS",
+    "GENERATORS",
+    "MACHINE_COLUMNS",
+    "OPENB_COLUMNS",
+    "PACKING_RULES",
+    "PHILLY_COLUMNS",
+    "SIZE_CLASSES",
+    "TAU_S",
+    "TELEMETRY_COLUMNS",
+    "USUAL_PHASES",
+    "VM_COLUMNS",
+    "Algorithm",
+    "AlgorithmRun",
+    "Allocation",
+    "Amounts",
+    "CacheCounts",
+    "CapacityCase",
+    "CapacityPlan",
+    "CapacityWindow",
+    "CloudReport",
+    "CloudWindows",
+    "ClusterError",
+    "ClusterSpec",
+    "ColumnSummary",
+    "Compilation",
+    "Cpop",
+    "CumulativeDistribution",
+    "Distance",
+    "Distribution",
+    "DurationError",
+    "EngineError",
+    "FirstFit",
+    "FleetSeries",
+    "Format",
+    "Fragmentation",
+    "Generator",
+    "GroupMetrics",
+    "Heft",
+    "Horizon",
+    "InstanceMetrics",
+    "Instances",
+    "JobExplanation",
+    "JobState",
+    "JoulieFit",
+    "LiveCluster",
+    "LiveInstance",
+    "LiveJob",
+    "LiveMachine",
+    "LiveTask",
+    "MachineSpec",
+    "ManifestStyle",
+    "Model",
+    "MoldableJobs",
+    "Monitor",
+    "OtherJobs",
+    "Overrun",
+    "PackingRequests",
+    "PackingResults",
+    "PackingSummary",
+    "ParameterEstimate",
+    "Partition",
+    "Placement",
+    "PlacementMetrics",
+    "PlacementRule",
+    "PolicyOption",
+    "ProfileWindow",
+    "Quantity",
+    "QueueHeads",
+    "RandomFit",
+    "RandomStreams",
+    "Readiness",
+    "ReadingNote",
+    "ReadingRules",
+    "Restarts",
+    "ResultCache",
+    "Scenario",
+    "ScenarioError",
+    "ScheduleMetrics",
+    "SchedulingTuple",
+    "ServerRequirement",
+    "ServerSize",
+    "ShareableModel",
+    "SharingLoss",
+    "SimError",
+    "SimulationResult",
+    "SizeError",
+    "StepSeries",
+    "TargetNode",
+    "TargetWorkload",
+    "TaskWork",
+    "Tasks",
+    "Telemetry",
+    "Term",
+    "ThrottleWindow",
+    "TooWide",
+    "TraceError",
+    "TupleRanges",
+    "UnknownNameError",
+    "WaitPhase",
+    "WallClock",
+    "WindowKind",
+    "Workload",
+    "WorkloadComparison",
+    "WorkloadDescription",
+    "WorkloadError",
+    "WorkloadPhase",
+    "WorkloadProfile",
+    "admit",
+    "backfills_for",
+    "begin_to_compile",
+    "calibrate",
+    "check_backfill",
+    "check_order",
+    "check_policies",
+    "check_scenario",
+    "chosen_generators",
+    "cloud_knobs",
+    "cloud_report",
+    "cloud_windows",
+    "cloud_windows_of_traces",
+    "compare_workloads",
+    "compilation_state",
+    "default_workload",
+    "describe",
+    "draw_tuples",
+    "explain",
+    "export_bundle",
+    "first_fit_servers",
+    "fit",
+    "fit_cloud_trace",
+    "fluid_servers",
+    "format_by_name",
+    "format_duration",
+    "format_of",
+    "format_size",
+    "fragmentation",
+    "generate",
+    "generator_named",
+    "has_room",
+    "import_bundle",
+    "inflate_workload",
+    "is_cloud_trace",
+    "is_model",
+    "kernel",
+    "known_names",
+    "known_options",
+    "learn_joulie",
+    "load_model",
+    "load_workload",
+    "make_shareable",
+    "max_wait_s",
+    "measures",
+    "moldable_jobs",
+    "offered_load",
+    "other_caches",
+    "overcommitted_share",
+    "pack_jobs",
+    "parse_duration",
+    "parse_size",
+    "placement_by_score",
+    "plan_capacity",
+    "profile",
+    "published_model",
+    "read_cloud_trace",
+    "read_cloudsimpy",
+    "read_joulie",
+    "read_machines",
+    "read_openb",
+    "read_philly",
+    "read_task_table",
+    "read_telemetry",
+    "read_tuples",
+    "read_vm_table",
+    "register_placement",
+    "remove_other_caches",
+    "render_manifests",
+    "requests_of",
+    "retarget",
+    "roundtrip_losses",
+    "rule_choices",
+    "rules_from_texts",
+    "save_model",
+    "scale_load",
+    "shake",
+    "simulate",
+    "simulate_algorithm",
+    "simulate_many",
+    "speedup",
+    "summarise",
+    "summarise_instances",
+    "summarise_placing",
+    "wait_for_compiler",
+    "without_power_terms",
+    "write_cloudsimpy",
+    "write_joulie",
+    "write_manifests",
+    "write_swf",
+    "write_task_table",
+    "write_tuples",
+    "write_workload",
+]
 
 
 def wait_for_compiler() -> None:
@@ -199,7 +409,7 @@ def wait_for_compiler() -> None:
     Raises:
         EngineError: it cannot be had.
     """
-    from sim.engine.loading import compile_now
+    from sim.engines.compilation import compile_now
 
     compile_now()
 
@@ -211,7 +421,7 @@ def simulate(
 
     Args:
         scenario: workload, cluster and policies.
-        engine: name of an engine in `sim.engine.ENGINES`. All give the same result, bit by bit.
+        engine: name of an engine in `sim.engines.ENGINES`. All give the same result, bit by bit.
         monitor: also record queue lengths and processors in use over time.
 
     Raises:
@@ -246,7 +456,7 @@ def simulate_algorithm(
         ScenarioError: what cannot be placed, an answer that cannot be carried out, or tasks that
             the algorithm leaves waiting for ever.
     """
-    from sim.engine.objects.running import run
+    from sim.engines.algorithm_engine import run
 
     return run(scenario, algorithm, tick_s=tick_s, monitor=monitor)
 
@@ -254,7 +464,7 @@ def simulate_algorithm(
 def load_workload(
     path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
 ) -> Workload:
-    """Read a workload; its format is told by its content, see `sim.traces.formats.FORMATS`.
+    """Read a workload; its format is told by its content, see `sim.formats.registry.FORMATS`.
 
     Args:
         path: the file, plain or gzip.
@@ -342,7 +552,9 @@ def backfills_for(allocation: Allocation) -> tuple[str, ...]:
     return tuple(rule.name for rule in rules_for(allocation))
 
 
-def known_options(kind: Literal["order", "backfill", "placement"], name: str) -> tuple[Option, ...]:
+def known_options(
+    kind: Literal["order", "backfill", "placement"], name: str
+) -> tuple[PolicyOption, ...]:
     """Return what an order or a backfilling rule can be told, or placing, by any rule.
 
     Raises:

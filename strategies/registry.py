@@ -13,24 +13,32 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
-from strategies.anova import Anova
-from strategies.anova.search import DEFAULT_CAUTION, DEFAULT_DESIGN, DEFAULT_START, DESIGNS
-from strategies.base import Strategy
-from strategies.design import METHODS
-from strategies.errors import OptionError, StrategyError, UnknownStrategyError, hint
-from strategies.fractional_factorial import DEFAULT_RESOLUTION, FractionalFactorial
-from strategies.full_factorial import RUN_ORDERS, FullFactorial
-from strategies.grasp import DEFAULT_BETA, DEFAULT_NEIGHBOURS, Grasp
-from strategies.latin_hypercube import CRITERIA, LatinHypercube
-from strategies.particle_swarm import (
+from strategies.doe.main_effects import METHODS
+from strategies.samplers.anova_search import (
+    DEFAULT_CAUTION,
+    DEFAULT_DESIGN,
+    DEFAULT_START,
+    DESIGNS,
+    Anova,
+)
+from strategies.samplers.factorial import (
+    DEFAULT_RESOLUTION,
+    RUN_ORDERS,
+    FractionalFactorial,
+    FullFactorial,
+)
+from strategies.samplers.grasp import DEFAULT_BETA, DEFAULT_NEIGHBOURS, Grasp
+from strategies.samplers.latin_hypercube import CRITERIA, LatinHypercube
+from strategies.samplers.particle_swarm import (
     DEFAULT_INERTIA,
     DEFAULT_PARTICLES,
     DEFAULT_PULL,
     MAX_PULL,
     ParticleSwarm,
 )
-from strategies.pattern_search import PatternSearch
-from strategies.random_search import RandomSearch
+from strategies.samplers.pattern_search import PatternSearch
+from strategies.samplers.strategy import RandomSearch, Strategy
+from strategies.space.errors import OptionError, StrategyError, UnknownStrategyError, hint
 
 ENTRY_POINT_GROUP = "copperline.strategies"
 
@@ -41,7 +49,7 @@ DEFAULT_STRATEGY = "anova"
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class StrategyOption:
     """An option of a strategy.
 
     Args:
@@ -106,7 +114,7 @@ class StrategyEntry:
     name: str
     summary: str
     factory: Callable[..., Strategy]
-    options: tuple[Option, ...] = ()
+    options: tuple[StrategyOption, ...] = ()
     starts: bool = False
     batch: int = 1
 
@@ -139,12 +147,12 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "after a balanced design.",
         Anova,
         (
-            Option("start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"),
-            Option(
+            StrategyOption("start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"),
+            StrategyOption(
                 "caution", float, DEFAULT_CAUTION, 0.0, 10.0,
                 "weight of the chance that a run succeeds; 0 ignores failures",
             ),
-            Option(
+            StrategyOption(
                 "design", str, DEFAULT_DESIGN,
                 summary="levels of the first runs: the ends of ordinal parameters, or all",
                 choices=DESIGNS,
@@ -158,15 +166,15 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "their neighbours.",
         Grasp,
         (
-            Option(
+            StrategyOption(
                 "beta", float, DEFAULT_BETA, 0.0, 1.0,
                 "greediness: 0 takes any level, 1 only the best seen and untried ones",
             ),
-            Option(
+            StrategyOption(
                 "neighbours", int, DEFAULT_NEIGHBOURS, 0.0, None,
                 "neighbours suggested with every construction",
             ),
-            Option(
+            StrategyOption(
                 "effects", str, "means",
                 summary="how the quality of a level is estimated",
                 choices=METHODS,
@@ -186,16 +194,16 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "Particles that move over the grid, drawn to their own best run and the swarm's.",
         ParticleSwarm,
         (
-            Option("particles", int, DEFAULT_PARTICLES, 1.0, None, "how many particles"),
-            Option(
+            StrategyOption("particles", int, DEFAULT_PARTICLES, 1.0, None, "how many particles"),
+            StrategyOption(
                 "inertia", float, DEFAULT_INERTIA, 0.0, 1.0,
                 "share of a particle's last move that goes on",
             ),
-            Option(
+            StrategyOption(
                 "cognitive", float, DEFAULT_PULL, 0.0, MAX_PULL,
                 "pull to the particle's own best run",
             ),
-            Option("social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"),
+            StrategyOption("social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"),
         ),
         starts=True,
     ),
@@ -204,7 +212,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "Every level about equally often, also with the runs before; no result is looked at.",
         LatinHypercube,
         (
-            Option(
+            StrategyOption(
                 "criterion", str, "maximin",
                 summary="far apart, or parameters as little correlated as can be",
                 choices=CRITERIA,
@@ -217,7 +225,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "Every allowed configuration, in random or in standard order.",
         FullFactorial,
         (
-            Option(
+            StrategyOption(
                 "order", str, "random",
                 summary="order of the runs; in standard order the last parameter moves fastest",
                 choices=RUN_ORDERS,
@@ -231,7 +239,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "all levels.",
         FractionalFactorial,
         (
-            Option(
+            StrategyOption(
                 "resolution", int, DEFAULT_RESOLUTION, 3.0, 5.0,
                 "3 tells main effects apart, 4 also from two-factor interactions, 5 those too",
             ),

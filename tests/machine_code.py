@@ -27,7 +27,7 @@ ASK_TWICE = """
 import json
 from sim import ClusterSpec, Scenario, default_workload, simulate
 from sim.api import compilation
-from sim.engine import preparation
+from sim.engines import preparation
 scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
 first = simulate(scenario)
 second = simulate(scenario, engine="compiled")

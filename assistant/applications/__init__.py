@@ -3,33 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from assistant.applications.ai_platform import STATISTICS_DIGEST, AiPlatform
 from assistant.applications.command import Command
-from assistant.applications.flood import Flood
+from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.extensions.placement import FleetPlacement, usual_workload
 from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
-from assistant.applications.machine_kinds import MachineKind, usual_workload
-from assistant.applications.maze import Maze
-from assistant.applications.measuring import JsonFile, JsonOutput, Patterns
-from assistant.applications.placement import Placing
 from assistant.applications.rest import Rest
-from assistant.applications.scheduling import (
-    DEFAULT_PRESET,
-    FUTURES,
-    FUTURES_DIGEST,
-    Foreseen,
-    Futures,
-    Judge,
-    Openable,
-    Preset,
-    Scheduling,
-    Today,
-    foreseen,
-    openable,
-    presets,
-)
-from assistant.objective import Objective, Value
-from assistant.ports import Application
+from assistant.applications.scheduling import Scheduling
+from assistant.core.objective import Objective, SingleMeasure
+from assistant.core.ports import Application
 from sim.api import GENERATORS
 from strategies import Parameter, ParameterSpace
 
@@ -61,7 +45,7 @@ def _command_example() -> Command:
     return Command(
         ("/bin/sh", "-c", script, "sh", "{x}", "{mode}"),
         _EXAMPLE_SPACE,
-        Objective(Value("height")),
+        Objective(SingleMeasure("height")),
         baseline={"x": 1, "mode": "a b"},
     )
 
@@ -72,29 +56,33 @@ def _bowl(x: int, mode: str, seed: int) -> dict[str, float]:
 
 
 def _function_example() -> Function:
-    return Function(_bowl, _EXAMPLE_SPACE, Objective(Value("height")), {"x": 1, "mode": "a b"})
+    return Function(
+        _bowl, _EXAMPLE_SPACE, Objective(SingleMeasure("height")), {"x": 1, "mode": "a b"}
+    )
 
 
 def _rest_example() -> Rest:
-    from assistant.applications.rest_sample import sample_url
+    from assistant.applications.rest_client import sample_url
 
-    return Rest(_EXAMPLE_SPACE, Objective(Value("height")), sample_url(), {"x": 1, "mode": "a b"})
+    return Rest(
+        _EXAMPLE_SPACE, Objective(SingleMeasure("height")), sample_url(), {"x": 1, "mode": "a b"}
+    )
 
 
 def _flood_example() -> Flood:
     return Flood(seed=1)
 
 
-def _maze_example() -> Maze:
-    return Maze(seed=1, n_games=2)
+def _maze_example() -> MazeRunner:
+    return MazeRunner(seed=1, n_games=2)
 
 
 def _ai_platform_example() -> AiPlatform:
     return AiPlatform(seed=1, days=0.5, models=4)
 
 
-def _placement_example() -> Placing:
-    return Placing((usual_workload(seed=1, days=0.2),))
+def _placement_example() -> FleetPlacement:
+    return FleetPlacement((usual_workload(seed=1, days=0.2),))
 
 
 APPLICATIONS: tuple[ApplicationEntry, ...] = (
@@ -138,37 +126,3 @@ def policy_names() -> Mapping[str, tuple[str, ...]]:
 
     names = known_names()
     return {name: names[name] for name in ("order", "backfill")}
-
-
-__all__ = [
-    "APPLICATIONS",
-    "DEFAULT_PRESET",
-    "FUTURES",
-    "FUTURES_DIGEST",
-    "STATISTICS_DIGEST",
-    "AiPlatform",
-    "ApplicationEntry",
-    "Command",
-    "Flood",
-    "Foreseen",
-    "Function",
-    "Futures",
-    "JsonFile",
-    "JsonOutput",
-    "Judge",
-    "Lookup",
-    "MachineKind",
-    "Maze",
-    "Openable",
-    "Patterns",
-    "Placing",
-    "Preset",
-    "Rest",
-    "Scheduling",
-    "Today",
-    "foreseen",
-    "generators",
-    "openable",
-    "policy_names",
-    "presets",
-]

@@ -3,38 +3,257 @@
 A run is one process. Each element of the list is handed over as one argument, whatever the
 values hold; what the program prints or writes becomes measures (`measuring`), and a program that
 fails, hangs or prints nonsense is a failed run with a sentence (`child` contains it).
+
+The environment variables that a program of the user's is given: few, and those asked for.
+
+Texts with ``{name}`` in them, filled with the values of one run. Nothing else is interpreted.
+
+Why a program did not do what was wanted, in the words of whoever named it.
 """
 
 import os
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from assistant.applications.child import Ended, run_child
-from assistant.applications.fault import last_words, why_failed, why_missing, why_not_started
-from assistant.applications.following import Following
-from assistant.applications.limits import MOST_PROCESSES, Limits
-from assistant.applications.measured_file import MeasuredFile
-from assistant.applications.measuring import (
+from assistant.applications.child_process import ProcessResult, run_child
+from assistant.applications.measures import (
     WALL,
     JsonFile,
     JsonOutput,
+    MeasuredFile,
+    MeasureFollower,
     Patterns,
+    last_lines,
     measures_of,
 )
-from assistant.applications.template import Template, written
-from assistant.applications.variables import check_patterns, inherited, missed, threads
-from assistant.errors import ApplicationError, ProgramError, RunError, StoppedError
-from assistant.events import Fact
-from assistant.files import is_folder
-from assistant.objective import Measure, Objective
-from assistant.ports import Environment, Oversight
+from assistant.applications.process_limits import MOST_PROCESSES, ProcessLimits
+from assistant.core.errors import ApplicationError, ProgramError, RunError, RunStoppedError
+from assistant.core.events import Fact
+from assistant.core.files import is_file, is_folder
+from assistant.core.objective import Measure, Objective
+from assistant.core.ports import Environment, RunControl
 from sim.api import format_duration
 from strategies import Level, ParameterSpace
+
+USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR")
+"""What every program is given of the environment that Copperline was started in."""
+
+SECRET = "COPPERLINE_TOKEN*"  # noqa: S105 - the name of environment variables
+"""What no program is given."""
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""What numerical libraries look at for the number of their threads."""
+
+_NAME = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
+_CLUES = (
+    ("error while loading shared libraries", "LD_LIBRARY_PATH"),
+    ("ModuleNotFoundError", "PYTHONPATH"),
+)
+
+
+def check_patterns(patterns: Iterable[str]) -> None:
+    """Raise ApplicationError for what can be no pattern of names of variables."""
+    for pattern in patterns:
+        if not pattern or "=" in pattern or not pattern.isprintable():
+            raise ApplicationError(
+                f"inherit names variables, as in ['CUDA_*', 'LD_LIBRARY_PATH'], not {pattern!r}"
+            )
+
+
+def inherited_variables(whole: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+    """Return the variables that a program is given of an environment.
+
+    >>> inherited({"PATH": "/bin", "CUDA_HOME": "/cuda", "A": "b"}, ["CUDA_*"])
+    {'PATH': '/bin', 'CUDA_HOME': '/cuda'}
+    """
+    wanted = (*USUAL, *patterns)
+    return {
+        name: value
+        for name, value in whole.items()
+        if any(fnmatchcase(name, one) for one in wanted) and not fnmatchcase(name, SECRET)
+    }
+
+
+def thread_variables(cores: int | None) -> dict[str, str]:
+    """Return the variables that tell numerical libraries how many threads they may use."""
+    return {} if cores is None else dict.fromkeys(THREADS, str(cores))
+
+
+def missing_variable_hint(words: str, whole: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """Return a hint at a variable that a failed program was not given; empty if there is none.
+
+    Args:
+        words: its last ones.
+        whole: the environment that Copperline was started in.
+        given: what the program was given of it, and more.
+
+    >>> missed("KeyError: 'KEY'", {"KEY": "1"}, {})
+    "it was not given the variable KEY; say inherit = ['KEY'] in [application], or set it in env"
+    """
+    kept = {n for n in whole if n not in given and not fnmatchcase(n, SECRET)}
+    named = [name for name in _NAME.findall(words) if name in kept]
+    named += [name for clue, name in _CLUES if clue in words and name in kept]
+    if not named:
+        return ""
+    return (
+        f"it was not given the variable {named[0]}; say inherit = ['{named[0]}'] in "
+        "[application], or set it in env"
+    )
+
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed text: literals and names in turn.
+
+    >>> Template.parse("--size={size}x{{1}}", "the command").fill({"size": "a b; rm"})
+    '--size=a b; rmx{1}'
+    """
+
+    text: str
+    parts: tuple[tuple[str, str | None], ...]
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> "Template":
+        """Read a text; ``where`` names it in errors.
+
+        Raises:
+            ApplicationError: a lone brace, a name that is none, or a NUL character.
+        """
+        if "\0" in text:
+            raise ApplicationError(f"{where} holds a NUL character, which no program can be given")
+        parts: list[tuple[str, str | None]] = []
+        literal, position = "", 0
+        for token in _TOKEN.finditer(text):
+            literal += text[position : token.start()]
+            position = token.end()
+            name = token.group(1)
+            if token.group() in ("{{", "}}"):
+                literal += token.group()[0]
+            elif name is not None and name.isidentifier():
+                parts.append((literal, name))
+                literal = ""
+            else:
+                raise ApplicationError(
+                    f"{where}, '{text}', holds '{token.group()}', which is no parameter's name "
+                    "in braces; a brace of its own is written twice, {{ or }}"
+                )
+        parts.append((literal + text[position:], None))
+        return cls(text, tuple(parts))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the text asks for."""
+        return frozenset(name for _, name in self.parts if name is not None)
+
+    def fill(self, texts: Mapping[str, str]) -> str:
+        """Return the text with every name replaced; what is put in is never read again."""
+        return "".join(
+            literal + (texts[name] if name is not None else "") for literal, name in self.parts
+        )
+
+    def check(self, known: Iterable[str], where: str) -> None:
+        """Raise ApplicationError if the text asks for a name that is not ``known``."""
+        names = sorted(known)
+        for name in sorted(self.names - set(names)):
+            close = get_close_matches(name, names, 1)
+            meant = f"; did you mean '{{{close[0]}}}'?" if close else "."
+            raise ApplicationError(
+                f"{where}, '{self.text}', asks for '{{{name}}}', which is no parameter{meant} "
+                f"Known: {', '.join(names)}."
+            )
+
+
+def value_text(value: Level) -> str:
+    """Return a level as a program is given it; truth values are ``true`` and ``false``.
+
+    >>> written(0.1), written(16), written(True), written("a b")
+    ('0.1', '16', 'true', 'a b')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def why_missing(program: str, cwd: str, search: str) -> str | None:
+    """Return why a program cannot be started; None if it can.
+
+    Args:
+        program: looked for on the path of programs, or in ``cwd`` if it holds a slash.
+        cwd: the folder that it would run in.
+        search: the path of programs (``PATH``).
+    """
+    if "/" not in program:
+        if shutil.which(program, path=search) is None:
+            here = is_file(Path(cwd) / program)
+            hint = f"; did you mean './{program}'?" if here else ""
+            return f"there is no program '{program}' on the PATH{hint}"
+        return None
+    path = Path(cwd) / program
+    if not is_file(path):
+        return f"there is no program '{program}' in the folder '{cwd}'"
+    if not os.access(path, os.X_OK):
+        return (
+            f"the program '{program}' may not be executed; say chmod +x "
+            f"{shlex.quote(str(path))}, or name what runs it, as in ['sh', '{program}', ...]"
+        )
+    return None
+
+
+def last_output_lines(ended: ProcessResult) -> str:
+    """Return the last lines that a program said, in one line; empty if it said nothing."""
+    return last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
+
+
+def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> str | None:
+    """Return why a program that was started failed, with its last words; None if it did not.
+
+    Args:
+        ended: how it ended.
+        limit_s: that it was started with.
+        hint: what else may be the reason; empty for nothing.
+    """
+    words = last_output_lines(ended)
+    said = f"; {hint}" * bool(hint)
+    said += f"; its last words: {words}" if words else "; it said nothing"
+    if ended.passed:
+        return f"{ended.passed}{said}"
+    if ended.overtime:
+        return f"stopped at the limit of {format_duration(limit_s)}{said}"
+    if ended.code < 0:
+        return f"the program was ended by {_signal_name(-ended.code)}{said}"
+    if ended.code > 0:
+        return f"the program ended with exit code {ended.code}{said}"
+    return None
+
+
+def why_not_started(program: str, error: Exception) -> str:
+    """Return why the system did not start a program."""
+    if isinstance(error, OSError) and error.strerror == "Exec format error":
+        return (
+            f"the program '{program}' could not be started: it is neither a binary for this "
+            "machine nor a script whose first line says what runs it, such as #!/bin/sh"
+        )
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"the program '{program}' could not be started: {reason}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"
+
 
 Reading = JsonOutput | JsonFile | Patterns
 SEED, SCRATCH = "seed", "scratch"
@@ -168,7 +387,7 @@ class Command:
     def _check_values(self) -> None:
         """Raise ApplicationError for a level that no program can be given."""
         for parameter in self.space.parameters:
-            for value in map(written, parameter.levels):
+            for value in map(value_text, parameter.levels):
                 if len(value.encode("utf-8", "surrogatepass")) > MOST_VALUE_BYTES:
                     raise ApplicationError(
                         f"the parameter '{parameter.name}' has a level of {len(value):,} "
@@ -177,8 +396,8 @@ class Command:
                     )
 
     @cached_property
-    def _limits(self) -> Limits:
-        return Limits(self.processes, self.environment.memory_bytes, self.file_bytes)
+    def _limits(self) -> ProcessLimits:
+        return ProcessLimits(self.processes, self.environment.memory_bytes, self.file_bytes)
 
     @cached_property
     def _argv(self) -> tuple[Template, ...]:
@@ -225,7 +444,7 @@ class Command:
         for number, levels in enumerate(product(*(p.levels for p in chosen))):
             if number >= _MAX_PROGRAMS:
                 return
-            yield first.fill({p.name: written(v) for p, v in zip(chosen, levels, strict=True)})
+            yield first.fill({p.name: value_text(v) for p, v in zip(chosen, levels, strict=True)})
 
     def _locate(self, program: str) -> None:
         """Raise ApplicationError if this program cannot be started."""
@@ -277,7 +496,7 @@ class Command:
         values: Mapping[str, Level],
         seed: int,
         limit_s: float | None,
-        oversight: Oversight,
+        oversight: RunControl,
     ) -> Mapping[str, Measure]:
         """Run the program once, and tell what it has measured so far; see `following`.
 
@@ -301,9 +520,9 @@ class Command:
         values: Mapping[str, Level],
         seed: int,
         limit_s: float | None,
-        oversight: Oversight | None = None,
+        oversight: RunControl | None = None,
     ) -> dict[str, Measure]:
-        texts = {name: written(value) for name, value in values.items()} | {SEED: str(seed)}
+        texts = {name: value_text(value) for name, value in values.items()} | {SEED: str(seed)}
         if not any(SCRATCH in template.names for _, template in self._templates):
             return self._evaluate(texts, None, limit_s, oversight)
         with TemporaryDirectory(prefix="copperline-", ignore_cleanup_errors=True) as scratch:
@@ -314,18 +533,22 @@ class Command:
         texts: Mapping[str, str],
         scratch: str | None,
         limit_s: float | None,
-        oversight: Oversight | None,
+        oversight: RunControl | None,
     ) -> dict[str, Measure]:
         output = (
             None if self._file is None else MeasuredFile(Path(self.cwd, self._file.fill(texts)))
         )
         argv = tuple(template.fill(texts) for template in self._argv)
         own = {name: template.fill(texts) for name, template in self._env.items()}
-        env = inherited(os.environ, self.inherit) | threads(self.environment.cores) | own
+        env = (
+            inherited_variables(os.environ, self.inherit)
+            | thread_variables(self.environment.cores)
+            | own
+        )
         following = (
             None
             if oversight is None
-            else Following(self._read_from, self.objective, oversight, output)
+            else MeasureFollower(self._read_from, self.objective, oversight, output)
         )
         try:
             ended = run_child(
@@ -342,7 +565,7 @@ class Command:
         except (OSError, ValueError) as error:
             raise ProgramError(why_not_started(argv[0], error), argv) from error
         if ended.stopped:
-            raise StoppedError("the run was ended early, as was asked for")
+            raise RunStoppedError("the run was ended early, as was asked for")
         try:
             reason = why_failed(ended, limit_s, self._hint(ended, env))
             if reason is not None:
@@ -357,13 +580,13 @@ class Command:
             measures.setdefault(WALL, ended.wall_s)
         return measures
 
-    def _hint(self, ended: Ended, env: Mapping[str, str]) -> str:
+    def _hint(self, ended: ProcessResult, env: Mapping[str, str]) -> str:
         if ended.code == 0 or ended.overtime or ended.passed:
             return ""
-        words = last_words(ended)
-        return self._limits.hint(ended.code, words) or missed(words, os.environ, env)
+        words = last_output_lines(ended)
+        return self._limits.hint(ended.code, words) or missing_variable_hint(words, os.environ, env)
 
-    def _read(self, ended: Ended, output: MeasuredFile | None) -> dict[str, Measure]:
+    def _read(self, ended: ProcessResult, output: MeasuredFile | None) -> dict[str, Measure]:
         reading = self._read_from
         if reading is None:
             return {}

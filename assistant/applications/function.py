@@ -20,11 +20,11 @@ from pathlib import Path
 from types import ModuleType
 
 from assistant.applications.command import SEED, check_today
-from assistant.applications.measuring import WALL, measures_of
-from assistant.errors import ApplicationError, RunError
-from assistant.events import Fact
-from assistant.files import is_file
-from assistant.objective import Measure, Objective
+from assistant.applications.measures import WALL, measures_of
+from assistant.core.errors import ApplicationError, RunError
+from assistant.core.events import Fact
+from assistant.core.files import is_file
+from assistant.core.objective import Measure, Objective
 from strategies import Level, ParameterSpace
 
 

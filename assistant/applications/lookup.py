@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from assistant.errors import RunError
-from assistant.events import Fact
-from assistant.objective import Measure, Objective, Value
+from assistant.core.errors import RunError
+from assistant.core.events import Fact
+from assistant.core.objective import Measure, Objective, SingleMeasure
 from strategies import Level, MeasuredTable, ParameterSpace
 
 
@@ -45,7 +45,7 @@ class Lookup:
     @property
     def objective(self) -> Objective:
         """Minimise the table's ``objective``."""
-        return Objective(Value("objective"), "minimise")
+        return Objective(SingleMeasure("objective"), "minimise")
 
     @property
     def baseline(self) -> None:

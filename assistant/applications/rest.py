@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assistant.applications.command import check_today
-from assistant.applications.measuring import WALL, measures_of
+from assistant.applications.measures import WALL, measures_of
 from assistant.applications.rest_address import check_url
-from assistant.errors import ApplicationError, RunError
-from assistant.events import Fact
-from assistant.objective import Measure, Objective
-from assistant.ports import Oversight
+from assistant.core.errors import ApplicationError, RunError
+from assistant.core.events import Fact
+from assistant.core.objective import Measure, Objective
+from assistant.core.ports import RunControl
 from sim.api import format_duration
 from strategies import Level, ParameterSpace
 
@@ -77,7 +77,7 @@ class Rest:
         Raises:
             RunError: it is not reached, fails, does not answer in time, or gives no measures.
         """
-        return self.evaluate_watched(values, seed, None, _Nobody())
+        return self.evaluate_watched(values, seed, None, _NullRunControl())
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
@@ -86,14 +86,14 @@ class Rest:
 
         The tighter of this limit and the application's own holds.
         """
-        return self.evaluate_watched(values, seed, limit_s, _Nobody())
+        return self.evaluate_watched(values, seed, limit_s, _NullRunControl())
 
     def evaluate_watched(
         self,
         values: Mapping[str, Level],
         seed: int,
         limit_s: float | None,
-        oversight: Oversight,
+        oversight: RunControl,
     ) -> Mapping[str, Measure]:
         """Ask the program for one run; tell what it has measured so far, end it if that is wanted.
 
@@ -106,19 +106,21 @@ class Rest:
                 "runs of this experiment are made by the program that registered it: it asks the "
                 "service for them, and nobody else can make them"
             )
-        from assistant.applications.rest_call import call  # asyncio, for whoever makes such runs
+        from assistant.applications.rest_client import (
+            request_run,  # asyncio, for whoever makes such runs
+        )
 
         own_s = self.limit_s
         tighter_s = min((s for s in (own_s, limit_s) if s is not None), default=None)
         started_s = time.perf_counter()
-        given = call(self.url, values, seed, tighter_s, oversight)
+        given = request_run(self.url, values, seed, tighter_s, oversight)
         measures = measures_of(given, self.objective, "the program")
         if WALL in self.objective.measures:
             measures.setdefault(WALL, time.perf_counter() - started_s)
         return measures
 
 
-class _Nobody:
+class _NullRunControl:
     """Nobody watches."""
 
     def report(self, measures: Mapping[str, Measure]) -> None:

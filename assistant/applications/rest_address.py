@@ -10,7 +10,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from assistant.errors import ApplicationError, RunError
+from assistant.core.errors import ApplicationError, RunError
 
 TOKEN = "COPPERLINE_ADAPTER_TOKEN"  # noqa: S105 - the name of a variable
 MOST_CHARACTERS = 2_000
@@ -60,7 +60,7 @@ def origin_of(url: str) -> str:
     return _origin(parts)
 
 
-def within(url: str, location: str) -> str:
+def address_within(url: str, location: str) -> str:
     """Return the address that a program named in an answer, which is of its own origin.
 
     Args:

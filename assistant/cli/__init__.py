@@ -1,9 +1,5 @@
-"""The command line.
+"""The command line: `copperline`."""
 
-Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 nothing feasible found, 130 interrupted
-(what was finished is kept).
-"""
+from assistant.cli.main import main
 
-from assistant.cli.main import app, main
-
-__all__ = ["app", "main"]
+__all__ = ["main"]

@@ -1,16 +1,20 @@
 """How the command line speaks: people get tables on standard output, programs get one JSON object.
 
 Sentences about what goes wrong, and progress, go to standard error.
+
+What is seen of a step that takes a while and cannot say how far it is.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 OUT = Console(highlight=False, markup=False)
@@ -57,3 +61,12 @@ def table_of(*names: str, left: int = 1) -> Table:
 def say(text: str, style: str = "") -> None:
     """Print a line of progress on standard error."""
     ERR.print(text, style=style, soft_wrap=True)
+
+
+@contextmanager
+def progress_spinner(what: str) -> Iterator[None]:
+    """Show what is done, and for how long, on standard error while it is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=ERR, transient=True) as shown:
+        shown.add_task(what, total=None)
+        yield

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from assistant.core.ports import Application, Executor
 from assistant.executors.dask import DaskExecutor
-from assistant.executors.dask_address import Certificates
-from assistant.executors.machine import check_room
-from assistant.executors.place import HERE, BatchSystem, Place
 from assistant.executors.process_pool import ProcessPoolExecutor
 from assistant.executors.serial import SerialExecutor
 from assistant.executors.slurm.executor import SlurmExecutor
-from assistant.ports import Application, Executor
+from assistant.executors.spec import LOCAL, ExecutorSpec, check_capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
 )
 
 
-def make_executor(application: Application, workers: int, place: Place = HERE) -> Executor:
+def make_executor(application: Application, workers: int, place: ExecutorSpec = LOCAL) -> Executor:
     """Return the serial executor for one worker and a pool of processes for more, or what is said.
 
     Raises:
@@ -40,7 +38,7 @@ def make_executor(application: Application, workers: int, place: Place = HERE) -
         ExecutorError: nothing answers where the runs should be.
     """
     place.check(workers)
-    check_room(place, workers)
+    check_capacity(place, workers)
     name = place.executor or ("serial" if workers == 1 else "process_pool")
     if name == "dask":
         return DaskExecutor(
@@ -55,19 +53,3 @@ def make_executor(application: Application, workers: int, place: Place = HERE) -
         return SlurmExecutor(application, workers, place.batch, place.environment)
     entry = next(entry for entry in EXECUTORS if entry.name == name)
     return entry.build(application, workers)
-
-
-__all__ = [
-    "EXECUTORS",
-    "HERE",
-    "BatchSystem",
-    "Certificates",
-    "DaskExecutor",
-    "ExecutorEntry",
-    "Place",
-    "ProcessPoolExecutor",
-    "SerialExecutor",
-    "SlurmExecutor",
-    "check_room",
-    "make_executor",
-]

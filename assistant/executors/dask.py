@@ -4,26 +4,72 @@ Nothing is kept in Dask. What waits stays in our queue, a result is fetched and 
 there, and what was under way when a worker or the scheduler died is asked for again: a run is a
 function of its values and its seed, and only what its last asking brings back is told. The
 application is held by every worker, also by those that come later.
+
+What is done within a worker of Dask: it holds the application, and makes one run at a time.
 """
 
 import contextlib
 import queue
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from assistant.errors import ExecutorError, SettingsError
-from assistant.executors.attempt import not_begun
-from assistant.executors.dask_address import Certificates
-from assistant.executors.dask_cluster import LocalWorkers, OwnCluster
-from assistant.executors.dask_worker import end, evaluate, plugin
-from assistant.executors.place import BatchSystem, Place
-from assistant.ports import Application, Completion, Environment, Reported, Work
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.ports import (
+    Application,
+    Environment,
+    ExecutionRequest,
+    ExecutionResult,
+    ReportListener,
+)
+from assistant.executors.dask_cluster import EmbeddedCluster, LocalDaskWorkers
+from assistant.executors.serial import RunReporter, execute_run, unstarted_completion
+from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+
+_one_at_a_time = threading.Lock()
+
+
+def plugin(token: str, application: Application) -> Any:
+    """Return what makes every worker, now and later, hold the application."""
+    from distributed import WorkerPlugin
+
+    class Holder(WorkerPlugin):  # type: ignore[misc]
+        name = token
+
+        def __init__(self) -> None:
+            self.application = application
+            self.ended: frozenset[str] = frozenset()
+
+    return Holder()
+
+
+def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
+    """Make one run; in a worker."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    holder = worker.plugins[token]
+    oversight = RunReporter(
+        lambda measures: worker.log_event(token, [work.run_id, dict(measures)]),
+        lambda: key in holder.ended,
+    )
+    with _one_at_a_time:
+        if oversight.wants_end():
+            return unstarted_completion(work)
+        return execute_run(holder.application, work, oversight)
+
+
+def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
+    """Have these runs ended, and no others, as soon as they are here; in a worker."""
+    dask_worker.plugins[token].ended = keys
+
 
 MOST_DEATHS = 3
 """Times that a run may have lost its worker, as Dask says, before it is taken for the reason."""
@@ -74,27 +120,27 @@ class DaskExecutor:
         workers: int,
         *,
         address: str | None = None,
-        certificates: Certificates | None = None,
+        certificates: TlsCertificates | None = None,
         batch: BatchSystem | None = None,
         environment: Environment | None = None,
     ) -> None:
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
-        Place("dask", address, certificates, batch)  # refuses what cannot be
+        ExecutorSpec("dask", address, certificates, batch)  # refuses what cannot be
         self.capacity = workers
         self._application, self._address = application, address
         self._certificates = certificates
         self._batch, self._environment = batch, environment or Environment()
         self._token = f"copperline-{uuid.uuid4().hex}"
-        self._under_way: dict[str, tuple[Future, Work]] = {}
+        self._under_way: dict[str, tuple[Future, ExecutionRequest]] = {}
         self._deaths: dict[int, int] = {}
         self._over: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reported: Reported | None = None
+        self._reported: ReportListener | None = None
         self._stopped: set[int] = set()
         self._wished_s = 0.0
         self._n_asked = 0
         self._nobody_since_s: float | None = None
-        self._cluster: OwnCluster | None = None
+        self._cluster: EmbeddedCluster | None = None
         self._client: Client | None = None
         try:
             self._start()
@@ -131,12 +177,12 @@ class DaskExecutor:
                     f"{_versions()[0]}; results would not compare, so install the same"
                 )
 
-    def _own_cluster(self) -> OwnCluster:
+    def _own_cluster(self) -> EmbeddedCluster:
         if self._batch is None:
-            return LocalWorkers(self.capacity)
-        from assistant.executors.dask_slurm import SlurmWorkers
+            return LocalDaskWorkers(self.capacity)
+        from assistant.executors.dask_cluster import SlurmDaskWorkers
 
-        return SlurmWorkers(
+        return SlurmDaskWorkers(
             self._batch,
             self._environment,
             self.capacity,
@@ -195,7 +241,7 @@ class DaskExecutor:
         for work in works:
             self._ask(work)
 
-    def _look(self) -> tuple[Completion, ...]:
+    def _look(self) -> tuple[ExecutionResult, ...]:
         """See whether somebody works, and do what can be done if not; return runs given up."""
         if self._client is None or self._client.status != "running":
             self._nobody_since_s = None
@@ -220,7 +266,7 @@ class DaskExecutor:
             )
         return ()
 
-    def _replace_cluster(self) -> tuple[Completion, ...]:
+    def _replace_cluster(self) -> tuple[ExecutionResult, ...]:
         """Start another cluster of our own; it is a death for all that was under way."""
         self._nobody_since_s = None
         given_up = []
@@ -238,11 +284,11 @@ class DaskExecutor:
 
     # Runs
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: ExecutionRequest) -> None:
         """Take one run."""
         self._ask(work)
 
-    def _ask(self, work: Work) -> None:
+    def _ask(self, work: ExecutionRequest) -> None:
         if self._client is None:
             raise ExecutorError("the executor is closed")
         self._n_asked += 1
@@ -253,9 +299,9 @@ class DaskExecutor:
         self._under_way[key] = future, work
         future.add_done_callback(lambda done: self._over.put(done.key))
 
-    def collect(self) -> tuple[Completion, ...]:
+    def collect(self) -> tuple[ExecutionResult, ...]:
         """Wait for at least one run, and return those that are over."""
-        over: list[Completion] = []
+        over: list[ExecutionResult] = []
         while self._under_way and not over:
             keys = self._told_keys()
             self._pass_on_wishes()
@@ -283,7 +329,7 @@ class DaskExecutor:
             except queue.Empty:
                 return keys
 
-    def _completion(self, key: str) -> Completion | None:
+    def _completion(self, key: str) -> ExecutionResult | None:
         """Return what came of a run; None if it was asked for again."""
         from concurrent.futures import CancelledError
 
@@ -291,14 +337,14 @@ class DaskExecutor:
 
         future, work = self._under_way[key]
         try:
-            done: Completion = future.result()
+            done: ExecutionResult = future.result()
         except (CancelledError, TimeoutError, OSError):  # the scheduler lost it, or is lost
             if self._client is None or self._client.status != "running":
                 self._reconnect()
                 return None
             del self._under_way[key]
             if work.run_id in self._stopped:
-                return not_begun(work)
+                return unstarted_completion(work)
             self._ask(work)
             return None
         except KilledWorker:
@@ -309,18 +355,18 @@ class DaskExecutor:
             done = _lost(work)
         except Exception as error:
             del self._under_way[key]
-            return Completion(work.run_id, None, f"{type(error).__name__}: {error}", 0.0)
+            return ExecutionResult(work.run_id, None, f"{type(error).__name__}: {error}", 0.0)
         self._under_way.pop(key, None)
         future.release()
         self._deaths.pop(work.run_id, None)
         return done
 
-    def _dies(self, work: Work) -> bool:
+    def _dies(self, work: ExecutionRequest) -> bool:
         """Count a death of its worker; tell whether it is taken for the reason by now."""
         self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
         return self._deaths[work.run_id] >= MOST_DEATHS
 
-    def listen(self, reported: Reported) -> None:
+    def listen(self, reported: ReportListener) -> None:
         """Tell what runs that go on have measured so far."""
         self._reported = reported
 
@@ -391,9 +437,9 @@ class DaskExecutor:
         self._close()
 
 
-def _lost(work: Work) -> Completion:
+def _lost(work: ExecutionRequest) -> ExecutionResult:
     reason = "worker processes died while this run was under way (killed, or out of memory)"
-    return Completion(work.run_id, None, reason, 0.0)
+    return ExecutionResult(work.run_id, None, reason, 0.0)
 
 
 def _closed(client: "Client") -> None:

@@ -1,9 +1,32 @@
-"""Workers of Dask that Copperline starts itself, and how they end."""
+"""Workers of Dask that Copperline starts itself, and how they end.
 
+Certificates for one cluster of our own: who has its key is let in, and nobody else.
+
+The Slurm jobs in which workers of Dask live: begun, looked for and ended by names of ours.
+
+A scheduler of Dask in this process whose workers are jobs of Slurm, by dask-jobqueue.
+"""
+
+import asyncio
 import contextlib
 import os
+import shlex
 import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Protocol
+
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.ports import Environment
+from assistant.executors.slurm import jobs
+from assistant.executors.slurm.jobs import PilotFolder, leftover_folders, remove_folder
+from assistant.executors.slurm.protocol import PREFIX, new_id, write_private
+from assistant.executors.spec import BatchSystem, TlsCertificates, is_loopback
 
 STOP_S = 10.0
 """How long a cluster of our own may take to stop."""
@@ -18,7 +41,7 @@ NO_PAGES: dict[str, list[str]] = {
 """Settings of Dask: its web servers show nothing."""
 
 
-class OwnCluster(Protocol):
+class EmbeddedCluster(Protocol):
     """A scheduler of Dask in this process with workers of its own, which end with it.
 
     Attributes:
@@ -47,7 +70,7 @@ class OwnCluster(Protocol):
         """Stop it, and whichever of its processes does not stop in time."""
 
 
-class LocalWorkers:
+class LocalDaskWorkers:
     """Processes of this machine, reached on loopback only, each making one run at a time."""
 
     place = "on this machine"
@@ -98,3 +121,384 @@ def scheduler_options(host: str) -> dict[str, Any]:
         "dashboard_address": PAGES,
         "allowed_failures": 0,  # we count deaths ourselves
     }
+
+
+DAYS = 365
+"""How long they are good for."""
+
+WITHIN_S = 30.0
+
+
+def make_certificates(folder: Path) -> TlsCertificates:
+    """Write a key and a certificate that vouches for itself, by the program `openssl`.
+
+    Args:
+        folder: in which nobody but its owner may look.
+
+    Raises:
+        SettingsError: there is no such program, or it fails.
+    """
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    os.close(os.open(key, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    command = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+        "-nodes", "-days", str(DAYS), "-subj", "/CN=copperline", "-keyout", str(key),
+        "-out", str(certificate),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(  # noqa: S603 - our own command
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WITHIN_S,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingsError(
+            f"no certificates can be made for the workers' TLS ({error}); install openssl, or name "
+            "authority, certificate and key in [executor]"
+        ) from error
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise SettingsError(f"openssl made no certificate for the workers' TLS: {last}")
+    return TlsCertificates(certificate, certificate, key)
+
+
+GOING = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING"})
+"""States of Slurm in which a job may still come to something."""
+
+
+class DaskWorkerJobs:
+    """The jobs of one executor, and the folder that they share with it.
+
+    Args:
+        batch: what Slurm is told of them.
+        environment: what a run needs, and hence a job, that makes one at a time.
+
+    Attributes:
+        host: under which nodes reach this machine.
+        in_vain: jobs given to Slurm since a run last came back.
+        silent_since_s: since when Slurm has not answered, steady time; None if it does.
+        refused: what Slurm said when it last took no job or did not answer.
+
+    Raises:
+        SettingsError: there is no Slurm here, or it takes no such job.
+        ExecutorError: Slurm does not answer.
+    """
+
+    def __init__(self, batch: BatchSystem, environment: Environment) -> None:
+        jobs.check_commands()
+        jobs.check_options(batch.options)
+        self._batch, self._environment = batch, environment
+        self.in_vain = 0
+        self.silent_since_s: float | None = None
+        self.refused = ""
+        self._last_over = ""
+        base = batch.folder or jobs.FOLDER
+        with jobs.slurm_errors_translated():
+            for path, ids in leftover_folders(
+                base
+            ).items():  # executors of this machine that were killed
+                jobs.cancel_jobs(PREFIX + one for one in ids)
+                remove_folder(path)
+        self._folder = PilotFolder(base)
+        try:
+            with jobs.slurm_errors_translated():
+                jobs.submit_job(["--test-only", *self._arguments("test"), str(self._folder.script)])
+                self.host = jobs.host_of(batch)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        """The folder; nobody but its owner may look into it."""
+        return self._folder.path
+
+    @property
+    def threads(self) -> int:
+        """Threads that libraries may use in a run."""
+        return self._environment.cores or 1
+
+    def submit(self, script: str) -> str:
+        """Give a job to Slurm, and return its name.
+
+        Whether it was taken is not known in every case, for instance when the answer got lost;
+        `going` tells.
+        """
+        one = new_id()
+        write_private(self._folder.ticket(one), script.encode())
+        self.in_vain += 1
+        try:
+            jobs.submit_job([*self._arguments(one), str(self._folder.ticket(one))])
+        except ExecutorError as error:
+            self.refused = str(error)
+        return PREFIX + one
+
+    def going(self) -> frozenset[str] | None:
+        """Return the names of jobs that wait or go on; None if Slurm does not answer."""
+        names = [PREFIX + one for one in self._folder.pilots()]
+        try:
+            found = jobs.jobs_by_name(names) if names else {}
+        except ExecutorError as error:
+            self.refused = str(error)
+            self.silent_since_s = self.silent_since_s or time.monotonic()
+            return None
+        self.silent_since_s = None
+        return frozenset(n for n, jobs in found.items() if any(j.state in GOING for j in jobs))
+
+    def end(self, name: str) -> None:
+        """End a job, as far as Slurm answers; it is forgotten if Slurm does."""
+        one = name.removeprefix(PREFIX)
+        self._last_over = self._folder.last_words(one) or self._last_over
+        with contextlib.suppress(ExecutorError):
+            jobs.cancel_jobs([name])
+            self._folder.ticket(one).unlink(missing_ok=True)
+
+    @property
+    def last_words(self) -> str:
+        """What a job that is over has printed last, or what Slurm said when it took none."""
+        return self._last_over or self.refused or "nothing"
+
+    def close(self) -> None:
+        """End all jobs; if Slurm does not answer, the next executor in this folder does."""
+        try:
+            jobs.cancel_jobs(self.going() or ())
+        except ExecutorError:
+            self._folder.release(tidy=False)
+        else:
+            self._folder.release(tidy=self.silent_since_s is None)
+
+    def _arguments(self, one: str) -> list[str]:
+        """Return what sbatch is told of a job; another takes the place of one that is lost."""
+        return jobs.job_options(
+            PREFIX + one, self._folder.output(one), self._batch, self._environment, requeue=False
+        )
+
+
+LOOK_S = 5.0
+"""How often Slurm is asked for its jobs."""
+
+IDLE_S = 30
+"""How long a job without a run is kept, in seconds."""
+
+FINDS_S = 60
+"""How long a worker looks for its scheduler before its job ends, in seconds."""
+
+SILENT_S = 300.0
+"""How long Slurm may not answer while nobody works."""
+
+SAME = """
+import sys
+from importlib.metadata import version
+found, wanted = version("copperline"), sys.argv[1]
+sys.exit(0 if found == wanted else f"Copperline {found} is on the node, and {wanted} is wanted")
+"""
+"""A program that fails if a node has another version."""
+
+MOST_IN_VAIN = 3
+"""Times that all jobs may have been begun anew without one run coming back."""
+
+
+class SlurmDaskWorkers:
+    """Workers of Dask in jobs of Slurm, one each, each making one run at a time.
+
+    Args:
+        batch: what Slurm is told of the jobs.
+        environment: what a run needs.
+        workers: jobs at once, at most.
+        wanted: tells how many runs are under way; from any thread.
+        certificates: of TLS, in files that the nodes can read; None makes some, in the folder.
+
+    Raises:
+        SettingsError: dask-jobqueue or Slurm is not installed, or Slurm takes no such job.
+        ExecutorError: Slurm does not answer.
+    """
+
+    place = "for workers in jobs of Slurm"
+    starts_at_once = False
+
+    def __init__(
+        self,
+        batch: BatchSystem,
+        environment: Environment,
+        workers: int,
+        wanted: Callable[[], int],
+        certificates: TlsCertificates | None = None,
+    ) -> None:
+        self._workers = workers
+        self._jobs = DaskWorkerJobs(batch, environment)
+        try:
+            told = certificates or make_certificates(self._jobs.path)
+            self.cluster: Any = _cluster(self._jobs, workers, wanted, told)
+        except BaseException:
+            self._jobs.close()
+            raise
+
+    def restart(self, client: Any) -> None:
+        """End what its workers do; they come back, or another job does."""
+        client.restart(timeout=30, wait_for_workers=False)
+
+    def progressed(self) -> None:
+        """Be told that a run has come back."""
+        self._jobs.in_vain = 0
+
+    def look(self, nobody_s: float) -> None:
+        """Be told for how long there has been no worker, in seconds.
+
+        Raises ExecutorError if jobs end before anything is done, or Slurm does not answer.
+        """
+        jobs, kept = self._jobs, "What was finished is kept; go on with: copperline resume"
+        if jobs.in_vain > self._workers * (MOST_IN_VAIN + 1):
+            raise ExecutorError(
+                f"{jobs.in_vain} jobs were given to Slurm one after the other and no run came "
+                f"back; the last words are: {jobs.last_words}. Nodes need {sys.executable}, the "
+                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. {kept}"
+            )
+        if jobs.silent_since_s is not None and nobody_s > SILENT_S:
+            silent_s = time.monotonic() - jobs.silent_since_s
+            if silent_s > SILENT_S:
+                raise ExecutorError(
+                    f"Slurm has not answered for {silent_s:.0f} s and no job has a worker "
+                    f"({jobs.refused}). {kept}"
+                )
+
+    def close(self) -> None:
+        """Stop the scheduler and end all jobs, also those that it has lost sight of."""
+        with contextlib.suppress(Exception):
+            self.cluster.close(timeout=STOP_S)
+        self._jobs.close()
+
+
+def _cluster(
+    jobs: DaskWorkerJobs, workers: int, wanted: Callable[[], int], told: TlsCertificates
+) -> Any:
+    """Return a running cluster of dask-jobqueue that adapts to the runs under way."""
+    import dask
+    from distributed import Security
+
+    authority, certificate, key = (
+        str(path) for path in (told.authority, told.certificate, told.key)
+    )
+    roles = {
+        f"tls_{role}_{part}": path
+        for role in ("client", "scheduler", "worker")
+        for part, path in (("cert", certificate), ("key", key))
+    }
+    with dask.config.set(NO_PAGES):
+        cluster = _cluster_class()(
+            jobs,
+            security=Security(tls_ca_file=authority, require_encryption=True, **roles),
+            protocol="tls://",
+            scheduler_options=scheduler_options(jobs.host),
+            silence_logs=50,
+            cores=1,
+            processes=1,
+            memory="1GiB",  # has to be said; what Slurm is asked for is WorkerJobs' to say
+            worker_host=jobs.host if is_loopback(jobs.host) else None,
+        )
+    cluster.adapt(
+        Adaptive=_adaptive_class(wanted),
+        minimum_jobs=0,
+        maximum_jobs=workers,
+        interval="1s",
+        wait_count=IDLE_S,
+    )
+    return cluster
+
+
+def _job_class() -> Any:
+    """Return a job of dask-jobqueue that goes by its name."""
+    from dask_jobqueue.slurm import SLURMJob
+    from distributed.core import Status
+
+    class NamedJob(SLURMJob):  # type: ignore[misc]
+        def __init__(
+            self, scheduler: str, name: str, *, jobs: DaskWorkerJobs, security: Any, **told: Any
+        ) -> None:
+            at = told.pop("worker_host")
+            super().__init__(scheduler, name, security=security, **told)
+            self.jobs = jobs
+            tls = security.get_tls_config_for_role("worker")
+            self.command = [
+                sys.executable, "-m", "distributed.cli.dask_worker", scheduler,
+                "--name", name, "--nthreads", "1", "--nworkers", "1", "--memory-limit", "0",
+                "--no-dashboard", "--dashboard-address", PAGES, "--death-timeout", str(FINDS_S),
+                "--protocol", "tls://",
+                "--tls-ca-file", tls["ca_file"], "--tls-cert", tls["cert"], "--tls-key", tls["key"],
+                *(("--host", at) if at else ()),
+            ]  # fmt: skip
+
+        def job_script(self) -> str:
+            threads = [
+                f"export {library}_NUM_THREADS=${{{library}_NUM_THREADS:-{self.jobs.threads}}}"
+                for library in ("OMP", "OPENBLAS", "MKL")
+            ]
+            paths = os.pathsep.join(str(Path(one).absolute()) for one in sys.path)
+            lines = [
+                "#!/bin/sh",
+                *threads,
+                f"export PYTHONPATH={shlex.quote(paths)}",  # what is found here is found there
+                "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
+                f"{shlex.join([sys.executable, '-c', SAME, version('copperline')])} || exit 1",
+                f"exec {shlex.join(self.command)}",
+            ]
+            return "\n".join([*lines, ""])
+
+        async def start(self) -> None:
+            self.job_name = await asyncio.to_thread(self.jobs.submit, self.job_script())
+            self.status = Status.running
+
+        async def close(self) -> None:
+            await asyncio.to_thread(self.jobs.end, self.job_name)
+            self.status = Status.closed
+            self._event_finished.set()
+
+    return NamedJob
+
+
+def _cluster_class() -> Any:
+    """Return a cluster of dask-jobqueue that also replaces jobs whose workers never came."""
+    from dask_jobqueue import SLURMCluster
+    from distributed.core import Status
+
+    class WatchedCluster(SLURMCluster):  # type: ignore[misc]
+        job_cls = _job_class()
+
+        def __init__(self, jobs: DaskWorkerJobs, **told: Any) -> None:
+            self._jobs = jobs
+            self._looked_s = time.monotonic()
+            self._missed: Counter[str] = Counter()
+            super().__init__(jobs=jobs, **told)
+
+        async def look(self) -> None:
+            """Forget jobs that Slurm does not know, twice, and that are not connected."""
+            if time.monotonic() - self._looked_s < LOOK_S or self.status != Status.running:
+                return
+            asked_of = dict(self.workers)
+            going = await asyncio.to_thread(self._jobs.going)
+            self._looked_s = time.monotonic()
+            if going is None:
+                return
+            for name, job in asked_of.items():
+                if job.job_name in going or name in self.observed:
+                    self._missed.pop(job.job_name, None)
+                    continue
+                self._missed[job.job_name] += 1
+                if self._missed[job.job_name] > 1 and self.workers.get(name) is job:
+                    del self.workers[name]
+                    await job.close()
+
+    return WatchedCluster
+
+
+def _adaptive_class(wanted: Callable[[], int]) -> Any:
+    """Return what keeps as many jobs as there are runs under way."""
+    from distributed.deploy.adaptive import Adaptive
+
+    class AsManyAsRuns(Adaptive):  # type: ignore[misc]
+        async def adapt(self) -> None:
+            await self.cluster.look()
+            await super().adapt()
+
+        async def target(self) -> int:
+            return wanted()
+
+    return AsManyAsRuns

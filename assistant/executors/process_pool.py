@@ -1,34 +1,154 @@
-"""Several processes on this machine. A worker that dies is a failed run, not a lost sweep."""
+"""Several processes on this machine. A worker that dies is a failed run, not a lost sweep.
+
+Lines to the processes of a pool: what runs report comes up, the wish to end one goes down.
+"""
 
 import multiprocessing
 import signal
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from assistant.errors import SettingsError
-from assistant.executors.attempt import attempt
-from assistant.executors.lines import Ends, Line, Lines
-from assistant.objective import Measure
-from assistant.ports import Application, Completion, Reported, Work
+from assistant.core.errors import SettingsError
+from assistant.core.objective import Measure
+from assistant.core.ports import Application, ExecutionRequest, ExecutionResult, ReportListener
+from assistant.executors.serial import RunReporter, execute_run
 
-_kept: tuple[Application, Line] | None = None
+Ends = tuple[tuple[Connection, ...], Any]
+"""What processes are given when they start: the lower ends, and a count of those that are taken."""
+
+
+class WorkerPipes:
+    """The upper ends, and who reads them.
+
+    Args:
+        context: that starts the processes.
+        n: of processes.
+        reported: told of what comes, in a thread of its own.
+    """
+
+    def __init__(self, context: SpawnContext, n: int, reported: ReportListener) -> None:
+        pairs = [context.Pipe() for _ in range(n)]
+        self._upper = tuple(upper for upper, _ in pairs)
+        self._wake, self._waker = context.Pipe(duplex=False)
+        self.ends: Ends = tuple(lower for _, lower in pairs), context.Value("i", 0)
+        self._told = reported
+        self._begun: dict[Connection, int] = {}
+        self._stopped: set[int] = set()
+        self._one = threading.Lock()
+        self._thread = threading.Thread(target=self._read, name="copperline-lines", daemon=True)
+        self._thread.start()
+
+    def stop(self, run_id: int) -> None:
+        """Have a run ended, also if it begins only later."""
+        with self._one:
+            self._stopped.add(run_id)
+            for end, begun in self._begun.items():
+                if begun == run_id:
+                    self._pass_on(end, run_id)
+
+    def over(self, run_id: int) -> None:
+        """Forget a run."""
+        with self._one:
+            self._stopped.discard(run_id)
+
+    def close(self) -> None:
+        """Read no more, and close all ends. The processes have ended, or are about to."""
+        for end in self.ends[0]:  # or a message that was begun by one that died is waited for
+            end.close()
+        self._waker.send(None)
+        self._thread.join()
+        for end in (*self._upper, self._wake, self._waker):
+            end.close()
+
+    def _pass_on(self, end: Connection, run_id: int) -> None:
+        with suppress(OSError):  # the process has died, and its run with it
+            end.send(run_id)
+
+    def _read(self) -> None:
+        open_ends = set(self._upper)
+        while True:
+            for end in wait([self._wake, *open_ends]):
+                if end is self._wake:
+                    return
+                if not isinstance(end, Connection):
+                    raise AssertionError("only lines are waited for")
+                try:
+                    run_id, measures = end.recv()
+                except (EOFError, OSError):
+                    open_ends.discard(end)
+                    continue
+                if measures is None:
+                    self._begins(end, run_id)
+                else:
+                    self._told(run_id, measures)
+
+    def _begins(self, end: Connection, run_id: int) -> None:
+        with self._one:
+            self._begun[end] = run_id
+            if run_id in self._stopped:
+                self._pass_on(end, run_id)
+
+
+class WorkerEndpoint:
+    """The lower end, in a process of the pool, which makes one run at a time."""
+
+    def __init__(self, ends: Ends) -> None:
+        lower, n_taken = ends
+        with n_taken.get_lock():
+            own = n_taken.value
+            n_taken.value += 1
+        self._end = lower[own]
+        for other in lower:
+            if other is not self._end:
+                other.close()
+        self._stopped: set[int] = set()
+        self._one = threading.Lock()
+
+    def oversight(self, run_id: int) -> RunReporter:
+        """Say that a run begins, and return what watches over it."""
+        self._stopped.clear()
+        self._tell(run_id, None)
+        return RunReporter(lambda measures: self._tell(run_id, measures), self._asker(run_id))
+
+    def _tell(self, run_id: int, measures: Mapping[str, Measure] | None) -> None:
+        with suppress(OSError), self._one:  # nobody listens any more: this process will be ended
+            self._end.send((run_id, measures))
+
+    def _asker(self, run_id: int) -> Callable[[], bool]:
+        def wanted() -> bool:
+            with self._one:
+                try:
+                    while self._end.poll():
+                        self._stopped.add(self._end.recv())
+                except (EOFError, OSError):
+                    return True
+            return run_id in self._stopped
+
+        return wanted
+
+
+_kept: tuple[Application, WorkerEndpoint] | None = None
 
 
 def _adopt(application: Application, ends: Ends) -> None:
     """Keep the application in this worker, sent once; leave Ctrl-C to the parent."""
     global _kept  # noqa: PLW0603 - one per worker process, by design of initializers
-    _kept = application, Line(ends)
+    _kept = application, WorkerEndpoint(ends)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _attempt(work: Work) -> Completion:
+def _attempt(work: ExecutionRequest) -> ExecutionResult:
     if _kept is None:
         raise AssertionError("the worker was started without its application")
     application, line = _kept
-    return attempt(application, work, line.oversight(work.run_id))
+    return execute_run(application, work, line.oversight(work.run_id))
 
 
 class ProcessPoolExecutor:
@@ -43,13 +163,13 @@ class ProcessPoolExecutor:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
         self.capacity = workers
         self._application = application
-        self._under_way: dict[futures.Future[Completion], Work] = {}
-        self._reported: Reported | None = None
+        self._under_way: dict[futures.Future[ExecutionResult], ExecutionRequest] = {}
+        self._reported: ReportListener | None = None
         self._pool = self._new_pool()
 
     def _new_pool(self) -> futures.ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        self._lines = Lines(context, self.capacity, self._tell)
+        self._lines = WorkerPipes(context, self.capacity, self._tell)
         return futures.ProcessPoolExecutor(
             self.capacity,
             mp_context=context,
@@ -57,7 +177,7 @@ class ProcessPoolExecutor:
             initargs=(self._application, self._lines.ends),
         )
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: ExecutionRequest) -> None:
         """Take one run; a pool that broke in the meantime is replaced first."""
         try:
             future = self._pool.submit(_attempt, work)
@@ -66,7 +186,7 @@ class ProcessPoolExecutor:
             future = self._pool.submit(_attempt, work)
         self._under_way[future] = work
 
-    def collect(self) -> tuple[Completion, ...]:
+    def collect(self) -> tuple[ExecutionResult, ...]:
         """Wait for at least one run, and return those that are over."""
         if not self._under_way:
             return ()
@@ -74,7 +194,9 @@ class ProcessPoolExecutor:
         over = sorted(done, key=lambda future: self._under_way[future].run_id)
         return tuple(self._completion(future, self._under_way.pop(future)) for future in over)
 
-    def _completion(self, future: futures.Future[Completion], work: Work) -> Completion:
+    def _completion(
+        self, future: futures.Future[ExecutionResult], work: ExecutionRequest
+    ) -> ExecutionResult:
         self._lines.over(work.run_id)
         error = future.exception()
         if error is None:
@@ -83,14 +205,14 @@ class ProcessPoolExecutor:
             reason = "a worker process died while this run was under way (killed, or out of memory)"
         else:
             reason = f"{type(error).__name__}: {error}"
-        return Completion(work.run_id, None, reason, 0.0)
+        return ExecutionResult(work.run_id, None, reason, 0.0)
 
     def _replace_pool(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._lines.close()
         self._pool = self._new_pool()
 
-    def listen(self, reported: Reported) -> None:
+    def listen(self, reported: ReportListener) -> None:
         """Tell what runs that go on have measured so far."""
         self._reported = reported
 

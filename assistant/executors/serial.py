@@ -1,12 +1,116 @@
-"""In this process, one run at a time, in order: deterministic, debuggable, the default in tests."""
+"""In this process, one run at a time, in order: deterministic, debuggable, the default in tests.
+
+One attempt at one run, the same text for every executor.
+"""
 
 import threading
+import time
+import traceback
 from collections import deque
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from assistant.executors.attempt import Overseer, attempt, not_begun
-from assistant.ports import Application, Completion, Reported, Work
+from assistant.core.errors import RunError, RunStoppedError
+from assistant.core.objective import Measure, finite
+from assistant.core.ports import (
+    Application,
+    ExecutionRequest,
+    ExecutionResult,
+    MonitoredApplication,
+    ReportListener,
+    RunControl,
+    StoppableApplication,
+)
+
+EVERY_S = 0.25
+"""Least time between two reports of one run that leave the process in which it goes on."""
+
+NOT_BEGUN = "it was stopped before it began"
+
+
+class RunReporter:
+    """Oversight of one run: tells the latest of what it reports, and not too often.
+
+    What came too early for a report is told when the application next asks whether to end.
+
+    Args:
+        tell: of what the run has measured so far.
+        wanted: whether the run shall end.
+        every_s: least time from one telling to the next, in seconds.
+        steady_s: passes.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[Mapping[str, Measure]], None],
+        wanted: Callable[[], bool],
+        every_s: float = EVERY_S,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tell, self._wanted = tell, wanted
+        self._every_s, self._steady_s = every_s, steady_s
+        self._told_s: float | None = None
+        self._latest: Mapping[str, Measure] | None = None
+        self._one = threading.Lock()
+
+    def report(self, measures: Mapping[str, Measure]) -> None:
+        """See `RunControl.report`. Numbers that are not finite are unknown (None)."""
+        with self._one:
+            self._latest = {name: finite(value) for name, value in measures.items()}
+            self._tell_if_due()
+
+    def wants_end(self) -> bool:
+        """See `RunControl.wants_end`."""
+        with self._one:
+            self._tell_if_due()
+        return self._wanted()
+
+    def _tell_if_due(self) -> None:
+        now_s = self._steady_s()
+        if self._latest is None:
+            return
+        if self._told_s is None or now_s - self._told_s >= self._every_s:
+            latest, self._latest, self._told_s = self._latest, None, now_s
+            self._tell(latest)
+
+
+def execute_run(
+    application: Application, work: ExecutionRequest, oversight: RunControl | None = None
+) -> ExecutionResult:
+    """Evaluate once and say what came of it; an exception becomes a failure with its sentence.
+
+    An application that is not `MonitoredApplication` knows nothing of the oversight: it reports nothing, and
+    a wish to end its run takes effect when it is over.
+    Numbers that are not finite are unknown (None). KeyboardInterrupt and SystemExit pass through.
+    """
+    started_s = time.perf_counter()
+    measures: Mapping[str, Measure] | None = None
+    failure: str | None = None
+    stopped = False
+    try:
+        measures = {k: finite(v) for k, v in _evaluate(application, work, oversight).items()}
+    except RunError as error:
+        failure, stopped = str(error), isinstance(error, RunStoppedError)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        failure = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    return ExecutionResult(work.run_id, measures, failure, time.perf_counter() - started_s, stopped)
+
+
+def unstarted_completion(work: ExecutionRequest) -> ExecutionResult:
+    """Return what comes back of a run that was stopped before anything of it was done."""
+    return ExecutionResult(work.run_id, None, NOT_BEGUN, 0.0, stopped=True)
+
+
+def _evaluate(
+    application: Application, work: ExecutionRequest, oversight: RunControl | None
+) -> Mapping[str, Measure]:
+    if oversight is not None and isinstance(application, MonitoredApplication):
+        return application.evaluate_watched(work.values, work.seed, work.limit_s, oversight)
+    if work.limit_s is not None and isinstance(application, StoppableApplication):
+        return application.evaluate_within(work.values, work.seed, work.limit_s)
+    return application.evaluate(work.values, work.seed)
 
 
 class SerialExecutor:
@@ -16,17 +120,17 @@ class SerialExecutor:
 
     def __init__(self, application: Application) -> None:
         self._application = application
-        self._taken: deque[Work] = deque()
+        self._taken: deque[ExecutionRequest] = deque()
         self._stopped: set[int] = set()
         self._one = threading.RLock()
-        self._reported: Reported | None = None
+        self._reported: ReportListener | None = None
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: ExecutionRequest) -> None:
         """Take one run."""
         with self._one:
             self._taken.append(work)
 
-    def collect(self) -> tuple[Completion, ...]:
+    def collect(self) -> tuple[ExecutionResult, ...]:
         """Execute the oldest taken run and return it."""
         if not self._taken:
             return ()
@@ -37,17 +141,17 @@ class SerialExecutor:
             self._stopped.discard(work.run_id)
         return (completion,)
 
-    def _completion(self, work: Work) -> Completion:
+    def _completion(self, work: ExecutionRequest) -> ExecutionResult:
         run_id, reported = work.run_id, self._reported
         if run_id in self._stopped:
-            return not_begun(work)
-        oversight = Overseer(
+            return unstarted_completion(work)
+        oversight = RunReporter(
             lambda measures: None if reported is None else reported(run_id, measures),
             lambda: run_id in self._stopped,
         )
-        return attempt(self._application, work, oversight)
+        return execute_run(self._application, work, oversight)
 
-    def listen(self, reported: Reported) -> None:
+    def listen(self, reported: ReportListener) -> None:
         """Tell what runs that go on have measured so far; of those that begin from now on."""
         self._reported = reported
 

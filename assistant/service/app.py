@@ -1,40 +1,131 @@
-"""The service as one ASGI app: routes over a house, behind the walls, with its housekeeping."""
+"""The service as one ASGI app: routes over a house, behind the walls, with its housekeeping.
+
+The helm of the house: experiments that steer themselves take their next step, hooks are told.
+
+The OpenAPI document of the service: ``python -m assistant.service.app > docs/openapi.json``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
+import sys
 import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
-from assistant.service.auth import Tokens
-from assistant.service.context import Context
-from assistant.service.guard import Limits, guarded
-from assistant.service.helm import Helm
-from assistant.service.house import LOOK_AFTER_S, House
-from assistant.service.logs import Log
-from assistant.service.metrics import Metrics
+from assistant.config.snapshot import stored_hooks, version
+from assistant.core.errors import AssistantError, VersionConflictError
+from assistant.core.run import RunState
+from assistant.core.sla import AutoSteering
+from assistant.hooks.notifier import Notifier
+from assistant.service.auth import RoleTokens
+from assistant.service.dependencies import ServiceContext
+from assistant.service.experiment_service import LOOK_AFTER_S, ExperimentService
+from assistant.service.middleware import BodyRule, ServiceLimits, build_middleware
+from assistant.service.observability import MetricsRegistry, ServiceLog
+from assistant.service.problems import PROBLEM_SCHEMA, responses
 from assistant.service.routes import ROUTERS
-from assistant.service.server import Drain
-from assistant.service.walls import BodyRule
-from assistant.starting import version
+from assistant.service.server import DrainState
+from assistant.session.auto_steering import auto_steer_step
+from assistant.session.session import Session
+from strategies import StrategyError
+
+
+class AutoSteeringLoop:
+    """Steers what was handed over, and tells the hooks of what is started here.
+
+    Args:
+        house: with the experiments. Hooks are started where it executes runs, or where requests may
+            name programs anyway.
+    """
+
+    def __init__(self, house: ExperimentService) -> None:
+        self._house = house
+        self._notifiers: dict[str, Notifier | None] = {}
+
+    def turn(self) -> None:
+        """Take the steps that are due; a fault of one experiment does not concern the others."""
+        for experiment_id in self._house.queue.active():
+            try:
+                session = self._house.session(experiment_id)
+                self._follow(session)
+                self._step(session)
+            except VersionConflictError:
+                continue  # somebody decided meanwhile
+            except (AssistantError, StrategyError) as error:
+                self._give_back(experiment_id, error)
+
+    def end(self) -> None:
+        """Give hooks their time to end."""
+        for notifier in self._notifiers.values():
+            if notifier is not None:
+                notifier.end()
+
+    def _follow(self, session: Session) -> None:
+        if session.id in self._notifiers:
+            return
+        self._notifiers[session.id] = None
+        hooks = stored_hooks(session.experiment)
+        if not hooks.kinds:
+            return
+        if not (self._house.executes or self._house.programs):
+            self._house.note(session.id, "its hooks are not started by this service")
+            return
+        notifier = Notifier(hooks, lambda said: self._house.note(session.id, said))
+        notifier.follow(session)
+        self._notifiers[session.id] = notifier
+
+    def _step(self, session: Session) -> None:
+        experiment = session.experiment
+        how = experiment.automatic
+        if how is None or experiment.runs_in(RunState.QUEUED, RunState.RUNNING):
+            return
+        if how.advice == "wait" and experiment.open_advice is not None:
+            return
+        reason = auto_steer_step(session, how)
+        if reason is not None and not _waits(session, how):
+            session.hand_over(None, reason)
+            if self._house.queue.is_outside(session.id):
+                session.finish(reason)  # so its program learns of the end
+            notifier = self._notifiers[session.id]
+            if notifier is not None:
+                notifier.steering_ended(reason)
+
+    def _give_back(self, experiment_id: str, error: Exception) -> None:
+        """Let a person decide again: it could not go on."""
+        sentence = str(error)
+        self._house.log.error("cannot steer", error=error, experiment=experiment_id)
+        self._house.note(experiment_id, sentence)
+        session = self._house.session(experiment_id)
+        if session.experiment.automatic is not None:
+            session.hand_over(None, sentence)
+        notifier = self._notifiers.get(experiment_id)
+        if notifier is not None:
+            notifier.sweep_failed(sentence)
+
+
+def _waits(session: Session, how: AutoSteering) -> bool:
+    return how.advice == "wait" and session.experiment.open_advice is not None
+
 
 PUBLIC = ("/health",)
 MOST_BYTES = 64 * 1024 * 1024
 """Of the bodies that carry many results or events."""
 FORGET_AFTER_S = 3600.0
-LIMITS = Limits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
+LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceApp:
     """An app with what it is made of.
 
     Args:
@@ -45,19 +136,19 @@ class Service:
 
     asgi: ASGIApp
     app: FastAPI
-    context: Context
+    context: ServiceContext
 
 
 def make_service(
-    house: House,
-    tokens: Tokens,
-    log: Log,
+    house: ExperimentService,
+    tokens: RoleTokens,
+    log: ServiceLog,
     *,
     names: Collection[str] = (),
-    limits: Limits = LIMITS,
+    limits: ServiceLimits = LIMITS,
     look_after_s: float = LOOK_AFTER_S,
     alone: bool = True,
-) -> Service:
+) -> ServiceApp:
     """Return the service of a house.
 
     Args:
@@ -70,10 +161,10 @@ def make_service(
         alone: whether nothing else in this process executes runs of the store, so that those which
             go on without a lease are of a process that is gone.
     """
-    helm = Helm(house)
-    metrics = Metrics()
+    helm = AutoSteeringLoop(house)
+    metrics = MetricsRegistry()
     house.count_in(metrics)
-    context = Context(house, Drain(), metrics, version())
+    context = ServiceContext(house, DrainState(), metrics, version())
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -91,16 +182,16 @@ def make_service(
                     await task
             await run_in_threadpool(helm.end)
 
-    app = documented(lifespan)
+    app = make_documentation_app(lifespan)
     app.state.context = context
-    asgi = guarded(
+    asgi = build_middleware(
         app, tokens, log, book=house.book, metrics=metrics, names=names, public=PUBLIC,
         limits=limits,
     )  # fmt: skip
-    return Service(asgi, app, context)
+    return ServiceApp(asgi, app, context)
 
 
-def documented(lifespan: object = None) -> FastAPI:
+def make_documentation_app(lifespan: object = None) -> FastAPI:
     """Return the routes, as their OpenAPI document tells them."""
     app = FastAPI(
         title="Copperline",
@@ -116,7 +207,7 @@ def documented(lifespan: object = None) -> FastAPI:
     return app
 
 
-async def _keep(house: House, log: Log, every_s: float) -> None:
+async def _keep(house: ExperimentService, log: ServiceLog, every_s: float) -> None:
     """Look after the house until the service ends; a fault of it is logged, and it goes on."""
     forgotten_s = -math.inf
     while True:
@@ -127,15 +218,69 @@ async def _keep(house: House, log: Log, every_s: float) -> None:
         await _try(log, house.look_after)
 
 
-async def _steer(helm: Helm, log: Log, every_s: float) -> None:
+async def _steer(helm: AutoSteeringLoop, log: ServiceLog, every_s: float) -> None:
     """Take the steps that are due until the service ends; thinking may take its time."""
     while True:
         await asyncio.sleep(every_s)
         await _try(log, helm.turn)
 
 
-async def _try(log: Log, work: object) -> None:
+async def _try(log: ServiceLog, work: object) -> None:
     try:
         await run_in_threadpool(work)  # type: ignore[arg-type]
     except Exception as error:
         log.error("housekeeping failed", error=error)
+
+
+EVERYWHERE = (400, 421, 431, 500, 503)
+BEHIND_A_TOKEN = (401, 403, 429)
+WITH_A_BODY = (408, 413, 415, 422)
+THAT_CHANGES = (507,)
+
+Json = dict[str, Any]
+
+
+def openapi_document(app: FastAPI) -> Json:
+    """Return the document of an app's routes, with the refusals of its walls."""
+    told: Json = json.loads(json.dumps(app.openapi()))
+    used: set[int] = set()
+    for path, operations in told["paths"].items():
+        for method, operation in operations.items():
+            used |= _complete(path, method, operation)
+    components: Json = told["components"]
+    components["responses"] = {f"Problem{n}": one for n, one in responses(*sorted(used)).items()}
+    schemas = {**components["schemas"], "Problem": dict(PROBLEM_SCHEMA)}
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    components["schemas"] = dict(sorted(schemas.items()))
+    return told
+
+
+def openapi_text() -> str:
+    """Return the document of the service as it is checked in."""
+    return f"{json.dumps(openapi_document(make_documentation_app()), indent=1)}\n"
+
+
+def _complete(path: str, method: str, operation: Json) -> set[int]:
+    """Add what any request may meet; return the refusals that are possible."""
+    known: Json = operation["responses"]
+    statuses = {int(status) for status in known if int(status) >= 400} | set(EVERYWHERE)
+    if operation.get("security"):
+        statuses |= set(BEHIND_A_TOKEN)
+    if operation.get("requestBody"):
+        statuses |= set(WITH_A_BODY)
+    if method != "get":
+        statuses |= set(THAT_CHANGES)
+    if operation.get("parameters"):
+        statuses.add(422)
+    if "{" not in path:  # nothing is named that might not be there, or might have gone on
+        statuses -= {404, 412}
+    answers = {status: one for status, one in known.items() if int(status) < 400}
+    refusals = {str(n): {"$ref": f"#/components/responses/Problem{n}"} for n in sorted(statuses)}
+    operation["responses"] = answers | refusals
+    operation["summary"] = operation["description"].split("\n\n")[0].replace("\n", " ")
+    return statuses
+
+
+if __name__ == "__main__":
+    sys.stdout.write(openapi_text())

@@ -19,27 +19,12 @@ from fastapi.security.base import SecurityBase
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from assistant.errors import ServiceError, hint
-from assistant.service.logs import tell
-from assistant.service.private_file import beside, read_private, write_new
+from assistant.core.errors import ServiceError, hint
+from assistant.core.files import path_beside, read_private, write_new_private
+from assistant.service.api_tokens import ApiToken, ApiTokenStore, Role
+from assistant.service.observability import annotate_request
 from assistant.service.problems import Problem, ProblemError, send_problem
-from assistant.service.roles import Role
 from assistant.service.strict_json import RefusedJsonError, read_json
-from assistant.service.token_book import Holder, TokenBook
-
-__all__ = [
-    "IN_FILE",
-    "Caller",
-    "Failures",
-    "Gate",
-    "Needs",
-    "Role",
-    "Tokens",
-    "caller_of",
-    "read_or_make_tokens",
-    "read_tokens",
-    "tokens_path",
-]
 
 IN_FILE = (Role.VIEWER, Role.STEERER, Role.WORKER)
 
@@ -48,7 +33,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,512}")  # as RFC 6750 writes a beare
 
 
 @dataclass(frozen=True)
-class Tokens:
+class RoleTokens:
     """One token for each role; shown nowhere."""
 
     by_role: Mapping[Role, str] = field(repr=False)
@@ -61,9 +46,9 @@ class Tokens:
         """Return a fresh owner's token and no other: those of a private service."""
         return cls({Role.OWNER: secrets.token_hex(_BYTES)})
 
-    def with_owner(self) -> "Tokens":
+    def with_owner(self) -> "RoleTokens":
         """Return these and a fresh owner's token."""
-        return Tokens({**self.by_role, **Tokens.of_owner().by_role})
+        return RoleTokens({**self.by_role, **RoleTokens.of_owner().by_role})
 
     def role_of(self, presented: bytes) -> Role | None:
         """Return the role that a token is for, None for none.
@@ -79,20 +64,20 @@ class Tokens:
 
 def tokens_path(store: Path) -> Path:
     """Return the file of a store's tokens: ``<store>.tokens``."""
-    return beside(store, "tokens")
+    return path_beside(store, "tokens")
 
 
-def read_tokens(path: Path) -> Tokens | None:
+def read_tokens(path: Path) -> RoleTokens | None:
     """Return the tokens of a file, None if there is no file.
 
     Raises:
         ServiceError: others can read it, or it is not one token for each role.
     """
     content = read_private(path)
-    return None if content is None else Tokens(_checked(path, content))
+    return None if content is None else RoleTokens(_checked(path, content))
 
 
-def read_or_make_tokens(path: Path) -> Tokens:
+def read_or_make_tokens(path: Path) -> RoleTokens:
     """Return the tokens of a file, which is made with fresh ones if there is none.
 
     Raises:
@@ -100,9 +85,9 @@ def read_or_make_tokens(path: Path) -> Tokens:
     """
     if (known := read_tokens(path)) is not None:
         return known
-    fresh = Tokens({role: secrets.token_hex(_BYTES) for role in IN_FILE})
+    fresh = RoleTokens({role: secrets.token_hex(_BYTES) for role in IN_FILE})
     text = json.dumps(dict(fresh.by_role), indent=2)
-    if write_new(path, f"{text}\n".encode()):
+    if write_new_private(path, f"{text}\n".encode()):
         return fresh
     known = read_tokens(path)  # somebody was quicker
     if known is None:
@@ -148,7 +133,7 @@ class Caller:
 
     role: Role
     address: str
-    holder: Holder | None = None
+    holder: ApiToken | None = None
 
     @property
     def name(self) -> str | None:
@@ -182,7 +167,7 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-class Failures:
+class AuthRateLimiter:
     """Counts failed attempts by address, in a table of fixed size: a leaking bucket each.
 
     Args:
@@ -235,7 +220,7 @@ def _network(address: str) -> str:
     return str(ipaddress.ip_network((known, 64), strict=False))
 
 
-class Gate:
+class AuthMiddleware:
     """Lets in who has a token: the layer of ASGI that no route can forget.
 
     Only the header Authorization is looked at, never the query, and it goes no further than here.
@@ -253,16 +238,16 @@ class Gate:
     def __init__(
         self,
         app: ASGIApp,
-        tokens: Tokens,
+        tokens: RoleTokens,
         *,
-        book: TokenBook | None = None,
+        book: ApiTokenStore | None = None,
         public: Collection[str] = (),
-        failures: Failures | None = None,
+        failures: AuthRateLimiter | None = None,
     ) -> None:
         self._app, self._tokens = app, tokens
-        self._book = TokenBook() if book is None else book
+        self._book = ApiTokenStore() if book is None else book
         self._public = frozenset(public)
-        self._failures = Failures() if failures is None else failures
+        self._failures = AuthRateLimiter() if failures is None else failures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it with 401 or 429."""
@@ -279,9 +264,9 @@ class Gate:
         if caller is not None:
             state["caller"] = caller
             if caller.name is not None:
-                tell(scope, by=caller.name)
+                annotate_request(scope, by=caller.name)
         elif scope["path"] not in self._public:
-            tell(scope, address=address)
+            annotate_request(scope, address=address)
             request_id = state.get("request_id", "")
             await self._refuse(send, request_id, address, presented, bool(given))
             return
@@ -320,12 +305,12 @@ def _bearer(given: list[bytes]) -> bytes | None:
     return token if scheme.lower() == b"bearer" and token else None
 
 
-class Needs(SecurityBase):
+class RoleRequirement(SecurityBase):
     """A dependency of a route: one of these roles, whose token the gate has seen.
 
     ``Annotated[Caller, Depends(Needs(Role.STEERER))]``. A token for one experiment does for no
     path of another. In the OpenAPI document the route then
-    asks for a bearer token; `assistant.service.guard.unguarded` finds routes that do not.
+    asks for a bearer token; `assistant.service.middleware.unprotected_routes` finds routes that do not.
     """
 
     def __init__(self, *roles: Role) -> None:

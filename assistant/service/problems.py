@@ -21,24 +21,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Send
 
-from assistant.errors import (
+from assistant.core.errors import (
     AssistantError,
-    ClaimLostError,
     CodecError,
     ExperimentError,
-    GoneOnError,
+    IdempotencyKeyReusedError,
     ImpossibleValueError,
-    KeyReusedError,
+    LeaseLostError,
+    NameTakenError,
     RunError,
     ServiceError,
     StoreError,
-    TakenNameError,
-    UnknownClaimError,
     UnknownExperimentError,
+    UnknownLeaseError,
+    VersionConflictError,
 )
 from assistant.service.strict_json import RefusedJsonError
-from sim.errors import DamagedCodeError, SimError
-from strategies.errors import StrategyError
+from sim.model.errors import DamagedCodeError, SimError
+from strategies.space.errors import StrategyError
 
 MEDIA_TYPE = "application/problem+json"
 MAX_FIELDS = 10
@@ -174,7 +174,7 @@ def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
 def _status_of(error: BaseException, conditional: bool) -> int:
     if isinstance(error, RefusedJsonError):
         return error.status
-    if isinstance(error, GoneOnError) and conditional:
+    if isinstance(error, VersionConflictError) and conditional:
         return 412
     if _is_full(error):
         return 507
@@ -186,13 +186,13 @@ _OURS = (AssistantError, SimError, StrategyError)
 
 _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (UnknownExperimentError, 404),
-    (TakenNameError, 409),
-    (GoneOnError, 409),
+    (NameTakenError, 409),
+    (VersionConflictError, 409),
     (ImpossibleValueError, 422),
     (ExperimentError, 409),
-    (UnknownClaimError, 404),
-    (ClaimLostError, 409),
-    (KeyReusedError, 409),
+    (UnknownLeaseError, 404),
+    (LeaseLostError, 409),
+    (IdempotencyKeyReusedError, 409),
     (ServiceError, 503),
     # Raised on what is stored or executed here, never on what a client sent:
     (CodecError, 500),

@@ -1,4 +1,7 @@
-"""A service on a socket of our own: in the foreground until a signal, or beside other work."""
+"""A service on a socket of our own: in the foreground until a signal, or beside other work.
+
+HTTP/1.1 as uvicorn reads it with h11, for clients that are slow or wrong on purpose.
+"""
 
 import asyncio
 import contextlib
@@ -6,18 +9,120 @@ import ipaddress
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from assistant.errors import ServiceError
-from assistant.service.logs import Log, Relay
-from assistant.service.protocol import Patience, protocol_of
+from assistant.core.errors import ServiceError
+from assistant.service.middleware import MAX_HEAD_BYTES, SAFE_HEADERS
+from assistant.service.observability import LogRelay, ServiceLog, python_logger
+from assistant.service.problems import MEDIA_TYPE, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How long and how much a connection may take.
+
+    Args:
+        head_s: from the first byte of a request to the end of its head, and from the connection
+            to its first byte (s).
+        keep_alive_s: between two requests (s).
+        max_head_bytes: of a head that has not ended.
+        connections: at once; the next ones are turned away.
+    """
+
+    head_s: float = 20.0
+    keep_alive_s: int = 30
+    max_head_bytes: int = MAX_HEAD_BYTES
+    connections: int = 512
+
+
+class LimitedHttpProtocol(H11Protocol):
+    """One connection, which ends if the head of a request does not come in time."""
+
+    log: ClassVar[ServiceLog]
+    patience: ClassVar[ConnectionLimits]
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head, or turn the connection away."""
+        self.logger = python_logger(self.log)
+        super().connection_made(transport)
+        if len(self.connections) > self.patience.connections:
+            self._answer(Problem(503, "as many connections as this service takes are open"))
+            return
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; the head is timed from its first byte."""
+        self._wait_for_head()
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._head_has_come()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request, part of which may be here already."""
+        super().on_response_complete()
+        if self.conn.their_state is not h11.IDLE:
+            self._head_has_come()
+        elif self.conn.trailing_data[0]:
+            self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timer."""
+        self._head_has_come()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
+        """Answer what is no HTTP in the shape of every other refusal."""
+        error = sys.exc_info()[1]  # called while uvicorn handles what h11 raised
+        status = getattr(error, "error_status_hint", 400)
+        self._answer(Problem(status, f"not a request of HTTP/1.1 that this service takes: {error}"))
+
+    def _wait_for_head(self) -> None:
+        if self._head_timer is None and self.conn.their_state is h11.IDLE:
+            self._head_timer = self.loop.call_later(self.patience.head_s, self._head_is_late)
+
+    def _head_has_come(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            sentence = f"the head of the request did not arrive within {self.patience.head_s:g} s"
+            self._answer(Problem(408, sentence))
+
+    def _answer(self, problem: Problem) -> None:
+        """Say what is wrong, below any app, and close."""
+        body = problem.body()
+        phrase = HTTPStatus(problem.status).phrase
+        lines = [f"HTTP/1.1 {problem.status} {phrase}".encode()]
+        lines += [b"content-type: " + MEDIA_TYPE.encode(), b"content-length: %d" % len(body)]
+        lines += [b"%s: %s" % header for header in SAFE_HEADERS]
+        lines += [f"{name}: {value}".encode() for name, value in problem.all_headers()]
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or not cycle.response_started or cycle.response_complete:
+            self.transport.write(b"\r\n".join([*lines, b"connection: close", b"", body]))
+        self.transport.close()  # in the middle of another answer there is nothing to say
+
+
+def protocol_of(log: ServiceLog, patience: ConnectionLimits) -> type[LimitedHttpProtocol]:
+    """Return the protocol of one service, which tells its own log."""
+    return type("GuardedOfOneService", (LimitedHttpProtocol,), {"log": log, "patience": patience})
+
 
 DEFAULT_HOST = "127.0.0.1"
 BACKLOG = 128
@@ -25,7 +130,7 @@ _MARGIN_S = 5.0
 
 
 def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None) -> socket.socket:
-    """Return a socket that nobody else has, on which a `Server` will listen.
+    """Return a socket that nobody else has, on which a `HttpServer` will listen.
 
     Args:
         host: an address or name of this machine.
@@ -71,7 +176,7 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
 
 
-class Drain:
+class DrainState:
     """Whether the service is ending: no more claims; streams and waiting requests should end."""
 
     def __init__(self) -> None:
@@ -97,7 +202,7 @@ class Drain:
         self._woken.set()
 
 
-class Server:
+class HttpServer:
     """Serves an app until it is told to end, and then lets requests in flight finish.
 
     ``with Server(app, bind(), log) as server: ...`` serves in a thread beside the block;
@@ -116,15 +221,15 @@ class Server:
         self,
         app: ASGIApp,
         listening: socket.socket,
-        log: Log,
+        log: ServiceLog,
         *,
-        drain: Drain | None = None,
+        drain: DrainState | None = None,
         drain_s: int = 20,
-        patience: Patience | None = None,
+        patience: ConnectionLimits | None = None,
     ) -> None:
-        patience = Patience() if patience is None else patience
+        patience = ConnectionLimits() if patience is None else patience
         self._listening, self._log, self._drain_s = listening, log, drain_s
-        self._drain = Drain() if drain is None else drain
+        self._drain = DrainState() if drain is None else drain
         self._url = url_of(listening)
         self._thread: threading.Thread | None = None
         config = uvicorn.Config(
@@ -144,7 +249,7 @@ class Server:
             timeout_graceful_shutdown=drain_s,
             h11_max_incomplete_event_size=patience.max_head_bytes,
         )
-        self._server = _Uvicorn(config, self._drain)
+        self._server = _UvicornServer(config, self._drain)
 
     @property
     def url(self) -> str:
@@ -152,7 +257,7 @@ class Server:
         return self._url
 
     @property
-    def drain(self) -> Drain:
+    def drain(self) -> DrainState:
         """Whether it is ending."""
         return self._drain
 
@@ -225,7 +330,7 @@ class Server:
     @contextlib.contextmanager
     def _words_of_uvicorn(self) -> Iterator[None]:
         """Let uvicorn's own warnings come out as lines of our log; the process is ours here."""
-        logger, relay = logging.getLogger("uvicorn.error"), Relay(self._log)
+        logger, relay = logging.getLogger("uvicorn.error"), LogRelay(self._log)
         before = logger.propagate
         logger.addHandler(relay)
         logger.propagate = False
@@ -247,17 +352,17 @@ class Server:
         self.stop()
 
 
-class _Uvicorn(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Uvicorn, whose signals are ours, and which says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+    def __init__(self, config: uvicorn.Config, drain: DrainState) -> None:
         super().__init__(config)
         self.settled = threading.Event()
         self._drain = drain
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `Server`; uvicorn would catch them, and raise them again at the end."""
+        """Leave signals to `HttpServer`; uvicorn would catch them, and raise them again at the end."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

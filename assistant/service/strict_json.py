@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from assistant.errors import AssistantError
+from assistant.core.errors import AssistantError
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

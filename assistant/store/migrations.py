@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from assistant.codec import decode_event
-from assistant.errors import StoreError
+from assistant.core.codec import decode_event
+from assistant.core.errors import StoreError
 from assistant.store.projection import project
 
 Step = Callable[[sqlite3.Connection], None]

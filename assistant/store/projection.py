@@ -8,7 +8,7 @@ part of them.
 import json
 import sqlite3
 
-from assistant.events import (
+from assistant.core.events import (
     BudgetChanged,
     Event,
     ExperimentFinished,

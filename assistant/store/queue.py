@@ -9,6 +9,10 @@ Leases are counted by a steady clock, which does not jump as the time of day may
 
 References: Gray & Cheriton 1989, Leases; Kleppmann 2016, How to do distributed locking (tokens that
 fence off).
+
+What a worker holds, and what is known of the token that it holds it under.
+
+What workers may have, and how much of it there is.
 """
 
 from __future__ import annotations
@@ -19,25 +23,183 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from assistant.decisions import judge
-from assistant.errors import AssistantError, ClaimLostError, KeyReusedError, UnknownClaimError
-from assistant.events import (
+from assistant.core.commands import assess_measures
+from assistant.core.errors import (
+    AssistantError,
+    IdempotencyKeyReusedError,
+    LeaseLostError,
+    UnknownLeaseError,
+)
+from assistant.core.events import (
     Event,
     ResultRefused,
     RunFailed,
     RunReported,
     RunReturned,
     RunStarted,
+    has_external_client,
 )
-from assistant.objective import Measure, finite
-from assistant.ports import Clock, Completion, SystemClock
-from assistant.run import measured_s
-from assistant.store.claim import Attempt, Claim
-from assistant.store.demand import Demand
-from assistant.store.sqlite import Durability, Reply, SqliteStore
-from strategies import Configuration
+from assistant.core.objective import Measure, finite
+from assistant.core.ports import Clock, ExecutionResult, SystemClock
+from assistant.core.run import measured_s
+from assistant.store.event_store import Durability, SqliteStore, StoredReply
+from strategies import Configuration, Level
+
+
+@dataclass(frozen=True, slots=True)
+class RunLease:
+    """One run that a worker holds.
+
+    Args:
+        experiment_id: of the experiment.
+        run_id: in it.
+        token: the right to say how it ended.
+        attempt: how often it has been started, this time included.
+        values: levels by parameter.
+        seed: of the run.
+        limit_s: how long it may take; None is no limit.
+        lease_s: seconds until it is taken away, unless a heartbeat comes.
+        again: whether it had been given under the same key before.
+    """
+
+    experiment_id: str
+    run_id: int
+    token: str
+    attempt: int
+    values: Mapping[str, Level]
+    seed: int
+    limit_s: float | None
+    lease_s: float
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAttempt:
+    """What is known of a token.
+
+    Args:
+        token: of the attempt.
+        experiment_id: of the experiment.
+        run_id: in it.
+        worker: who holds or held it.
+        result: digest of the result that was recorded under it; None if none was.
+        refused: digest of the result that came too late; None if none did.
+        is_current: whether the run goes on under it.
+        state: of the run.
+    """
+
+    token: str
+    experiment_id: str
+    run_id: int
+    worker: str
+    result: str | None
+    refused: str | None
+    is_current: bool
+    state: str
+
+
+class QueueQueries:
+    """Which experiments are active, and the runs of theirs that go on or may start.
+
+    Args:
+        store: with the journals.
+        clock: says whether a deadline has passed.
+    """
+
+    def __init__(self, store: SqliteStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._outside: dict[str, bool] = {}
+
+    def set_active(self, experiment_id: str, active: bool) -> None:
+        """Let workers have runs of an experiment, or no more of them."""
+        with self._store.transaction("full") as connection:
+            changed = connection.execute(
+                "UPDATE experiment SET active = ? WHERE id = ?", (int(active), experiment_id)
+            )
+            if not changed.rowcount:
+                raise AssistantError(f"no experiment '{experiment_id}'")
+
+    def is_active(self, experiment_id: str) -> bool:
+        """Whether workers may have runs of an experiment."""
+        with self._store.errors():
+            row = self._store.connection.execute(
+                "SELECT active FROM experiment WHERE id = ?", (experiment_id,)
+            ).fetchone()
+        return bool(row and row[0])
+
+    def active(self) -> tuple[str, ...]:
+        """Return the experiments that are not finished and whose runs workers may have."""
+        with self._store.errors():
+            rows = self._store.connection.execute(
+                "SELECT id FROM experiment WHERE active = 1 AND finished = 0 ORDER BY opened_s"
+            )
+            return tuple(str(name) for (name,) in rows)
+
+    def demand(self) -> dict[str, int]:
+        """Return, by experiment, how many runs go on or may start now; nothing else is in it."""
+        with self._store.errors():
+            rows = self._store.connection.execute(
+                """
+                SELECT r.experiment_id, count(*)
+                FROM experiment AS e JOIN run AS r ON r.experiment_id = e.id
+                WHERE e.active = 1 AND e.finished = 0
+                AND (e.deadline_s IS NULL OR e.deadline_s > ?)
+                AND (r.state = 'running' OR (r.state = 'queued' AND r.held = 0))
+                GROUP BY r.experiment_id
+                """,
+                (self._clock.now_s(),),
+            )
+            return {str(name): int(n) for name, n in rows}
+
+    def depth(self) -> dict[str, int]:
+        """Return how many runs there are in each state, over all experiments."""
+        with self._store.errors():
+            rows = self._store.connection.execute("SELECT state, count(*) FROM run GROUP BY state")
+            return {str(state): int(n) for state, n in rows}
+
+    def is_outside(self, experiment_id: str) -> bool:
+        """Whether the program of an experiment asks for its runs itself. Raises StoreError."""
+        known = self._outside.get(experiment_id)
+        if known is None:
+            known = self._outside[experiment_id] = has_external_client(
+                self._store.opened(experiment_id)
+            )
+        return known
+
+    def outside(self) -> list[str]:
+        """Return the active experiments whose program asks for its runs itself."""
+        return [name for name in self.active() if self.is_outside(name)]
+
+    def why_finished(self, experiment_id: str) -> str | None:
+        """Return why an experiment is finished; None if it is not, or there is none."""
+        with self._store.errors():
+            row = self._store.connection.execute(
+                """
+                SELECT body ->> 'reason' FROM experiment AS x JOIN event AS e
+                ON e.experiment_id = x.id
+                WHERE x.id = ? AND x.finished = 1 AND body ->> 'type' = 'ExperimentFinished'
+                ORDER BY e.position DESC LIMIT 1
+                """,
+                (experiment_id,),
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+    def started_s(self, experiment_id: str, token: str) -> float | None:
+        """Return when a run was started under a token, in seconds since 1970-01-01 UTC."""
+        with self._store.errors():
+            row = self._store.connection.execute(
+                """
+                SELECT body ->> 'at_s' FROM event
+                WHERE experiment_id = ? AND body ->> 'type' = 'RunStarted'
+                AND body ->> 'token' = ?
+                ORDER BY position DESC LIMIT 1
+                """,
+                (experiment_id, token),
+            ).fetchone()
+        return None if row is None else float(row[0])
+
 
 MAX_ATTEMPTS = 3
 """Workers that a run may lose; then it has failed, for it may be what kills them."""
@@ -49,7 +211,7 @@ EXPIRED_AT_ONCE = 100
 """Leases that one claim looks after, so that it is not delayed by many."""
 
 
-class RunQueue(Demand):
+class RunQueue(QueueQueries):
     """Runs of all experiments of a store that may execute.
 
     Args:
@@ -88,7 +250,7 @@ class RunQueue(Demand):
         experiment_id: str | None = None,
         key: str | None = None,
         without: Collection[str] = (),
-    ) -> Claim | None:
+    ) -> RunLease | None:
         """Give the next run to a worker; None if nothing may start.
 
         Of all experiments that are active, not finished and not past their deadline: the highest
@@ -122,7 +284,7 @@ class RunQueue(Demand):
             name, run_id, levels, seed, attempts = found
             token, now_s = self._token(), self._clock.now_s()
             if key is not None:
-                reply = Reply(asked, name, self._store.length(name), 1)
+                reply = StoredReply(asked, name, self._store.length(name), 1)
                 self._store.remember(key, reply, now_s)
             self._record(name, RunStarted(now_s, run_id, worker, token))
             self._store.connection.execute(
@@ -150,7 +312,7 @@ class RunQueue(Demand):
                     (self._steady_s() + row[0], token),
                 )
                 return float(row[0])
-        raise ClaimLostError(f"the lease of run {attempt.run_id} has run out; stop it")
+        raise LeaseLostError(f"the lease of run {attempt.run_id} has run out; stop it")
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
         """Keep what a run that goes on has measured so far. Raises as `heartbeat` does."""
@@ -186,7 +348,7 @@ class RunQueue(Demand):
             if attempt.result == digest:
                 return False
             if attempt.is_current:
-                completion = Completion(attempt.run_id, measures, failure, duration_s)
+                completion = ExecutionResult(attempt.run_id, measures, failure, duration_s)
                 self._record(attempt.experiment_id, self._judged(attempt, completion))
                 connection.execute("UPDATE attempt SET result = ? WHERE token = ?", (digest, token))
                 return True
@@ -199,7 +361,7 @@ class RunQueue(Demand):
                 connection.execute(
                     "UPDATE attempt SET refused = ? WHERE token = ?", (digest, token)
                 )
-        raise ClaimLostError(f"the result of run {attempt.run_id} is refused: {why}")
+        raise LeaseLostError(f"the result of run {attempt.run_id} is refused: {why}")
 
     def give_back(self, token: str, reason: str) -> None:
         """Let a run wait again that its worker cannot end; twice is as good as once.
@@ -245,7 +407,7 @@ class RunQueue(Demand):
                 "UPDATE lease SET until_s = ? + lease_s", (self._steady_s(),)
             ).rowcount
 
-    def attempt(self, token: str) -> Attempt:
+    def attempt(self, token: str) -> LeaseAttempt:
         """Return what is known of a token. Raises UnknownClaimError."""
         with self._store.errors():
             return self._attempt(token)
@@ -283,16 +445,18 @@ class RunQueue(Demand):
         attempt: int,
         token: str,
         lease_s: float,
-    ) -> Claim:
+    ) -> RunLease:
         space = self._store.space(name)
         values = space.values(Configuration(tuple(json.loads(levels)), space.lineage))
         limit_s = self._store.agreement(name).run_limit_s
-        return Claim(name, run_id, token, attempt, values, seed, limit_s, lease_s)
+        return RunLease(name, run_id, token, attempt, values, seed, limit_s, lease_s)
 
-    def _given(self, reply: Reply, asked: str, lease_s: float) -> Claim:
+    def _given(self, reply: StoredReply, asked: str, lease_s: float) -> RunLease:
         """Return what was given under a key, its lease renewed."""
         if reply.request != asked:
-            raise KeyReusedError("this key was used for another request; make a new one for each")
+            raise IdempotencyKeyReusedError(
+                "this key was used for another request; make a new one for each"
+            )
         row = self._store.connection.execute(
             """
             SELECT r.run_id, r.levels, r.seed, r.attempts, r.token
@@ -304,7 +468,7 @@ class RunQueue(Demand):
             (reply.experiment_id, reply.first),
         ).fetchone()
         if row is None:
-            raise ClaimLostError(
+            raise LeaseLostError(
                 "the run that was claimed under this key is not held any more; claim under a new "
                 "one"
             )
@@ -352,7 +516,7 @@ class RunQueue(Demand):
             self._lose(self._attempt(token))
         return len(rows)
 
-    def _lose(self, attempt: Attempt) -> None:
+    def _lose(self, attempt: LeaseAttempt) -> None:
         """Take a run from its worker: it waits again, or has failed if it lost too many."""
         if not attempt.is_current:
             return
@@ -377,7 +541,7 @@ class RunQueue(Demand):
     def _record(self, experiment_id: str, event: Event) -> None:
         self._store.insert(experiment_id, self._store.length(experiment_id), [event])
 
-    def _judged(self, attempt: Attempt, completion: Completion) -> Event:
+    def _judged(self, attempt: LeaseAttempt, completion: ExecutionResult) -> Event:
         name = attempt.experiment_id
         known_s = measured_s(completion.duration_s)
         if known_s is None:
@@ -386,9 +550,9 @@ class RunQueue(Demand):
                 f"its worker says that it took {completion.duration_s} s, which cannot be", None,
             )  # fmt: skip
         objective, limit_s = self._store.objective(name), self._store.agreement(name).run_limit_s
-        return judge(objective, limit_s, completion, self._clock.now_s())
+        return assess_measures(objective, limit_s, completion, self._clock.now_s())
 
-    def _attempt(self, token: str) -> Attempt:
+    def _attempt(self, token: str) -> LeaseAttempt:
         row = self._store.connection.execute(
             """
             SELECT a.token, a.experiment_id, a.run_id, a.worker, a.result, a.refused,
@@ -400,13 +564,13 @@ class RunQueue(Demand):
             (token,),
         ).fetchone()
         if row is None:
-            raise UnknownClaimError("no run was ever claimed under this token")
-        return Attempt(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), row[7])
+            raise UnknownLeaseError("no run was ever claimed under this token")
+        return LeaseAttempt(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), row[7])
 
-    def _held(self, token: str) -> Attempt:
+    def _held(self, token: str) -> LeaseAttempt:
         attempt = self._attempt(token)
         if not attempt.is_current:
-            raise ClaimLostError(f"run {attempt.run_id} {_lost(attempt)}; stop it")
+            raise LeaseLostError(f"run {attempt.run_id} {_lost(attempt)}; stop it")
         return attempt
 
 
@@ -426,13 +590,13 @@ def _digest(measures: Mapping[str, Measure] | None, failure: str | None) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def _lost(attempt: Attempt) -> str:
+def _lost(attempt: LeaseAttempt) -> str:
     if attempt.state == "running":
         return "was given to another worker"
     return "waits again" if attempt.state == "queued" else f"is {attempt.state}"
 
 
-def _why_refused(attempt: Attempt) -> str:
+def _why_refused(attempt: LeaseAttempt) -> str:
     if attempt.result is not None:
         return "another result was recorded under this claim"
     return f"the run {_lost(attempt)}"

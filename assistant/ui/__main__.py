@@ -9,8 +9,6 @@ from threading import Thread
 
 from streamlit.web.cli import main
 
-import assistant.ui.app  # noqa: F401 - what the first page needs
-
 if __name__ == "__main__":
     Thread(target=import_module, args=("sklearn.cluster",), daemon=True).start()
     main(prog_name="streamlit")

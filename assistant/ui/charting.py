@@ -1,6 +1,6 @@
 """How the browser draws a chart that a report draws too."""
 
-from assistant.charts import Spec
+from assistant.presentation.charts.vega_lite import Spec
 
 
 def wide(spec: Spec) -> Spec:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from assistant.ui.words import plain
+from assistant.ui.labels import escape_markdown
 
-_TOLD = "told"
-_HOUSES = ("assistant", "strategies", "sim", "agents")
+_RESULT_KEY = "told"
+_OWN_PACKAGES = ("assistant", "strategies", "sim", "agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ActionResult:
     """What came of the last intent."""
 
     place: str
@@ -41,7 +41,7 @@ class Told:
     refused: bool
 
 
-class FieldError(Exception):
+class FormFieldError(Exception):
     """A refusal that belongs beside one field."""
 
     def __init__(self, place: str, sentence: str) -> None:
@@ -55,7 +55,7 @@ def sentence(error: Exception) -> str:
     >>> sentence(ValueError("x"))
     'Something in Copperline went wrong (ValueError: x).'
     """
-    if isinstance(error, FieldError) or type(error).__module__.split(".")[0] in _HOUSES:
+    if isinstance(error, FormFieldError) or type(error).__module__.split(".")[0] in _OWN_PACKAGES:
         text = str(error)
         first = text.partition(" ")[0]
         text = text[:1].upper() + text[1:] if first.isalpha() else text  # a file keeps its name
@@ -67,32 +67,32 @@ def perform(intent: Intent) -> bool:
     """Carry an intent out and keep what came of it. Returns whether it was done."""
     try:
         with st.spinner(f"{intent.waiting} …"):
-            told = Told(intent.place, intent.do(), refused=False)
+            told = ActionResult(intent.place, intent.do(), refused=False)
     except Exception as error:
-        place = error.place if isinstance(error, FieldError) else intent.place
-        told = Told(place, sentence(error), refused=True)
-    st.session_state[_TOLD] = told
+        place = error.place if isinstance(error, FormFieldError) else intent.place
+        told = ActionResult(place, sentence(error), refused=True)
+    st.session_state[_RESULT_KEY] = told
     return not told.refused
 
 
 def answer_at(*places: str) -> None:
     """Draw what came of the last intent, if it belongs to one of these places."""
-    told: Told | None = st.session_state.get(_TOLD)
+    told: ActionResult | None = st.session_state.get(_RESULT_KEY)
     with st.container():  # keeps its place when empty, so that what follows does not move
         if told is None or told.place not in places or not told.text:
             return
         if told.refused:
-            st.error(plain(told.text), icon=":material/error:")
+            st.error(escape_markdown(told.text), icon=":material/error:")
         else:
-            st.success(plain(told.text), icon=":material/check:")
+            st.success(escape_markdown(told.text), icon=":material/check:")
 
 
-def refusal() -> Told | None:
+def refusal() -> ActionResult | None:
     """Return the last answer if it was a refusal."""
-    told: Told | None = st.session_state.get(_TOLD)
+    told: ActionResult | None = st.session_state.get(_RESULT_KEY)
     return told if told is not None and told.refused else None
 
 
 def forget() -> None:
     """Drop the last answer."""
-    st.session_state.pop(_TOLD, None)
+    st.session_state.pop(_RESULT_KEY, None)

@@ -19,10 +19,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.forecast.paper import counted
+from assistant.analysis.paper_forecast import count_pending
 from strategies import Knowledge, PendingRule, RegionRule, find_regions, pending_in_region
-from strategies.regions import good_configurations
-from strategies.steps import step_coordinates
+from strategies.steering.regions import good_configurations, step_coordinates
 
 READINGS: Mapping[str, tuple[PendingRule, RegionRule | None]] = {
     "near the good ones": ("near", RegionRule()),
@@ -52,7 +51,7 @@ def paper_shares(knowledge: Knowledge, readings: Mapping[str, object]) -> list[i
             pending_in_region(knowledge.space, region, knowledge, rule, radius)
             for region in find_regions(knowledge, region_rule)
         ]
-        pending.append(counted(found))
+        pending.append(count_pending(found))
     return pending
 
 

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.forecast.calibration import inputs
-from assistant.forecast.durations import Durations, ends_of
-from assistant.forecast.remaining import MOST_DRAWN
-from assistant.forecasts import MOST_LEFT
+from assistant.analysis.calibration import model_inputs
+from assistant.analysis.remaining_runs import MOST_DRAWN, DurationModel, run_end_times
+from assistant.core.forecast import MOST_LEFT
 from benchmarks.forecasting import scores
 from benchmarks.forecasting.goal import Held
 from benchmarks.forecasting.rows import USED, Episode, weights_of
@@ -80,19 +79,19 @@ def _asked(episode: Episode, seconds: Floats, held: Held) -> Iterator[Answer]:
             if evidence.silence or evidence.reach is None:
                 continue
             going = [now_s - float(starts[i]) for i in by_end if starts[i] < now_s < ends[i]]
-            known = Durations.learn([float(taken_s[i]) for i in over], going)
+            known = DurationModel.learn([float(taken_s[i]) for i in over], going)
             if known is None:
                 continue
             rng = np.random.default_rng([episode.seed, used, workers])
             drawn, _ = known.draw(MOST_DRAWN, rng)
-            to_come = ends_of(drawn, known.to_go(going[:workers], rng), workers, batch)
+            to_come = run_end_times(drawn, known.to_go(going[:workers], rng), workers, batch)
             mean_s = float(np.mean(taken_s[over]))
             for goal in episode.goals().values():
                 if (episode.values[over] <= goal).any():
                     continue
                 hits = ends[np.flatnonzero(episode.values <= goal)]
                 reached_s = float(hits.min()) if hits.size else math.inf
-                hardness = terms.at(inputs(evidence, goal)) + offset
+                hardness = terms.at(model_inputs(evidence, goal)) + offset
                 for runs in RUNS_UNTIL:
                     for share in SHARES:
                         limit_s = share * runs * mean_s / workers

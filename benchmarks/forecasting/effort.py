@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.forecast.calibration import NEAR, SHARES
+from assistant.analysis.calibration import NEAR, SHARES
 from benchmarks.forecasting.fit import fit_best, steps_at
 from benchmarks.forecasting.goal import Held
 from benchmarks.forecasting.rows import BUDGETS, Bests, Rows, weights_of

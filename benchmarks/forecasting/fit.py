@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from assistant.forecast.calibration import SHARES, TERMS, Terms
+from assistant.analysis.calibration import SHARES, TERMS, ModelCoefficients
 from benchmarks.forecasting.rows import Bests, Rows, weights_of
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def dummies(driver: NDArray[np.str_], names: Sequence[str]) -> Floats:
     return np.stack([(driver == name).astype(np.float64) for name in names], axis=1)
 
 
-def fit_missed(rows: Rows, names: Sequence[str]) -> tuple[Terms, dict[str, float]]:
+def fit_missed(rows: Rows, names: Sequence[str]) -> tuple[ModelCoefficients, dict[str, float]]:
     """Return the coefficients of a miss and the offset of each driver."""
     mean, sd = rows.x.mean(axis=0), rows.x.std(axis=0)
     sd = np.where(sd > 0, sd, 1.0)
@@ -55,10 +55,10 @@ def fit_missed(rows: Rows, names: Sequence[str]) -> tuple[Terms, dict[str, float
     slopes = b[1 : 1 + k] / sd
     of = {name: float(slope) for name, slope in zip(TERMS, slopes, strict=True)}
     intercept = float(b[0] - slopes @ mean)
-    return Terms(intercept, of), dict(zip(names, map(float, b[1 + k :]), strict=True))
+    return ModelCoefficients(intercept, of), dict(zip(names, map(float, b[1 + k :]), strict=True))
 
 
-def logits(rows: Rows, terms: Terms, offsets: Mapping[str, float]) -> Floats:
+def logits(rows: Rows, terms: ModelCoefficients, offsets: Mapping[str, float]) -> Floats:
     """Return logit P(missed) of rows; a driver without an offset has the mean of all."""
     mean = float(np.mean(list(offsets.values())))
     slopes = np.array([terms.of[name] for name in TERMS])
@@ -77,7 +77,7 @@ def fit_offset(logit: Floats, missed: Floats, weights: Floats, ridge: float = RI
     return float(minimize(loss, np.zeros(1), method="Nelder-Mead").x[0])
 
 
-def fit_best(bests: Bests, offsets: Mapping[str, float]) -> dict[float, Terms]:
+def fit_best(bests: Bests, offsets: Mapping[str, float]) -> dict[float, ModelCoefficients]:
     """Return the coefficients of the quantiles of how far the best gets, by `SHARES`.
 
     Reference: Koenker & Bassett 1978, Regression quantiles.
@@ -93,7 +93,7 @@ def fit_best(bests: Bests, offsets: Mapping[str, float]) -> dict[float, Terms]:
         b = _quantile((design - centre) / sd, bests.steps, 1.0 - share, weights_of(bests.space))
         slopes = b[1:] / sd
         of = dict(zip((*TERMS, "offset"), map(float, slopes), strict=True))
-        found[share] = Terms(float(b[0] - slopes @ centre), of)
+        found[share] = ModelCoefficients(float(b[0] - slopes @ centre), of)
     return found
 
 
@@ -112,7 +112,7 @@ def _quantile(design: Floats, told: Floats, share: float, weights: Floats) -> Fl
     return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B").x)
 
 
-def steps_at(bests: Bests, terms: Terms, offsets: Mapping[str, float]) -> Floats:
+def steps_at(bests: Bests, terms: ModelCoefficients, offsets: Mapping[str, float]) -> Floats:
     """Return a quantile of ln(0.03 + steps) for rows."""
     mean = float(np.mean(list(offsets.values())))
     slopes = np.array([terms.of[name] for name in TERMS])

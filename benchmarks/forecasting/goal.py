@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from assistant.forecast.calibration import Terms
+from assistant.analysis.calibration import ModelCoefficients
 from benchmarks.forecasting import scores
 from benchmarks.forecasting.baselines import bounded
 from benchmarks.forecasting.baselines import names as readings
@@ -40,7 +40,7 @@ class Held:
     chance: Floats
     plain: Floats
     by_left: Floats
-    fits: Mapping[str, tuple[Terms, Mapping[str, float]]]
+    fits: Mapping[str, tuple[ModelCoefficients, Mapping[str, float]]]
 
 
 def hold_out(rows: Rows, names: Sequence[str], by: NDArray[np.str_]) -> Held:

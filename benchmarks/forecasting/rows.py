@@ -15,10 +15,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.forecast.calibration import NEAR, inputs
-from assistant.forecast.evidence import Evidence, stale_share
+from assistant.analysis.calibration import NEAR, ForecastEvidence, model_inputs, stale_share
 from benchmarks.spaces import Problem
-from strategies import Configuration, Failure, Knowledge, Observation, Reach
+from strategies import Configuration, Failure, Knowledge, Observation, UntriedPredictions
 
 Floats = NDArray[np.float64]
 
@@ -90,19 +89,19 @@ class Episode:
             tuple(Failure(run, "not in the table") for run, value in told if math.isnan(value)),
         )
 
-    def evidence(self, over: Sequence[int]) -> Evidence:
+    def evidence(self, over: Sequence[int]) -> ForecastEvidence:
         """Return what the product would look at when these runs (from 0, in order) are over."""
         distinct: dict[Configuration, float] = {}
         knowledge = self.knowledge(over)
         for observation in knowledge.observations:
             distinct.setdefault(observation.configuration, -observation.quality)
         losses = [None if math.isnan(value) else float(value) for value in self.values[list(over)]]
-        return Evidence(
+        return ForecastEvidence(
             used=len(over),
             size=self.problem.space.size,
             losses=tuple(sorted(distinct.values())),
             stale=stale_share(losses),
-            reach=Reach.of(knowledge),
+            reach=UntriedPredictions.of(knowledge),
         )
 
 
@@ -204,7 +203,7 @@ def ask(episode: Episode, readings: Mapping[str, object]) -> tuple[list[tuple], 
             continue
         values = episode.values[:used]
         shares = paper_shares(episode.knowledge(range(used)), readings)
-        plain = inputs(evidence, evidence.losses[0])
+        plain = model_inputs(evidence, evidence.losses[0])
         for budget in budgets:
             left = float(budget - used)
             best = float(np.nanmin(episode.values[:budget]))
@@ -213,7 +212,7 @@ def ask(episode: Episode, readings: Mapping[str, object]) -> tuple[list[tuple], 
         for name, goal in goals.items():
             if at[name] <= used:
                 continue
-            told = inputs(evidence, goal)
+            told = model_inputs(evidence, goal)
             raw = evidence.reach.beyond(-goal)
             for budget in budgets:
                 left = float(budget - used)

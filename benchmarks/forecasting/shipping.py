@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from assistant.forecast.calibration import Calibration, Terms
+from assistant.analysis.calibration import ForecastCalibration, ModelCoefficients
 from benchmarks.forecasting.fit import fit_best, fit_missed, fit_offset, logits
 from benchmarks.forecasting.rows import Bests, Rows, weights_of
 from benchmarks.forecasting.warning import Watched, threshold_of
@@ -26,7 +26,9 @@ def plain_bests(bests: Bests) -> Bests:
     return bests.at(np.char.find(bests.driver, EXPLOITATION) < 0)
 
 
-def ship(rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[str]) -> Calibration:
+def ship(
+    rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[str]
+) -> ForecastCalibration:
     """Fit everything to everything.
 
     Args:
@@ -41,7 +43,7 @@ def ship(rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[s
     own = {name: x for name, x in offsets.items() if name in strategy_names()}
     told = np.unique(main.space)
     kinds = {kind: len(np.unique(main.space[main.kind == kind])) for kind in np.unique(main.kind)}
-    return Calibration(
+    return ForecastCalibration(
         version=f"{datetime.now(UTC):%Y-%m-%d}",
         fitted=(
             f"{len(main):,} questions on {len(told)} spaces ("
@@ -57,7 +59,7 @@ def ship(rows: Rows, bests: Bests, watched: Sequence[Watched], names: Sequence[s
 
 
 def _exploitation(
-    rows: Rows, missed: Terms, offsets: Mapping[str, float]
+    rows: Rows, missed: ModelCoefficients, offsets: Mapping[str, float]
 ) -> dict[str, dict[float, float]]:
     """Return what each exploitation level adds to a strategy's offset, by strategy and level."""
     found: dict[str, dict[float, float]] = {}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.alarm import Check, alarms
-from assistant.forecast.calibration import inputs
+from assistant.analysis.calibration import model_inputs
+from assistant.core.forecast import WarningCheck, alarm_states
 from benchmarks.episodes import Method, OurChooser
 from benchmarks.forecasting import scores
 from benchmarks.forecasting.goal import Held
@@ -39,12 +39,12 @@ class Watched:
     seed: int
     goal: str
     budget: int
-    checks: tuple[Check, ...]
+    checks: tuple[WarningCheck, ...]
     missed: bool
 
     def on_at(self, threshold: float) -> int | None:
         """Return the runs used when the alarm first goes on; None if it never does."""
-        states = alarms(self.checks, threshold)
+        states = alarm_states(self.checks, threshold)
         return next((c.used for c, on in zip(self.checks, states, strict=True) if on), None)
 
     def stays_from(self, threshold: float) -> int | None:
@@ -52,7 +52,7 @@ class Watched:
         last = [i for i, check in enumerate(self.checks) if check.may_warn]
         if not last:
             return None
-        states = alarms(self.checks, threshold)
+        states = alarm_states(self.checks, threshold)
         i = last[-1]
         if not states[i]:
             return None
@@ -75,7 +75,7 @@ def watch(episode: Episode, held: Held) -> list[Watched]:
             continue
         for name, goal in goals.items():
             if at[name] > used:
-                hardness[name, used] = terms.at(inputs(evidence, goal)) + offset
+                hardness[name, used] = terms.at(model_inputs(evidence, goal)) + offset
     found = []
     for name in goals:
         for budget in BUDGETS:
@@ -89,7 +89,7 @@ def watch(episode: Episode, held: Held) -> list[Watched]:
                 hard = hardness.get((name, used))
                 logit = None if hard is None else hard + terms.of["left"] * math.log(left)
                 miss = None if logit is None else 1.0 / (1.0 + math.exp(-logit))
-                checks.append(Check(used, left, miss))
+                checks.append(WarningCheck(used, left, miss))
             if any(check.may_warn for check in checks):
                 found.append(
                     Watched(

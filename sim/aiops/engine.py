@@ -14,27 +14,34 @@ from typing import Any
 import numpy as np
 import simpy
 
-from sim.aiops.arrivals import arrival_blocks
-from sim.aiops.collecting import Collector, PipelineRow, PlatformResult
-from sim.aiops.disciplines import Request, discipline_named
-from sim.aiops.fleet import draw_fleet
-from sim.aiops.graph import METRICS, TASKS, Gate, Join, PipelineGraph, Task, line_of
-from sim.aiops.scenario import PlatformScenario, Submission
-from sim.aiops.state import Deployed, Renewal
-from sim.aiops.summary import write_about
+from sim.aiops.fleet import DeployedModel, Retraining, data_gain, draw_fleet, triggered_rule
+from sim.aiops.platform import (
+    METRICS,
+    TASKS,
+    Join,
+    MetricGate,
+    PipelineGraph,
+    PipelineTask,
+    ResourceRequest,
+    discipline_named,
+    line_of,
+)
+from sim.aiops.platform_statistics import arrival_blocks
+from sim.aiops.summary import write_metadata
 from sim.aiops.synthesis import (
     COMPRESS,
     DEPLOY,
     HARDEN,
     MONITOR,
     TRAIN,
+    PipelineSubmission,
     Plans,
+    PlatformScenario,
     Synthesiser,
     delays_s,
 )
-from sim.aiops.trace import FLUSH_ROWS
-from sim.aiops.triggers import data_gain, fired
-from sim.workloads.streams import Streams
+from sim.aiops.trace import FLUSH_ROWS, Collector, PipelineRow, PlatformResult
+from sim.generators.generator import RandomStreams
 
 Steps = Generator[simpy.Event, Any, None]
 
@@ -61,9 +68,9 @@ def run_platform(
         SetupError: laws that the profile needs and that are missing, or a folder that cannot be
             written.
     """
-    result = _Motion(scenario, folder, progress).run()
+    result = _PlatformSimulation(scenario, folder, progress).run()
     if folder is not None:
-        write_about(folder, scenario, result)
+        write_metadata(folder, scenario, result)
     return result
 
 
@@ -105,14 +112,14 @@ class _Pipeline:
         self.outcome = 1
         self.potential: Callable[[float], float] = _new_model
         self.weight = 1.0
-        self.renewal: Renewal | None = None
+        self.renewal: Retraining | None = None
 
 
 def _new_model(now_s: float) -> float:  # noqa: ARG001 - the same at any time
     return NEW_MODEL
 
 
-class _Motion:
+class _PlatformSimulation:
     """One simulation."""
 
     def __init__(
@@ -123,7 +130,7 @@ class _Motion:
     ) -> None:
         self.scenario, self.progress = scenario, progress
         self.env = simpy.Environment()
-        self.streams = Streams(scenario.seed)
+        self.streams = RandomStreams(scenario.seed)
         platform = scenario.platform
         self.pools = {
             one.name: _Pool(place, one.capacity, one.discipline)
@@ -138,7 +145,7 @@ class _Motion:
         self.collector = Collector(scenario, self.synthesiser, folder)
         self.rows = self.collector.trace.tasks
         self.number = 0
-        self.deployed: list[Deployed] = []
+        self.deployed: list[DeployedModel] = []
 
     def run(self) -> PlatformResult:
         scenario, env = self.scenario, self.env
@@ -179,7 +186,7 @@ class _Motion:
             if self.progress is not None:
                 self.progress(env.now)
 
-    def _submission(self, submission: Submission) -> Steps:
+    def _submission(self, submission: PipelineSubmission) -> Steps:
         yield self.env.timeout(submission.at_s)
         plans = self.synthesiser.plan(self.number, np.array([self.env.now]))
         self.number += 1
@@ -196,7 +203,7 @@ class _Motion:
         else:
             owed = 0.0
             for node in graph.line:
-                if isinstance(node, Task):
+                if isinstance(node, PipelineTask):
                     owed = yield from self._task(pipeline, node, owed)
                 elif not self._passes(pipeline, node):
                     break
@@ -209,7 +216,7 @@ class _Motion:
             yield from self._branch(pipeline, graph, graph.start, {})
             return
         walk = graph.walk()
-        step: tuple[str, Task | Gate | Join] | None = next(walk)
+        step: tuple[str, PipelineTask | MetricGate | Join] | None = next(walk)
         while step is not None:
             emitted = yield from self._node(pipeline, step[1])
             try:
@@ -234,18 +241,18 @@ class _Motion:
             yield self.env.all_of(branches)
 
     def _node(
-        self, pipeline: _Pipeline, node: Task | Gate | Join
+        self, pipeline: _Pipeline, node: PipelineTask | MetricGate | Join
     ) -> Generator[simpy.Event, Any, str]:
-        if isinstance(node, Gate):
+        if isinstance(node, MetricGate):
             return "pass" if self._passes(pipeline, node) else "fail"
-        if isinstance(node, Task):
+        if isinstance(node, PipelineTask):
             owed = yield from self._task(pipeline, node, 0.0)
             if owed:
                 yield self.env.timeout(owed)
         return "done"
 
     def _task(
-        self, pipeline: _Pipeline, task: Task, owed: float
+        self, pipeline: _Pipeline, task: PipelineTask, owed: float
     ) -> Generator[simpy.Event, Any, float]:
         """Run read, request, execute, release; return the seconds that writing will take.
 
@@ -260,7 +267,7 @@ class _Motion:
         else:
             ticket = env.event()
             pool.queue.push(
-                Request(
+                ResourceRequest(
                     asked, pipeline.user, pipeline.priority, work, pipeline.potential,
                     pipeline.weight, ticket,
                 )
@@ -291,7 +298,7 @@ class _Motion:
         written: float = pipeline.write_s[kind]
         return written
 
-    def _passes(self, pipeline: _Pipeline, gate: Gate) -> bool:
+    def _passes(self, pipeline: _Pipeline, gate: MetricGate) -> bool:
         metrics = dict(zip(METRICS, pipeline.metrics or (0.0, 0.0, 0.0, 0.0), strict=True))
         passes = gate.passes(metrics)
         renewal = pipeline.renewal
@@ -324,20 +331,22 @@ class _Motion:
         plans.seconds[:, TRAIN] *= plan.work
         self.number = len(fleet)
         self.collector.planned(plans, "deployed before")
-        gate = scenario.recipe.gate or Gate()
+        gate = scenario.recipe.gate or MetricGate()
         graph = line_of(
-            Task("preprocess"), Task("train"), Task("evaluate"), gate, Task("deploy"),
-            Task("monitor"),
+            PipelineTask("preprocess"), PipelineTask("train"), PipelineTask("evaluate"), gate, PipelineTask("deploy"),
+            PipelineTask("monitor"),
         )  # fmt: skip
         rows = _rows(scenario, plans)
         for model, (watched, told) in enumerate(zip(fleet, rows, strict=True)):
-            one = Deployed(model, watched, plan, float(plans.metrics[model, 0]), plans.sizes[model])
+            one = DeployedModel(
+                model, watched, plan, float(plans.metrics[model, 0]), plans.sizes[model]
+            )
             self.deployed.append(one)
             self.env.process(self._watch(one, told, graph, plans))
 
     def _watch(
         self,
-        deployed: Deployed,
+        deployed: DeployedModel,
         told: tuple[Any, ...],
         graph: PipelineGraph,
         plans: Plans,
@@ -349,14 +358,14 @@ class _Motion:
         while True:
             yield from self._check(deployed, told)
             deployed.report(env.now, float(rng.standard_normal()))
-            rule = fired(plan.triggers, deployed.known(env.now))
+            rule = triggered_rule(plan.triggers, deployed.known(env.now))
             if rule is not None and not deployed.renewing:
                 deployed.renewing = True
                 noise = rng.standard_normal(2)
                 env.process(self._renew(deployed, told, graph, rule, noise, plans))
             yield env.timeout(detectors.every_s)
 
-    def _check(self, deployed: Deployed, told: tuple[Any, ...]) -> Steps:
+    def _check(self, deployed: DeployedModel, told: tuple[Any, ...]) -> Steps:
         """Let the detector compute; train and deploy it again first if it is too old."""
         detectors = self.scenario.fleet.detectors
         number = deployed.model
@@ -367,14 +376,14 @@ class _Motion:
         check = _Pipeline(number, told)
         check.seconds = list(told[3])
         check.seconds[MONITOR] = work
-        check.potential, check.weight = deployed.potential, watched_weight(deployed)
-        yield from self._task(check, Task("monitor"), 0.0)
+        check.potential, check.weight = deployed.potential, model_weight(deployed)
+        yield from self._task(check, PipelineTask("monitor"), 0.0)
         if is_old:
             deployed.detector_s = self.env.now
 
     def _renew(
         self,
-        deployed: Deployed,
+        deployed: DeployedModel,
         told: tuple[Any, ...],
         graph: PipelineGraph,
         rule: str,
@@ -395,8 +404,8 @@ class _Motion:
             deployed.built + data_gain(deployed.built, known.new_share) + 0.005 * float(noise[1])
         )
         pipeline.planned = [min(max(built, 0.0), 1.0), *pipeline.planned[1:]]
-        pipeline.potential, pipeline.weight = deployed.potential, watched_weight(deployed)
-        pipeline.renewal = Renewal(deployed, env.now)
+        pipeline.potential, pipeline.weight = deployed.potential, model_weight(deployed)
+        pipeline.renewal = Retraining(deployed, env.now)
         row = PipelineRow(plans, deployed.model, pipeline.number, env.now, pipeline.version, rule)
         self.collector.renewed(row)
         yield from self._pipeline(pipeline, graph)
@@ -405,7 +414,7 @@ class _Motion:
         deployed.renewing = False
 
 
-def watched_weight(deployed: Deployed) -> float:
+def model_weight(deployed: DeployedModel) -> float:
     """Return how much a model matters; more while it breaks what was agreed about it."""
     return deployed.watched.weight * (2.0 if deployed.is_late else 1.0)
 

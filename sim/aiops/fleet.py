@@ -1,20 +1,179 @@
-"""Deployed models: what moves away from them, who scores them, what was agreed about them."""
+"""Deployed models: what moves away from them, who scores them, what was agreed about them.
+
+How the world moves away from what a model has learnt (figure 2 of the PipeSim paper).
+
+When a model is trained again: rules over what is known of it, any of which suffices.
+
+A deployed model as it lives: what it was built with, what is known of it, its versions.
+"""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sim.aiops.drift import PATTERNS, Drift
-from sim.aiops.triggers import Rule
-from sim.errors import SetupError
-from sim.workloads.streams import Streams
+from sim.generators.generator import RandomStreams
+from sim.model.errors import SetupError, UnknownNameError
+
+Floats = NDArray[np.float64]
+
+
+PATTERNS = ("sudden", "gradual", "incremental", "recurring", "adversarial")
+
+_SLOTS = 32
+"""Of the transition of a gradual drift, in which old and new world take turns."""
+
+_ATTACK_LENGTHS = 8.0
+"""From one attack to the next, in lengths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One movement of the world.
+
+    Attributes:
+        pattern: one of `PATTERNS`. `sudden` moves at once; `gradual` takes turns between old and
+            new world, the new one ever more often, for `length_s`; `incremental` moves evenly for
+            `length_s`; `recurring` goes and comes back, `length_s` each; `adversarial` erodes with
+            the half-life `length_s`, and again with every attack, eight lengths apart.
+        at_s: when it begins, in seconds of the simulation.
+        size: loss of performance when it is complete, 0 to 1.
+        length_s: see above; above 0.
+    """
+
+    pattern: str
+    at_s: float
+    size: float
+    length_s: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        if self.pattern not in PATTERNS:
+            raise UnknownNameError("pattern of drift", self.pattern, PATTERNS)
+        if not (0 <= self.size <= 1 and self.length_s > 0):
+            raise SetupError("a drift has a size from 0 to 1 and a length above 0 s.")
+
+    def place(self, times_s: Floats) -> Floats:
+        """Return where the world is at times, in units of performance."""
+        since = np.asarray(times_s, dtype=float) - self.at_s
+        begun = since >= 0
+        lengths = np.where(begun, since, 0.0) / self.length_s
+        if self.pattern == "sudden":
+            moved = np.ones_like(lengths)
+        elif self.pattern == "incremental":
+            moved = np.minimum(lengths, 1.0)
+        elif self.pattern == "gradual":
+            moved = np.where(lengths >= 1, 1.0, _turns(lengths))
+        elif self.pattern == "recurring":
+            moved = (np.floor(lengths) % 2 == 0).astype(float)
+        else:
+            attack = np.floor(lengths / _ATTACK_LENGTHS)
+            moved = attack + 1 - 0.5 ** (lengths - attack * _ATTACK_LENGTHS)
+        return np.where(begun, self.size * moved, 0.0)
+
+    def loss(self, times_s: Floats, learnt_s: float | Floats) -> Floats:
+        """Return the performance lost at times by a model whose data were taken at `learnt_s`."""
+        apart = np.abs(self.place(times_s) - self.place(np.asarray(learnt_s, dtype=float)))
+        return np.asarray(np.minimum(apart, self.size))
+
+
+def _turns(lengths: Floats) -> Floats:
+    """Return 1 in the slots of the new world: slot k is new if its bits, reversed, are below k.
+
+    Of the slots that read alike both ways the odd ones are new, so that half of all are.
+    """
+    slot = np.minimum((lengths * _SLOTS).astype(int), _SLOTS - 1)
+    turned = np.array([int(f"{k:05b}"[::-1], 2) for k in range(_SLOTS)])
+    is_new = (turned < np.arange(_SLOTS)) | ((turned == np.arange(_SLOTS)) & (turned % 2 == 1))
+    return np.asarray(is_new[slot].astype(float))
+
+
+RULES = ("drift", "age", "data", "schedule")
+
+LEARNING_RATE = 0.1
+"""Of what a model lacks, that data as many again as it was trained with would add (ours)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRule:
+    """A rule.
+
+    Attributes:
+        kind: `drift`: the detector reports a loss of performance above `limit`; `age`: the model is
+            older than `limit` seconds; `data`: newly labelled rows exceed `limit` times those it
+            was trained with; `schedule`: another `limit` seconds of the simulation have passed.
+        limit: above 0.
+    """
+
+    kind: str
+    limit: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in RULES:
+            raise UnknownNameError("rule of a trigger", self.kind, RULES)
+        if not (math.isfinite(self.limit) and self.limit > 0):
+            raise SetupError(
+                f"the limit of rule '{self.kind}' is {self.limit!r}; allowed: above 0."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCondition:
+    """What is known of a deployed model.
+
+    Attributes:
+        now_s: when.
+        learnt_s: when the data of its last training were taken.
+        drift: the loss of performance that its detector reports; None before a first report.
+        new_share: labelled rows since, by those that it was trained with.
+    """
+
+    now_s: float
+    learnt_s: float
+    drift: float | None
+    new_share: float
+
+
+def triggered_rule(rules: Sequence[TriggerRule], known: ModelCondition) -> str | None:
+    """Return the kind of the first rule that is met; None if none is."""
+    for rule in rules:
+        if _is_met(rule, known):
+            return rule.kind
+    return None
+
+
+def _is_met(rule: TriggerRule, known: ModelCondition) -> bool:
+    if rule.kind == "drift":
+        return known.drift is not None and known.drift > rule.limit
+    if rule.kind == "age":
+        return known.now_s - known.learnt_s > rule.limit
+    if rule.kind == "data":
+        return known.new_share > rule.limit
+    return known.now_s // rule.limit > max(known.learnt_s, 0.0) // rule.limit
+
+
+def data_gain(performance: float, new_share: float) -> float:
+    """Return the performance that newly labelled rows are expected to add."""
+    return LEARNING_RATE * (1 - performance) * (1 - math.exp(-new_share))
+
+
+def potential(built: float, lost: float, new_share: float) -> float:
+    """Return what training now is expected to gain, in units of performance (section III-A).
+
+    Args:
+        built: performance of the model when it was built.
+        lost: what it lost since, as measured.
+        new_share: labelled rows since, by those that it was trained with.
+    """
+    return max(lost, 0.0) + data_gain(built, new_share)
+
 
 DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
-class Detectors:
+class DriftDetectors:
     """The models that watch models; each is trained, and costs computing with every check.
 
     Attributes:
@@ -74,8 +233,8 @@ class FleetPlan:
     scorings_per_day: float = 2_000.0
     labelled: float = 0.05
     work: float = 1.0
-    triggers: tuple[Rule, ...] = (Rule("drift", 0.05), Rule("age", 30 * DAY_S))
-    detectors: Detectors = field(default_factory=Detectors)
+    triggers: tuple[TriggerRule, ...] = (TriggerRule("drift", 0.05), TriggerRule("age", 30 * DAY_S))
+    detectors: DriftDetectors = field(default_factory=DriftDetectors)
     human_delay_s: float = 0.0
     quiet: bool = False
     keeps: bool = True
@@ -100,7 +259,7 @@ class FleetPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ModelProfile:
     """A deployed model as it is drawn.
 
     Attributes:
@@ -123,7 +282,9 @@ class Watched:
         return float(sum(drift.loss(now, learnt_s)[0] for drift in self.drifts))
 
 
-def draw_fleet(plan: FleetPlan, duration_s: float, streams: Streams) -> tuple[Watched, ...]:
+def draw_fleet(
+    plan: FleetPlan, duration_s: float, streams: RandomStreams
+) -> tuple[ModelProfile, ...]:
     """Draw the models of a fleet, each from a stream of its own."""
     names = [name for name, _ in plan.patterns]
     until = np.cumsum([share for _, share in plan.patterns])
@@ -141,9 +302,146 @@ def draw_fleet(plan: FleetPlan, duration_s: float, streams: Streams) -> tuple[Wa
         asked, weight = rng.standard_normal(2)
         age, check = rng.random(2)
         fleet.append(
-            Watched(
+            ModelProfile(
                 tuple(drifts), plan.scorings_per_day * math.exp(asked),
                 math.exp(0.5 * weight - 0.125), age * 14 * DAY_S, check * plan.detectors.every_s,
             )
         )  # fmt: skip
     return tuple(fleet)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """A version of a model, from when it is deployed until the next one is.
+
+    Attributes:
+        deployed_s: since when it answers.
+        learnt_s: when its data were taken.
+        built: performance when it was built.
+    """
+
+    deployed_s: float
+    learnt_s: float
+    built: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retraining:
+    """A training of a deployed model that is under way, with the time at which it took its data."""
+
+    deployed: "DeployedModel"
+    learnt_s: float
+
+
+@dataclass(slots=True, eq=False)
+class DeployedModel:
+    """A model that is watched.
+
+    Attributes:
+        model: its number, that of the pipeline which built it.
+        watched: as it was drawn.
+        plan: of the fleet.
+        built: performance of the present version when it was built.
+        sizes: float64 [3], rows, columns and bytes that it was trained with.
+        versions: all so far.
+        drift: what the detector reported last; None before.
+        detector_s: when the detector was trained.
+        renewing: a training is under way.
+    """
+
+    model: int
+    watched: ModelProfile
+    plan: FleetPlan
+    built: float
+    sizes: Floats
+    versions: list[ModelVersion] = field(default_factory=list)
+    drift: float | None = None
+    detector_s: float = 0.0
+    renewing: bool = False
+
+    def __post_init__(self) -> None:
+        self.versions.append(ModelVersion(0.0, -self.watched.age_s, self.built))
+
+    @property
+    def version(self) -> int:
+        """Number of the present version, from 1."""
+        return len(self.versions)
+
+    @property
+    def is_late(self) -> bool:
+        """The detector reports more loss than was agreed."""
+        return self.drift is not None and self.drift > self.plan.allowed_loss
+
+    def performance(self, now_s: float) -> float:
+        """Return what the present version really achieves."""
+        return max(self.built - self.watched.loss(now_s, self.versions[-1].learnt_s), 0.0)
+
+    def new_share(self, now_s: float) -> float:
+        """Return labelled rows since the last training by the rows of that."""
+        days = (now_s - self.versions[-1].learnt_s) / DAY_S
+        return self.watched.scorings_per_day * self.plan.labelled * days / float(self.sizes[0])
+
+    def known(self, now_s: float) -> ModelCondition:
+        """Return what triggers may reason about."""
+        learnt = self.versions[-1].learnt_s
+        return ModelCondition(now_s, learnt, self.drift, self.new_share(now_s))
+
+    def potential(self, now_s: float) -> float:
+        """Return what a training now is expected to gain, from what is known."""
+        return potential(self.built, self.drift or 0.0, self.new_share(now_s))
+
+    def report(self, now_s: float, noise: float) -> None:
+        """Let the detector report: the true loss and a normal draw times its error."""
+        detectors = self.plan.detectors
+        scored = self.watched.scorings_per_day * detectors.every_s / DAY_S
+        error = detectors.error_of(scored, now_s - self.detector_s)
+        lost = self.watched.loss(now_s, self.versions[-1].learnt_s)
+        self.drift = max(lost + error * noise, 0.0)
+
+    def replace(self, renewal: Retraining, now_s: float, built: float) -> None:
+        """Deploy the next version, whose detector is new as well."""
+        self.built, self.drift, self.detector_s = built, None, now_s
+        self.versions.append(ModelVersion(now_s, renewal.learnt_s, built))
+
+
+@dataclass(frozen=True, eq=False)
+class FleetHistory:
+    """What became of the models of a fleet, at steps of time.
+
+    Attributes:
+        times_s: float64 [t].
+        performance: float64 [m, t].
+        staleness: float64 [m, t], share of the performance when built that is lost.
+        potential: float64 [m, t], what a training would truly gain.
+        late_share: float64 [m], of the time in which a model lost more than was agreed.
+        late: bool [m, t], whether it had.
+    """
+
+    times_s: Floats
+    performance: Floats
+    staleness: Floats
+    potential: Floats
+    late_share: Floats
+    late: NDArray[np.bool_]
+
+
+def fleet_history(fleet: list[DeployedModel], plan: FleetPlan, times_s: Floats) -> FleetHistory:
+    """Follow the models of a fleet over times that rise from 0."""
+    shape = (len(fleet), len(times_s))
+    built, lost, gain = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for m, model in enumerate(fleet):
+        begins = np.array([version.deployed_s for version in model.versions])
+        which = np.maximum(np.searchsorted(begins, times_s, side="right") - 1, 0)
+        learnt = np.array([version.learnt_s for version in model.versions])[which]
+        built[m] = np.array([version.built for version in model.versions])[which]
+        for drift in model.watched.drifts:
+            lost[m] += drift.loss(times_s, learnt)
+        rows = model.watched.scorings_per_day * plan.labelled * (times_s - learnt) / DAY_S
+        share = rows / float(model.sizes[0])
+        gain[m] = [data_gain(b, s) for b, s in zip(built[m], share, strict=True)]
+    lost = np.minimum(lost, built)
+    late = lost > plan.allowed_loss
+    share = late.mean(axis=1) if len(times_s) else np.zeros(len(fleet))
+    performance = built - lost
+    staleness = np.divide(lost, built, out=np.zeros(shape), where=built > 0)
+    return FleetHistory(times_s, performance, staleness, lost + gain, share, late)

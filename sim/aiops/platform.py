@@ -1,19 +1,405 @@
-"""The platform: resources with capacity, a data store, and which task runs where."""
+"""The platform: resources with capacity, a data store, and which task runs where.
 
+Pipelines as typed task graphs, with decisions and joins (section IV-A1 of the PipeSim paper).
+
+Which of those that wait for a resource comes next.
+"""
+
+import heapq
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
 
-from sim.aiops.disciplines import DISCIPLINES
-from sim.aiops.graph import TASKS
-from sim.errors import SetupError, UnknownNameError
+from sim.model.errors import SetupError, UnknownNameError
+
+TASKS = ("preprocess", "train", "evaluate", "compress", "harden", "deploy", "monitor")
+"""Types of tasks. `monitor` trains and deploys the detector that watches the model."""
+
+METRICS = ("performance", "clever", "size_bytes", "inference_ms")
+"""What is known of a model when it was built: quality from 0 to 1, robustness, size, latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineTask:
+    """A task of a type.
+
+    Attributes:
+        kind: one of `TASKS`.
+        share: of the time that a task of this type takes: fine-tuning takes a part of a training.
+    """
+
+    kind: str
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in TASKS:
+            raise UnknownNameError("type of task", self.kind, TASKS)
+        if not self.share > 0:
+            raise SetupError(f"the share of a task is {self.share!r}; allowed is what is above 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricGate:
+    """A decision about a model: pass if every limit is kept.
+
+    Attributes:
+        least: smallest allowed value, by metric.
+        most: largest allowed value, by metric.
+    """
+
+    least: tuple[tuple[str, float], ...] = ()
+    most: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for metric, _ in (*self.least, *self.most):
+            if metric not in METRICS:
+                raise UnknownNameError("metric of a model", metric, METRICS)
+
+    def passes(self, metrics: Mapping[str, float]) -> bool:
+        """Return whether a model with these metrics passes."""
+        return all(metrics[name] >= limit for name, limit in self.least) and all(
+            metrics[name] <= limit for name, limit in self.most
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Waits until every edge into it was taken; takes no time."""
+
+
+Node = PipelineTask | MetricGate | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From one node to another, taken when `source` emits `label`."""
+
+    source: str
+    target: str
+    label: str = "done"
+
+
+@dataclass(frozen=True)
+class PipelineGraph:
+    """A pipeline.
+
+    Attributes:
+        nodes: by name, at least one.
+        edges: between them, without a way back.
+        parallel: what follows a fork runs side by side.
+
+    Raises:
+        SetupError: an edge to nowhere, a label that its source never emits, no single beginning, a
+            way back, a join with one way in, or no training before what needs a model.
+    """
+
+    nodes: Mapping[str, Node]
+    edges: tuple[Edge, ...] = ()
+    parallel: bool = field(default=False, compare=True)
+
+    def __post_init__(self) -> None:
+        for edge in self.edges:
+            for end in (edge.source, edge.target):
+                if end not in self.nodes:
+                    raise SetupError(f"an edge of the pipeline ends at '{end}', which is no node.")
+            emitted = (
+                ("pass", "fail") if isinstance(self.nodes[edge.source], MetricGate) else ("done",)
+            )
+            if edge.label not in emitted:
+                allowed = ", ".join(emitted)
+                raise SetupError(
+                    f"'{edge.source}' never emits '{edge.label}'; allowed on its edges: {allowed}."
+                )
+        ways_in = {name: sum(e.target == name for e in self.edges) for name in self.nodes}
+        begins = [name for name, ways in ways_in.items() if not ways]
+        if len(begins) != 1:
+            raise SetupError(f"a pipeline begins at one node; this one at {len(begins)}.")
+        for name, node in self.nodes.items():
+            if isinstance(node, Join) and ways_in[name] < 2:
+                raise SetupError(f"join '{name}' has {ways_in[name]} ways in; it needs two.")
+        self.order  # noqa: B018 - refuses a way back now
+        self._check_training()
+
+    @property
+    def start(self) -> str:
+        """Where it begins."""
+        targets = {edge.target for edge in self.edges}
+        return next(name for name in self.nodes if name not in targets)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The nodes, each behind all that lead to it."""
+        left = {name: sum(e.target == name for e in self.edges) for name in self.nodes}
+        free = deque(name for name, ways in left.items() if not ways)
+        ordered = []
+        while free:
+            name = free.popleft()
+            ordered.append(name)
+            for edge in self.edges:
+                if edge.source == name:
+                    left[edge.target] -= 1
+                    if not left[edge.target]:
+                        free.append(edge.target)
+        if len(ordered) != len(self.nodes):
+            around = ", ".join(name for name in self.nodes if name not in ordered)
+            raise SetupError(f"a pipeline has no way back; these nodes lead in a circle: {around}.")
+        return tuple(ordered)
+
+    def targets(self, name: str, label: str) -> tuple[str, ...]:
+        """Return where the edges of a node with a label lead, in order."""
+        return tuple(e.target for e in self.edges if e.source == name and e.label == label)
+
+    def ways_in(self, name: str) -> int:
+        """Return how many edges lead to a node."""
+        return sum(edge.target == name for edge in self.edges)
+
+    def _check_training(self) -> None:
+        trained: dict[str, bool] = {}
+        for name in self.order:
+            node = self.nodes[name]
+            before = [trained[edge.source] for edge in self.edges if edge.target == name]
+            known = any(before) if isinstance(node, Join) else bool(before) and all(before)
+            needs = isinstance(node, MetricGate) or (
+                isinstance(node, PipelineTask) and node.kind not in ("preprocess", "train")
+            )
+            if needs and not known:
+                raise SetupError(f"'{name}' needs a model, and no training is before it.")
+            trained[name] = known or (isinstance(node, PipelineTask) and node.kind == "train")
+
+    @cached_property
+    def line(self) -> tuple[PipelineTask | MetricGate, ...] | None:
+        """The nodes in a row, if it is a line on which a failed gate ends it; else None."""
+        row: list[PipelineTask | MetricGate] = []
+        name: str | None = self.start
+        while name is not None:
+            node = self.nodes[name]
+            if isinstance(node, Join) or self.targets(name, "fail"):
+                return None
+            row.append(node)
+            after = self.targets(name, "pass" if isinstance(node, MetricGate) else "done")
+            if len(after) > 1:
+                return None
+            name = after[0] if after else None
+        return tuple(row) if len(row) == len(self.nodes) else None
+
+    def walk(self) -> Generator[tuple[str, Node], str, None]:
+        """Yield the nodes in the order in which they run one at a time.
+
+        Who walks sends the label that a node emitted.
+        """
+        taken: dict[str, int] = {}
+        ready = deque([self.start])
+        while ready:
+            name = ready.popleft()
+            label = yield name, self.nodes[name]
+            for target in self.targets(name, label):
+                taken[target] = taken.get(target, 0) + 1
+                is_join = isinstance(self.nodes[target], Join)
+                if not is_join or taken[target] == self.ways_in(target):
+                    ready.append(target)
+
+
+def line_of(*nodes: PipelineTask | MetricGate) -> PipelineGraph:
+    """Return the pipeline that runs nodes one after the other and ends at a failed gate."""
+    names: list[str] = []
+    for node in nodes:
+        plain = node.kind if isinstance(node, PipelineTask) else "gate"
+        taken = sum(name.split(" ")[0] == plain for name in names)
+        names.append(plain if not taken else f"{plain} {taken + 1}")
+    edges = tuple(
+        Edge(source, target, "pass" if isinstance(node, MetricGate) else "done")
+        for source, target, node in zip(names, names[1:], nodes, strict=False)
+    )
+    return PipelineGraph(dict(zip(names, nodes, strict=True)), edges)
+
+
+PATIENCE_S = 4 * 3600.0
+"""Who waited so long counts, for `potential`, as much as a model that lost all that it could."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResourceRequest:
+    """A task that waits.
+
+    Attributes:
+        asked_s: since when.
+        user: whose pipeline it is.
+        priority: of the pipeline; higher is sooner.
+        seconds: of computing that are expected.
+        potential: of the model at a time, 0 to 1: what a new training is expected to gain.
+        weight: of the model beside others.
+        ticket: whom to wake.
+    """
+
+    asked_s: float
+    user: int
+    priority: float
+    seconds: float
+    potential: Callable[[float], float]
+    weight: float
+    ticket: Any
+
+
+class QueueDiscipline(Protocol):
+    """A queue."""
+
+    def push(self, request: ResourceRequest) -> None:
+        """Take note of one that waits."""
+
+    def pop(self, now_s: float) -> ResourceRequest:
+        """Return who is next, who then waits no more; there is somebody."""
+
+    def served(self, user: int, seconds: float) -> None:
+        """Take note that a user's task was computed for so long."""
+
+    def __len__(self) -> int: ...
+
+
+class FifoDiscipline:
+    """First come, first served."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[ResourceRequest] = deque()
+
+    def push(self, request: ResourceRequest) -> None:
+        """Queue behind all others."""
+        self._waiting.append(request)
+
+    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - time changes nothing
+        """Return who came first."""
+        return self._waiting.popleft()
+
+    def served(self, user: int, seconds: float) -> None:
+        """Nothing to remember."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+class PriorityDiscipline:
+    """The highest priority first, then who came first."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, int, ResourceRequest]] = []
+        self._came = 0
+
+    def push(self, request: ResourceRequest) -> None:
+        """Queue by priority."""
+        self._came += 1
+        heapq.heappush(self._waiting, (-request.priority, self._came, request))
+
+    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - time changes nothing
+        """Return the most important."""
+        return heapq.heappop(self._waiting)[2]
+
+    def served(self, user: int, seconds: float) -> None:
+        """Nothing to remember."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+class PotentialDiscipline:
+    """Who gains most for an hour of computing, with patience for those who wait.
+
+    Section III-B of the PipeSim paper asks for the scheduler, and leaves its rule open. Ours: the
+    potential of the model now, times its weight, by the seconds that are expected (Smith's rule:
+    what is worth most per second goes first), plus the share of `PATIENCE_S` that was waited, so
+    that nobody starves.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[ResourceRequest] = []
+
+    def push(self, request: ResourceRequest) -> None:
+        """Take note; the order is found when somebody is asked for."""
+        self._waiting.append(request)
+
+    def pop(self, now_s: float) -> ResourceRequest:
+        """Return who has the highest score now; of equals who came first."""
+        waiting = self._waiting
+        best, chosen = -1.0, 0
+        for place, request in enumerate(waiting):
+            score = potential_score(request, now_s)
+            if score > best:
+                best, chosen = score, place
+        return waiting.pop(chosen)
+
+    def served(self, user: int, seconds: float) -> None:
+        """Nothing to remember."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+def potential_score(request: ResourceRequest, now_s: float) -> float:
+    """Return the score of one that waits, for `PotentialDiscipline`."""
+    hours = max(request.seconds, 60.0) / 3600.0
+    gain = request.potential(now_s) * request.weight / hours
+    return gain + (now_s - request.asked_s) / PATIENCE_S
+
+
+class FairDiscipline:
+    """The user first whose tasks were computed least so far; each user's own in order."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[ResourceRequest]] = {}
+        self._served: dict[int, float] = {}
+        self._n = 0
+
+    def push(self, request: ResourceRequest) -> None:
+        """Queue behind the user's own."""
+        self._waiting.setdefault(request.user, deque()).append(request)
+        self._n += 1
+
+    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - time changes nothing
+        """Return the first request of the user who had least; of equals who waits longest."""
+        user = min(
+            self._waiting,
+            key=lambda one: (self._served.get(one, 0.0), self._waiting[one][0].asked_s),
+        )
+        request = self._waiting[user].popleft()
+        if not self._waiting[user]:
+            del self._waiting[user]
+        self._n -= 1
+        return request
+
+    def served(self, user: int, seconds: float) -> None:
+        """Remember what a user had."""
+        self._served[user] = self._served.get(user, 0.0) + seconds
+
+    def __len__(self) -> int:
+        return self._n
+
+
+DISCIPLINES: dict[str, Callable[[], QueueDiscipline]] = {
+    "fifo": FifoDiscipline,
+    "priority": PriorityDiscipline,
+    "potential": PotentialDiscipline,
+    "fair": FairDiscipline,
+}
+
+
+def discipline_named(name: str) -> QueueDiscipline:
+    """Return an empty queue of a discipline.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in DISCIPLINES:
+        raise UnknownNameError("queueing discipline", name, DISCIPLINES)
+    return DISCIPLINES[name]()
+
 
 SEGMENT_BYTES, HEADER_BYTES = 1460, 40
 """What a TCP segment carries, and its headers (TCP and IPv4 without options, on Ethernet)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class PlatformResource:
     """A cluster that runs so many tasks at once.
 
     Attributes:
@@ -79,9 +465,9 @@ class Platform:
         UnknownNameError: a place that is no resource, or a type of task that is none.
     """
 
-    resources: tuple[Resource, ...] = (
-        Resource("training", 24, cost_per_h=2.5),
-        Resource("compute", 4, cost_per_h=0.8),
+    resources: tuple[PlatformResource, ...] = (
+        PlatformResource("training", 24, cost_per_h=2.5),
+        PlatformResource("compute", 4, cost_per_h=0.8),
     )
     places: Mapping[str, str] = field(
         default_factory=lambda: {
@@ -106,7 +492,7 @@ class Platform:
             if place not in names:
                 raise UnknownNameError("resource", place, names)
 
-    def resource(self, name: str) -> Resource:
+    def resource(self, name: str) -> PlatformResource:
         """Return a resource by name."""
         for resource in self.resources:
             if resource.name == name:

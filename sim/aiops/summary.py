@@ -15,17 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.aiops.arrivals import HOUR_S
-from sim.aiops.collecting import STARTED_BY, PlatformResult
-from sim.aiops.graph import TASKS
-from sim.aiops.platform import HEADER_BYTES, SEGMENT_BYTES
-from sim.aiops.scenario import PlatformScenario
-from sim.aiops.state import FleetCourse
-from sim.aiops.trace import OUTCOMES, Columns, Hourly, joined
-from sim.aiops.triggers import RULES
-from sim.errors import SetupError, TraceError
+from sim.aiops.fleet import RULES, FleetHistory
+from sim.aiops.platform import HEADER_BYTES, SEGMENT_BYTES, TASKS
+from sim.aiops.platform_statistics import HOUR_S
+from sim.aiops.synthesis import PlatformScenario
+from sim.aiops.trace import (
+    OUTCOMES,
+    STARTED_BY,
+    Columns,
+    HourlySums,
+    PlatformResult,
+    concatenate_columns,
+)
+from sim.model.errors import SetupError, TraceError
 
 Floats = NDArray[np.float64]
+
 
 ABOUT, FLEET = "about.json", "fleet.parquet"
 TABLES = ("pipelines", "tasks", "models")
@@ -50,7 +55,7 @@ _NEEDED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SpreadSummary:
     """Some lengths of time.
 
     Attributes:
@@ -69,12 +74,12 @@ class TaskSpread:
     """Tasks of one kind, or trainings of one framework, that ended: computing and waiting."""
 
     name: str
-    worked: Spread
-    waited: Spread
+    worked: SpreadSummary
+    waited: SpreadSummary
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class SimulationMetadata:
     """What was simulated, as far as no row of a trace tells it.
 
     Attributes:
@@ -109,7 +114,7 @@ class About:
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class TraceSummary:
     """What a trace comes to.
 
     Attributes:
@@ -133,20 +138,20 @@ class Summary:
     n_pipelines: int
     started_by: Mapping[str, int]
     outcomes: Mapping[str, int]
-    pipeline_wait: Spread
+    pipeline_wait: SpreadSummary
     tasks: tuple[TaskSpread, ...]
-    waits: Mapping[str, Spread]
+    waits: Mapping[str, SpreadSummary]
     resources: tuple[str, ...]
     hours: Mapping[str, Floats]
     fleet: Mapping[str, Floats] | None
-    about: About | None
+    about: SimulationMetadata | None
 
 
-def about(scenario: PlatformScenario, result: PlatformResult) -> About:
+def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> SimulationMetadata:
     """Return what was simulated."""
     plan, gate = scenario.fleet, scenario.recipe.gate
     late = np.empty(0) if result.fleet is None else result.fleet.late_share
-    return About(
+    return SimulationMetadata(
         result.ended_s,
         scenario.start_s,
         scenario.seed,
@@ -166,7 +171,7 @@ def about(scenario: PlatformScenario, result: PlatformResult) -> About:
     )
 
 
-def fleet_hours(course: FleetCourse) -> dict[str, Floats]:
+def fleet_hours(course: FleetHistory) -> dict[str, Floats]:
     """Return what became of deployed models, hour by hour."""
     return {
         "performance": course.performance.mean(axis=0),
@@ -178,7 +183,7 @@ def fleet_hours(course: FleetCourse) -> dict[str, Floats]:
     }
 
 
-def write_about(folder: Path, scenario: PlatformScenario, result: PlatformResult) -> None:
+def write_metadata(folder: Path, scenario: PlatformScenario, result: PlatformResult) -> None:
     """Write what no row of a trace tells beside its tables.
 
     Raises:
@@ -188,7 +193,7 @@ def write_about(folder: Path, scenario: PlatformScenario, result: PlatformResult
     from pyarrow import parquet
 
     try:
-        text = json.dumps(asdict(about(scenario, result)), indent=1)
+        text = json.dumps(asdict(simulation_metadata(scenario, result)), indent=1)
         (folder / ABOUT).write_text(f"{text}\n", encoding="utf-8")
         (folder / FLEET).unlink(missing_ok=True)
         if result.fleet is not None:
@@ -197,7 +202,7 @@ def write_about(folder: Path, scenario: PlatformScenario, result: PlatformResult
         raise SetupError(f"{folder}: cannot be written ({error}).") from None
 
 
-def summarise(scenario: PlatformScenario, result: PlatformResult) -> Summary:
+def summarise(scenario: PlatformScenario, result: PlatformResult) -> TraceSummary:
     """Return what a simulation comes to that kept its trace in memory.
 
     Raises:
@@ -205,26 +210,26 @@ def summarise(scenario: PlatformScenario, result: PlatformResult) -> Summary:
     """
     if "pipelines" not in result.tables and result.n_rows.get("pipelines"):
         raise SetupError("the trace lies in a folder; read it there (summarise_folder).")
-    adding = _Adding(result.texts)
+    adding = _SummaryBuilder(result.texts)
     for table in TABLES:
         if table in result.tables:
             adding.add(table, result.tables[table])
     fleet = None if result.fleet is None else fleet_hours(result.fleet)
-    return adding.summary(about(scenario, result), fleet)
+    return adding.summary(simulation_metadata(scenario, result), fleet)
 
 
-def summarise_folder(folder: Path) -> Summary:
+def summarise_folder(folder: Path) -> TraceSummary:
     """Return what a trace comes to that was written to a folder.
 
     Raises:
         TraceError: it is none, or cannot be read.
     """
-    adding = _Adding({})
+    adding = _SummaryBuilder({})
     for table in TABLES:
         for columns, texts in _batches(folder / f"{table}.parquet", _NEEDED[table]):
             adding.texts.update(texts)
             adding.add(table, columns)
-    return adding.summary(_told(folder / ABOUT), _fleet(folder / FLEET))
+    return adding.summary(_read_metadata(folder / ABOUT), _fleet(folder / FLEET))
 
 
 def _batches(
@@ -256,22 +261,22 @@ def _batches(
                 parts.append(columns)
                 n += batch.num_rows
                 if n >= BATCH:  # a row group by itself is little, and each adding takes its time
-                    yield joined(parts), texts
+                    yield concatenate_columns(parts), texts
                     parts, n = [], 0
             if parts:
-                yield joined(parts), texts
+                yield concatenate_columns(parts), texts
     except (OSError, pa.ArrowException) as error:
         raise TraceError(path, expected=f"it is no table of a trace ({error}).") from None
 
 
-def _told(path: Path) -> About | None:
+def _read_metadata(path: Path) -> SimulationMetadata | None:
     if not path.is_file():
         return None
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         for name in ("resources", "triggers", "least"):
             told[name] = tuple(tuple(one) for one in told[name])
-        return About(**told)
+        return SimulationMetadata(**told)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TraceError(path, expected=f"it does not tell what was simulated ({error}).") from None
 
@@ -313,18 +318,18 @@ class _Counts:
         self.bins += np.bincount(flat, minlength=n * _BINS).reshape(n, _BINS)
         self.sums += np.bincount(kinds, seconds, minlength=n)
 
-    def spread(self, kind: int) -> Spread:
+    def spread(self, kind: int) -> SpreadSummary:
         """Return those of a kind."""
         n = int(self.bins[kind].sum())
         if not n:
-            return Spread(0, None, (None,) * len(QUANTILES))
+            return SpreadSummary(0, None, (None,) * len(QUANTILES))
         ranks = np.ceil(np.array(QUANTILES) * n)
         at = np.searchsorted(np.cumsum(self.bins[kind]), ranks)
         middles = np.where(at == 0, 0.0, _LEAST_S * np.exp((at - 0.5) * _STEP))
-        return Spread(n, float(self.sums[kind] / n), tuple(middles.tolist()))
+        return SpreadSummary(n, float(self.sums[kind] / n), tuple(middles.tolist()))
 
 
-class _Adding:
+class _SummaryBuilder:
     """Takes batches of the tables, pipelines first, and adds them up."""
 
     def __init__(self, texts: Mapping[str, tuple[str, ...]]) -> None:
@@ -332,7 +337,7 @@ class _Adding:
         self._frameworks = np.empty(0, dtype=np.int8)
         self._started = np.zeros(len(STARTED_BY), dtype=np.int64)
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)
-        self._hourly: Hourly | None = None
+        self._hourly: HourlySums | None = None
         self._counts: dict[str, _Counts] = {}
         self._models = _Counts(1)
         self._last_s = 0.0
@@ -392,9 +397,9 @@ class _Adding:
         self._hours().count("built", at)
         self._hours().count("built performance", at, columns["performance"][deployed])
 
-    def _hours(self) -> Hourly:
+    def _hours(self) -> HourlySums:
         if self._hourly is None:
-            self._hourly = Hourly(
+            self._hourly = HourlySums(
                 ["arrivals", "renewed", "traffic_bytes", "built", "built performance"]
             )
         if "resource" in self.texts:
@@ -408,7 +413,9 @@ class _Adding:
     def _of(self, name: str, n: int) -> _Counts:
         return self._counts.setdefault(name, _Counts(n))
 
-    def summary(self, told: About | None, fleet: Mapping[str, Floats] | None) -> Summary:
+    def summary(
+        self, told: SimulationMetadata | None, fleet: Mapping[str, Floats] | None
+    ) -> TraceSummary:
         """Return what was added up."""
         span = self._last_s if told is None else told.ended_s
         n_hours = max(int(-(-span // HOUR_S)), 1)
@@ -423,7 +430,7 @@ class _Adding:
                     tasks.append(TaskSpread(before + name, *seen))
         n_known = int(self._started.sum()) - int(self._started[STARTED_BY.index("deployed before")])
         waits = self._of("resource", len(resources))
-        return Summary(
+        return TraceSummary(
             n_known,
             {name: int(n) for name, n in zip(STARTED_BY, self._started, strict=True) if n},
             {name: int(n) for name, n in zip(OUTCOMES, self._outcomes, strict=True)},

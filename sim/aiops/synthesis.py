@@ -4,6 +4,10 @@ Section IV-B of the PipeSim paper. Three prototypes (its figure 1): simple, exte
 its own, hierarchical with transfer learning. What a pipeline holds depends on what it holds
 already: nothing is validated before it is trained, only networks are compressed or hardened, only
 what was deployed is monitored.
+
+Table I of the PipeSim paper as a model: what pruning does to accuracy, size and latency.
+
+What is simulated: a platform, its statistics, who comes, and for how long.
 """
 
 import math
@@ -14,15 +18,53 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.aiops.compression import compressed
-from sim.aiops.graph import TASKS, Gate, PipelineGraph, Task, line_of
-from sim.aiops.platform import Platform
-from sim.aiops.statistics import GRID, Statistics, checked_shares
-from sim.errors import SetupError
-from sim.workloads.streams import Streams
+from sim.aiops.fleet import FleetPlan
+from sim.aiops.platform import TASKS, MetricGate, PipelineGraph, PipelineTask, Platform, line_of
+from sim.aiops.platform_statistics import (
+    GRID,
+    PROFILES,
+    PlatformStatistics,
+    check_shares,
+    published_statistics,
+)
+from sim.generators.generator import RandomStreams
+from sim.model.errors import SetupError, UnknownNameError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+PRUNED = (0.0, 0.2, 0.4, 0.6, 0.8)
+ACCURACY = {"GoogleNet": (80.7, 80.9, 80.0, 77.7, 69.8), "ResNet50": (81.3, 80.9, 80.8, 79.5, 69.8)}
+SIZE_MB = {"GoogleNet": (42.5, 28.7, 20.9, 14.6, 8.5), "ResNet50": (91.1, 83.5, 65.2, 41.9, 8.5)}
+INFERENCE_MS = {"GoogleNet": (128, 117, 100, 84, 71), "ResNet50": (223, 200, 169, 141, 72)}
+"""On Food101 with Caffe; percent, megabytes, milliseconds, at each level of `PRUNED`."""
+
+NETWORKS = ("GoogleNet", "ResNet50", "mean")
+
+
+def compression_factors(pruned: Floats, network: str = "mean") -> tuple[Floats, Floats, Floats]:
+    """Return the factors on accuracy, size and inference time.
+
+    Args:
+        pruned: shares of the weights that are taken away, 0 to 0.8.
+        network: whose changes; `mean` is the mean of both.
+
+    Raises:
+        UnknownNameError: no such network.
+        SetupError: a share out of range.
+    """
+    if network not in NETWORKS:
+        raise UnknownNameError("measured network", network, NETWORKS)
+    if len(pruned) and not (np.min(pruned) >= 0 and np.max(pruned) <= PRUNED[-1]):
+        raise SetupError("the pruned share of a network is from 0 to 0.8, as it was measured.")
+    names = NETWORKS[:2] if network == "mean" else (network,)
+    accuracy, size, inference = (
+        np.mean([np.interp(pruned, PRUNED, np.array(told[n]) / told[n][0]) for n in names], axis=0)
+        for told in (ACCURACY, SIZE_MB, INFERENCE_MS)
+    )
+    return accuracy, size, inference
+
 
 PROTOTYPES = ("simple", "extended", "hierarchical")
 PREDICTIONS = {"binary": 0.5, "multiclass": 0.3, "regression": 0.2}
@@ -53,7 +95,7 @@ _INFERENCE_MS = {
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SynthesisSettings:
     """How pipelines are made up; all of it ours, since the paper prints none of it.
 
     Attributes:
@@ -87,10 +129,10 @@ class Recipe:
     n_users: int = 200
     pareto: float = 1.16
     trend: Mapping[str, float] = field(default_factory=dict)
-    gate: Gate | None = None
+    gate: MetricGate | None = None
 
     def __post_init__(self) -> None:
-        checked_shares("prototypes", self.prototypes)
+        check_shares("prototypes", self.prototypes)
         chances = {
             "preprocess": self.preprocess, "evaluate": self.evaluate, "harden": self.harden,
             "deploy": self.deploy, "monitor": self.monitor,
@@ -161,7 +203,9 @@ class Synthesiser:
         streams: of this stage.
     """
 
-    def __init__(self, statistics: Statistics, recipe: Recipe, streams: Streams) -> None:
+    def __init__(
+        self, statistics: PlatformStatistics, recipe: SynthesisSettings, streams: RandomStreams
+    ) -> None:
         self.statistics, self.recipe = statistics, recipe
         self.frameworks = tuple(statistics.mix)
         self.estimators = tuple(statistics.performance)
@@ -203,7 +247,7 @@ class Synthesiser:
         sizes[:, :2] = np.floor(sizes[:, :2])
         metrics = self.metrics(estimator, is_network)
         pruned = np.array(_PRUNED)[self._rng("pruned").integers(len(_PRUNED), size=n)]
-        accuracy, size, inference = compressed(pruned)
+        accuracy, size, inference = compression_factors(pruned)
         one = np.ones(n)
         layers = np.where(is_network, 2 + self._rng("layers").poisson(10.0, n), 0)
         read, write = _bytes(sizes[:, 2], metrics[:, 2])
@@ -291,7 +335,9 @@ class Synthesiser:
 
 
 @cache
-def prototype_graph(prototype: str, kinds: tuple[int, ...], gate: Gate | None) -> PipelineGraph:
+def prototype_graph(
+    prototype: str, kinds: tuple[int, ...], gate: MetricGate | None
+) -> PipelineGraph:
     """Return the pipeline of a prototype that holds some types of tasks.
 
     Args:
@@ -299,22 +345,22 @@ def prototype_graph(prototype: str, kinds: tuple[int, ...], gate: Gate | None) -
         kinds: places in `TASKS`; training is always held.
         gate: behind every evaluation; None if there is none.
     """
-    nodes: list[Task | Gate] = []
+    nodes: list[PipelineTask | MetricGate] = []
     held = set(kinds) | {TRAIN}
-    check: list[Task | Gate] = [Task("evaluate")] if EVALUATE in held else []
+    check: list[PipelineTask | MetricGate] = [PipelineTask("evaluate")] if EVALUATE in held else []
     if check and gate is not None:
         check.append(gate)
     if PREPROCESS in held:
-        nodes.append(Task("preprocess"))
-    nodes.append(Task("train"))
+        nodes.append(PipelineTask("preprocess"))
+    nodes.append(PipelineTask("train"))
     if prototype == "hierarchical":
-        nodes.append(Task("train", FINE_TUNING))
+        nodes.append(PipelineTask("train", FINE_TUNING))
     if HARDEN in held:
-        nodes.append(Task("harden"))
+        nodes.append(PipelineTask("harden"))
     if COMPRESS in held:
-        nodes.append(Task("compress"))
+        nodes.append(PipelineTask("compress"))
     nodes += check
-    nodes += [Task(TASKS[kind]) for kind in (DEPLOY, MONITOR) if kind in held]
+    nodes += [PipelineTask(TASKS[kind]) for kind in (DEPLOY, MONITOR) if kind in held]
     return line_of(*nodes)
 
 
@@ -348,3 +394,69 @@ def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
         read + plans.read_bytes / store.read_bytes_per_s,
         write + plans.write_bytes / store.write_bytes_per_s,
     )
+
+
+@dataclass(frozen=True)
+class PipelineSubmission:
+    """A pipeline of a user's own making.
+
+    Attributes:
+        at_s: when it arrives.
+        graph: what it does; data, framework and times are drawn as for any other.
+        user: whose it is.
+    """
+
+    at_s: float
+    graph: PipelineGraph
+    user: int = 0
+
+
+@dataclass(frozen=True)
+class PlatformScenario:
+    """A simulation of a platform.
+
+    Attributes:
+        platform: resources and data store.
+        statistics: laws.
+        recipe: how pipelines are made up.
+        profile: of arrivals, one of `sim.aiops.platform_statistics.PROFILES`; `none` if nobody comes by
+            chance.
+        interarrival_factor: on every gap between arrivals.
+        start_s: seconds since Monday midnight at which time 0 lies.
+        duration_s: nothing arrives, or happens, at or after it.
+        drain: go on, without arrivals, until everything that came is done.
+        fleet: deployed models that are watched and renewed.
+        submissions: pipelines beside those that come by chance.
+        seed: of all streams.
+    """
+
+    platform: Platform = field(default_factory=Platform)
+    statistics: PlatformStatistics = field(default_factory=published_statistics)
+    recipe: SynthesisSettings = field(default_factory=SynthesisSettings)
+    profile: str = "realistic"
+    interarrival_factor: float = 1.0
+    start_s: float = 0.0
+    duration_s: float = 7 * 86_400.0
+    drain: bool = False
+    fleet: FleetPlan = field(default_factory=FleetPlan)
+    submissions: tuple[PipelineSubmission, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.profile not in (*PROFILES, "none"):
+            raise UnknownNameError("arrival profile", self.profile, (*PROFILES, "none"))
+        for name, value in (
+            ("interarrival_factor", self.interarrival_factor),
+            ("duration_s", self.duration_s),
+        ):
+            if not (math.isfinite(value) and value > 0):
+                raise SetupError(f"{name} is {value!r}; allowed are numbers above 0.")
+        if not (math.isfinite(self.start_s) and self.start_s >= 0):
+            raise SetupError(f"start_s is {self.start_s!r}; allowed are seconds from 0.")
+        if type(self.seed) is not int or self.seed < 0:
+            raise SetupError(f"the seed is {self.seed!r}; allowed are whole numbers from 0.")
+        if self.drain and self.fleet.n_models:
+            raise SetupError("a platform that watches models never ends by itself: drain is off.")
+        for one in self.submissions:
+            if not 0 <= one.at_s < self.duration_s:
+                raise SetupError(f"a submission at {one.at_s!r} s lies outside of the simulation.")

@@ -1,19 +1,103 @@
-"""Whether a simulation is like what it was fitted to (section VI-B of the PipeSim paper)."""
+"""Whether a simulation is like what it was fitted to (section VI-B of the PipeSim paper).
 
+How far what was simulated is from what was observed: quantiles, Kolmogorov, Wasserstein.
+
+Figure 12 of the PipeSim paper of one's own logs: is what is simulated like what was observed?
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.aiops.arrivals import CELLS, HOUR_S
-from sim.aiops.collecting import PlatformResult
-from sim.aiops.compare import Comparison, compare
-from sim.aiops.fitting import LEAST_GAP_S
-from sim.aiops.graph import TASKS
-from sim.aiops.logs import LEAST_TASKS, Logs
-from sim.errors import SetupError
+from sim.aiops.engine import run_platform
+from sim.aiops.logs import LEAST_GAP_S, LEAST_TASKS, NUMBERS, PlatformLogs
+from sim.aiops.platform import TASKS
+from sim.aiops.platform_statistics import (
+    CELLS,
+    HOUR_S,
+    PipelineArrivals,
+    PlatformStatistics,
+    arrival_blocks,
+)
+from sim.aiops.synthesis import PlatformScenario
+from sim.aiops.trace import PlatformResult
+from sim.generators.generator import RandomStreams
+from sim.model.errors import SetupError
 
 Floats = NDArray[np.float64]
+
+
+PROBABILITIES = tuple(float(p) for p in np.linspace(0.005, 0.995, 100))
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionComparison:
+    """Two samples side by side.
+
+    Attributes:
+        name: of what is compared.
+        n_observed: size of the first sample.
+        n_simulated: size of the second.
+        observed: its quantiles at `PROBABILITIES`.
+        simulated: those of the second.
+        ks: largest distance between the two empirical distribution functions, 0 to 1.
+        ks_critical: what `ks` exceeds in one of twenty cases if both samples are of one
+            continuous law (Smirnov's asymptotic 1.358 sqrt((n + m) / nm)).
+        wasserstein: mean distance between the two quantile functions, in the unit of the samples.
+        log_wasserstein: the same of the logarithms: 0.1 is about 10 percent.
+    """
+
+    name: str
+    n_observed: int
+    n_simulated: int
+    observed: tuple[float, ...]
+    simulated: tuple[float, ...]
+    ks: float
+    ks_critical: float
+    wasserstein: float
+    log_wasserstein: float
+
+
+def compare(name: str, observed: Floats, simulated: Floats) -> DistributionComparison:
+    """Compare two samples of a positive number.
+
+    Raises:
+        SetupError: one is empty or holds what is not finite and above 0.
+    """
+    for which, sample in (("observed", observed), ("simulated", simulated)):
+        if not len(sample) or not np.all(np.isfinite(sample)) or np.min(sample) <= 0:
+            raise SetupError(f"the {which} sample of '{name}' must be numbers above 0, and some.")
+    n, m = len(observed), len(simulated)
+    return DistributionComparison(
+        name,
+        n,
+        m,
+        tuple(float(q) for q in np.quantile(observed, PROBABILITIES)),
+        tuple(float(q) for q in np.quantile(simulated, PROBABILITIES)),
+        ks_distance(observed, simulated),
+        1.358 * float(np.sqrt((n + m) / (n * m))),
+        wasserstein_distance(observed, simulated),
+        wasserstein_distance(np.log(observed), np.log(simulated)),
+    )
+
+
+def ks_distance(first: Floats, second: Floats) -> float:
+    """Return the largest distance between two empirical distribution functions."""
+    places = np.concatenate([first, second])
+    return float(np.max(np.abs(_share_below(first, places) - _share_below(second, places))))
+
+
+def wasserstein_distance(first: Floats, second: Floats) -> float:
+    """Return the area between two empirical distribution functions."""
+    places = np.sort(np.concatenate([first, second]))
+    apart = np.abs(_share_below(first, places) - _share_below(second, places))
+    return float(np.sum(apart[:-1] * np.diff(places)))
+
+
+def _share_below(sample: Floats, places: Floats) -> Floats:
+    return np.searchsorted(np.sort(sample), places, side="right") / len(sample)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +120,7 @@ class HourlyBands:
     within: float
 
 
-def validate(logs: Logs, result: PlatformResult) -> tuple[Comparison, ...]:
+def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionComparison, ...]:
     """Compare a log with a simulation: each task, training by framework, gaps between arrivals.
 
     Args:
@@ -125,3 +209,126 @@ def _gaps(times_s: Floats) -> Floats:
 
 def _above(sample: Floats) -> Floats:
     return np.asarray(sample[np.isfinite(sample) & (sample > 0)])
+
+
+WEEK_S = 7 * 86_400.0
+WEEKS = 4
+"""Simulated, as in the paper."""
+
+COMPARED = ("random", "realistic", "calendar")
+"""Profiles of arrivals; the first two are the paper's."""
+
+GAPS = "gaps between arrivals"
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationAccuracy:
+    """A log beside what its statistics simulate.
+
+    Attributes:
+        n_observed: executed tasks of the log.
+        n_simulated: pipelines that were simulated.
+        weeks: that were simulated.
+        seed: of the simulation.
+        source: of the statistics.
+        tasks: each kind of task, and training by framework.
+        gaps: between arrivals, by profile; none if the log tells no times.
+        hours: arrivals by hour of the week, by profile; none if either side has less than two
+            whole weeks.
+    """
+
+    n_observed: int
+    n_simulated: int
+    weeks: int
+    seed: int
+    source: str
+    tasks: tuple[DistributionComparison, ...]
+    gaps: Mapping[str, DistributionComparison]
+    hours: Mapping[str, HourlyBands]
+
+
+def accuracy(
+    logs: PlatformLogs, statistics: PlatformStatistics, *, weeks: int = WEEKS, seed: int = 0
+) -> SimulationAccuracy:
+    """Simulate statistics and compare them with a log.
+
+    Args:
+        logs: of executed tasks, `submit_s` from a Monday midnight.
+        statistics: fitted to it, or others.
+        weeks: simulated.
+        seed: of the simulation.
+
+    Raises:
+        SetupError: no weeks, or log and simulation have nothing in common.
+    """
+    if weeks < 1:
+        raise SetupError(f"{weeks} weeks cannot be simulated; allowed are whole numbers from 1.")
+    profiles = COMPARED if statistics.arrivals.cells else COMPARED[:1]
+    scenario = PlatformScenario(
+        statistics=statistics,
+        profile=profiles[-1],
+        duration_s=weeks * WEEK_S,
+        drain=True,
+        seed=seed,
+    )
+    result = run_platform(scenario)
+    tasks = tuple(one for one in validate(logs, result) if one.name != GAPS)
+    times = logs.numbers["submit_s"][logs.texts["task"] == "train"]
+    observed = np.sort(times[np.isfinite(times)])
+    gaps: dict[str, DistributionComparison] = {}
+    hours: dict[str, HourlyBands] = {}
+    if len(observed) >= LEAST_TASKS:
+        for profile in profiles:
+            came = _arrived(statistics.arrivals, profile, weeks, seed)
+            gaps[profile] = compare(profile, _observed_gaps(observed), _observed_gaps(came))
+            try:
+                hours[profile] = hourly_bands(observed, came)
+            except SetupError:  # less than two whole weeks
+                hours.clear()
+    return SimulationAccuracy(
+        len(logs), result.n_pipelines, weeks, seed, statistics.source, tasks, gaps, hours
+    )
+
+
+def log_of(result: PlatformResult) -> PlatformLogs:
+    """Return the log that a platform would have written, of a simulation that kept its tables.
+
+    The second training of a hierarchical pipeline, which is part of one, is left out.
+    """
+    tasks, of = result.tables["tasks"], result.tables["pipelines"]
+    place = np.searchsorted(of["pipeline"], tasks["pipeline"])
+    part = (of["prototype"][place] == result.texts["prototype"].index("hierarchical")) & (
+        tasks["task"] == TASKS.index("train")
+    )
+    place, kinds = place[~part], tasks["task"][~part]
+    numbers = {name: np.full(len(place), np.nan) for name in NUMBERS}
+    numbers["seconds"] = (tasks["ended_s"] - tasks["started_s"])[~part]
+    numbers["submit_s"] = of["arrived_s"][place]
+    for name in ("rows", "columns", "bytes"):
+        numbers[name] = of[name][place].astype(float)
+    texts = {
+        "task": np.array(TASKS)[kinds],
+        "framework": np.array(result.texts["framework"])[of["framework"][place]],
+        "estimator": np.array(result.texts["estimator"])[of["estimator"][place]],
+    }
+    return PlatformLogs(texts, numbers)
+
+
+def example_log(weeks: int = WEEKS, seed: int = 7) -> PlatformLogs:
+    """Return a log of a platform with the published laws, of some weeks."""
+    scenario = PlatformScenario(
+        profile="calendar", interarrival_factor=2.0, duration_s=weeks * WEEK_S, drain=True,
+        seed=seed,
+    )  # fmt: skip
+    return log_of(run_platform(scenario))
+
+
+def _arrived(arrivals: PipelineArrivals, profile: str, weeks: int, seed: int) -> Floats:
+    """Return times of arrival, as a simulation with that seed would have them."""
+    streams = RandomStreams(seed).inside("arrivals")
+    blocks = arrival_blocks(arrivals, streams, profile=profile, until_s=weeks * WEEK_S)
+    return np.concatenate([np.empty(0), *blocks])
+
+
+def _observed_gaps(times_s: Floats) -> Floats:
+    return np.maximum(np.diff(times_s), LEAST_GAP_S)

@@ -1,7 +1,7 @@
 """The state `fleet`: machines, and the tasks whose instances are placed on them.
 
 What tasks of the same *need* ask for is the same, so what is found out for one holds for all
-(`sim.model.needs`). Tasks wait by their needs, those of a need in a heap by their ranks: while the
+(`sim.model.admission`). Tasks wait by their needs, those of a need in a heap by their ranks: while the
 first has no room, no other has; the queue is all of them by their ranks. An instance is *placed* on
 a machine, *begins* to compute there, at once or when all its gang is placed, and *ends*.
 
@@ -12,6 +12,8 @@ bytes of disk, thousandths of GPUs. GPUs are single devices too: machine i has t
 Where speeds can change, an instance that computes knows what it has left and how fast it goes, and
 those of a machine are listed; otherwise its end is known when it begins. Nothing here knows an
 engine or a policy.
+
+What placement rules and orders go by beside the machines of a fleet: shares, classes, scores.
 """
 
 from collections.abc import Sequence
@@ -20,8 +22,122 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.kernel.gauges import Asked, Gauges, new_gauges
 from sim.kernel.records import rows
+
+NO_CLASS = -1
+
+SHARE = 0
+"""The class of GPUs of a need that takes a part of one; k whole ones are a class each."""
+
+
+class Gauges(NamedTuple):
+    """What scores are made of.
+
+    Attributes:
+        told: float64 [...], values of the options of the placement rule, as it declares them.
+        capacity: int64 [n_machines * AMOUNTS], 0 for what a machine has not, or without limit.
+        largest: float64 [AMOUNTS], the largest of these of any machine.
+        total: float64 [AMOUNTS], what all machines have of these.
+        class_of: int64 [n_needs], the class of GPUs that a need asks for; -1 is none. Empty if
+            nobody asks.
+        n_of_class: int64 [n_machines * n_classes], instances on a machine by class.
+        typical: int64 [n_typical], needs for whose instances room is to be kept.
+        popular: int64 [n_typical], how many such instances there are.
+        kept: float64 [n_needs * n_machines], scores as they were; empty if nobody keeps them.
+        kept_at: int64 [n_needs * n_machines], the `Host.version` that each was reckoned for; -1.
+        score: float64 [n_machines], of the pile below.
+        pile: int64 [n_machines], machines that have room for the need in hand.
+        group_of: int64 [n_jobs], the user or job to whom what it holds is counted; empty if nobody
+            asks.
+        held: int64 [n_groups * AMOUNTS], what each of them holds.
+        runtime_s: float64 [n_tasks], seconds that an instance takes at full speed.
+    """
+
+    told: list[float]
+    capacity: list[int]
+    largest: list[float]
+    total: list[float]
+    class_of: list[int]
+    n_of_class: list[int]
+    typical: list[int]
+    popular: list[int]
+    kept: list[float]
+    kept_at: list[int]
+    score: list[float]
+    pile: list[int]
+    group_of: list[int]
+    held: list[int]
+    runtime_s: list[float]
+
+
+class GaugeSettings(NamedTuple):
+    """What is to be known of a fleet, as arrays.
+
+    Attributes:
+        told: float64 [...], see `Gauges`.
+        limited: bool [n_machines, AMOUNTS], whether what a machine has is a limit.
+        classes: whether instances are counted by class of GPUs.
+        typical: int64 [n_typical], see `Gauges`; `popular` likewise.
+        keeps: whether scores are kept.
+        group_of: int64 [n_jobs] or [0], see `Gauges`.
+        runtime_s: float64 [n_tasks].
+        draws: two int64 from 1, from which random numbers are drawn.
+    """
+
+    told: NDArray[np.float64]
+    limited: NDArray[np.bool_]
+    classes: bool
+    typical: NDArray[np.int64]
+    popular: NDArray[np.int64]
+    keeps: bool
+    group_of: NDArray[np.int64]
+    runtime_s: NDArray[np.float64]
+    draws: tuple[int, int]
+
+
+def gpu_classes(mgpu: NDArray[np.int64], whole: int) -> tuple[NDArray[np.int64], int]:
+    """Return the class of GPUs of each need: int64 [n_needs], and how many classes there are."""
+    amount = np.where(mgpu < whole, SHARE, mgpu // whole)
+    found, of_need = np.unique(np.concatenate([[SHARE], amount]), return_inverse=True)
+    return np.where(mgpu == 0, NO_CLASS, of_need[1:]).astype(np.int64), len(found)
+
+
+def new_gauges(
+    asked: GaugeSettings, capacity: NDArray[np.int64], demand: NDArray[np.int64], whole: int
+) -> tuple[Gauges, int]:
+    """Return gauges, made of arrays, before anything has happened, and how many classes there are.
+
+    Args:
+        asked: what is to be known.
+        capacity: int64 [n_machines, AMOUNTS].
+        demand: int64 [n_needs, AMOUNTS].
+        whole: thousandths of a GPU.
+    """
+    n_machines, n_needs, n_amounts = len(capacity), len(demand), capacity.shape[1]
+    limits = np.where(asked.limited, capacity, 0)
+    none = np.zeros(0, dtype=np.int64)
+    class_of, n_classes = gpu_classes(demand[:, -1], whole)
+    n_kept = n_needs * n_machines if asked.keeps else 0
+    n_groups = int(asked.group_of.max()) + 1 if len(asked.group_of) else 0
+    columns: list[Any] = [
+        asked.told,
+        limits.flatten(),
+        limits.max(axis=0).astype(np.float64),
+        limits.sum(axis=0).astype(np.float64),
+        class_of if asked.classes else none,
+        np.zeros(n_machines * n_classes if asked.classes else 0, dtype=np.int64),
+        asked.typical,
+        asked.popular,
+        np.zeros(n_kept),
+        np.full(n_kept, -1),
+        np.zeros(n_machines),
+        np.zeros(n_machines, dtype=np.int64),
+        asked.group_of,
+        np.zeros(n_groups * n_amounts, dtype=np.int64),
+        asked.runtime_s,
+    ]
+    return Gauges(*columns), n_classes
+
 
 AMOUNTS = 4
 """Resources of a machine."""
@@ -50,7 +166,7 @@ many are in it, and where the last chosen one lies; from what random numbers are
 classes of GPUs there are."""
 
 
-class Task:
+class FleetTask:
     """Instances that are scheduled alike.
 
     Attributes:
@@ -160,8 +276,8 @@ class Host:
     gpu_speed: float
 
 
-class Speed:
-    """Work and speed of an instance of a task; see `sim.model.needs.Pace`."""
+class InstanceSpeed:
+    """Work and speed of an instance of a task; see `sim.model.admission.Pace`."""
 
     __slots__ = (
         "cpu_feels", "cpu_rate", "cpu_work", "feed", "gpu_feels", "gpu_rate", "gpu_work",
@@ -175,7 +291,7 @@ class Speed:
     feed: float
 
 
-class Progress:
+class InstanceProgress:
     """What an instance has left.
 
     Attributes:
@@ -199,13 +315,13 @@ class Fleet(NamedTuple):
     """Machines and tasks.
 
     Attributes:
-        tasks: [n_tasks] rows of `Task`.
+        tasks: [n_tasks] rows of `FleetTask`.
         gangs: [n_jobs] rows of `Gang`.
         needs: [n_needs] rows of `Need`; behind those of tasks one for each gang, if these are
             placed at once.
         hosts: [n_machines] rows of `Host`.
-        speeds: [n_tasks] rows of `Speed`.
-        progress: [n_instances] rows of `Progress`; none if speeds cannot change.
+        speeds: [n_tasks] rows of `InstanceSpeed`.
+        progress: [n_instances] rows of `InstanceProgress`; none if speeds cannot change.
         free: int64 [n_machines * AMOUNTS], what nobody holds.
         devices: int64 [n_gpus], thousandths of each GPU that nobody holds.
         demand: int64 [n_needs * AMOUNTS].
@@ -232,12 +348,12 @@ class Fleet(NamedTuple):
         gauges: what placement rules and orders go by.
     """
 
-    tasks: Sequence[Task]
+    tasks: Sequence[FleetTask]
     gangs: Sequence[Gang]
     needs: Sequence[Need]
     hosts: Sequence[Host]
-    speeds: Sequence[Speed]
-    progress: Sequence[Progress]
+    speeds: Sequence[InstanceSpeed]
+    progress: Sequence[InstanceProgress]
     free: list[int]
     devices: list[int]
     demand: list[int]
@@ -262,7 +378,7 @@ class Fleet(NamedTuple):
     gauges: Gauges
 
 
-class Plant(NamedTuple):
+class MachineTable(NamedTuple):
     """The machines of a fleet, as arrays. Columns have shape [n_machines].
 
     Attributes:
@@ -277,7 +393,7 @@ class Plant(NamedTuple):
     gpu_speed: NDArray[np.float64]
 
 
-class Orders(NamedTuple):
+class TaskTable(NamedTuple):
     """The tasks of a fleet, as arrays. Columns have shape [n_tasks].
 
     Attributes:
@@ -290,7 +406,7 @@ class Orders(NamedTuple):
         parent: int64 [...].
         demand: int64 [n_needs, AMOUNTS].
         suits: int64 [n_needs, n_kinds].
-        speeds: float64 [n_tasks, 7], the fields of `Speed` in their order.
+        speeds: float64 [n_tasks, 7], the fields of `InstanceSpeed` in their order.
     """
 
     job: NDArray[np.int64]
@@ -306,7 +422,7 @@ class Orders(NamedTuple):
 
 
 def empty_fleet(
-    plant: Plant, orders: Orders, asked: Asked, *, follows: bool = False, shares: bool = False,
+    plant: MachineTable, orders: TaskTable, asked: GaugeSettings, *, follows: bool = False, shares: bool = False,
     at_once: bool = False,
 ) -> Fleet:  # fmt: skip
     """Return a fleet, made of arrays, in which nothing has happened yet.
@@ -321,7 +437,7 @@ def empty_fleet(
     """
     n_tasks, n_instances = len(orders.job), int(orders.instances.sum())
     behind = np.cumsum(orders.instances)
-    tasks = rows(Task, n_tasks)
+    tasks = rows(FleetTask, n_tasks)
     tasks["job"], tasks["need"], tasks["is_gang"] = orders.job, orders.need, orders.gang
     tasks["queued_as"] = orders.need
     tasks["placed"], tasks["behind"] = behind - orders.instances, behind
@@ -354,8 +470,8 @@ def empty_fleet(
     hosts["behind_device"] = np.cumsum(n_gpus)
     hosts["first_device"] = hosts["behind_device"] - n_gpus
     hosts["cpu_speed"], hosts["gpu_speed"] = plant.cpu_speed, plant.gpu_speed
-    speeds = rows(Speed, n_tasks)
-    for name, column in zip(Speed.__annotations__, orders.speeds.T, strict=True):
+    speeds = rows(InstanceSpeed, n_tasks)
+    for name, column in zip(InstanceSpeed.__annotations__, orders.speeds.T, strict=True):
         speeds[name] = column
     child_of = np.repeat(np.arange(n_tasks), np.diff(orders.first_parent))
     by_parent = np.argsort(orders.parent, kind="stable")
@@ -374,7 +490,7 @@ def empty_fleet(
         needs,
         hosts,
         speeds,
-        rows(Progress, n_instances if follows or shares else 0),
+        rows(InstanceProgress, n_instances if follows or shares else 0),
         plant.capacity.flatten(),
         np.full(int(n_gpus.sum()), WHOLE),
         orders.demand.flatten(),

@@ -7,6 +7,8 @@ cannot be written, in a temporary folder, with a copy of what
 is there, that this process removes.
 
 Importing this module is cheap; Numba comes with the first compiled function.
+
+Kernel functions: plain Python in the subset that Numba compiles, marked so that they are found.
 """
 
 import atexit
@@ -22,10 +24,68 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
-from sim.errors import DamagedCodeError, EngineError
-from sim.kernel.text import called_by, is_apart
+from sim.model.errors import DamagedCodeError, EngineError
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_texts: set[Any] = set()
+_noinline: set[Any] = set()
+
+
+def kernel(function: _F) -> _F:
+    """Mark a function as kernel text; it comes back unchanged."""
+    _texts.add(function)
+    return function
+
+
+def noinline(function: _F) -> _F:
+    """Mark a kernel function that is long and seldom called; it comes back unchanged.
+
+    Machine code has it once, and not wherever it is called, which takes less time to compile.
+    """
+    _noinline.add(function)
+    return function
+
+
+def is_noinline(function: object) -> bool:
+    """Tell whether a function is marked so."""
+    return function in _noinline
+
+
+def is_kernel(value: object) -> TypeGuard[FunctionType]:
+    """Tell whether a value is a marked function."""
+    return isinstance(value, FunctionType) and value in _texts
+
+
+def called_by(function: FunctionType) -> dict[str, FunctionType]:
+    """Return the kernel functions that a kernel function names, by the name it uses."""
+    named = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
+    return {name: value for name, value in named if is_kernel(value)}
+
+
+def bound(function: _F, variant: str, **names: Callable[..., Any]) -> _F:
+    """Return the same text with other functions behind some of the names that it calls.
+
+    Args:
+        function: a kernel function.
+        variant: part of the new function's name, which also keeps its machine code apart.
+        names: kernel functions by the name that the text uses.
+    """
+    if not isinstance(function, FunctionType):
+        raise TypeError("only kernel functions can be bound")
+    unknown = set(names) - set(called_by(function))
+    if unknown:
+        raise TypeError(f"{function.__name__} calls no kernel function {sorted(unknown)}")
+    name = f"{function.__name__}_{variant}"
+    other = FunctionType(
+        function.__code__, function.__globals__ | names, name, function.__defaults__
+    )
+    other.__qualname__ = name
+    other.__module__, other.__doc__ = function.__module__, function.__doc__
+    return kernel(other)  # type: ignore[return-value]
+
 
 _LOADING_ERRORS = (
     pickle.PickleError, EOFError, OSError, AttributeError, ImportError, IndexError, KeyError,
@@ -68,7 +128,7 @@ def kernel_sources(package: Path | None = None) -> list[Path]:
     """Return every file that may hold kernel text."""
     root = Path(__file__).resolve().parent.parent if package is None else package
     return sorted(
-        path for room in ("kernel", "policies", "engine") for path in root.glob(f"{room}/**/*.py")
+        path for room in ("kernel", "policies", "engines") for path in root.glob(f"{room}/**/*.py")
     )
 
 
@@ -108,7 +168,7 @@ def cache_folder() -> Path:
     return _cache()[0]
 
 
-def not_kept_because() -> str | None:
+def no_disk_cache_reason() -> str | None:
     """Return why machine code goes with this process, as a sentence; None if it is kept."""
     return _cache()[1]
 
@@ -205,7 +265,7 @@ _HOW: dict[str, Any] = {"nogil": True, "_nrt": False}
 references to two dozen arrays at every call, which took two thirds of the time."""
 
 
-def _is_ours(function: FunctionType) -> bool:
+def _is_of_package(function: FunctionType) -> bool:
     """Tell whether a kernel function and all that it calls are of this package.
 
     The name of the cache's folder knows nothing of other sources, so that machine code of a rule
@@ -213,7 +273,7 @@ def _is_ours(function: FunctionType) -> bool:
     """
     root = Path(__file__).resolve().parent.parent
     is_here = Path(function.__code__.co_filename).resolve().is_relative_to(root)
-    return is_here and all(map(_is_ours, called_by(function).values()))
+    return is_here and all(map(_is_of_package, called_by(function).values()))
 
 
 def _twin(function: FunctionType) -> Any:
@@ -230,7 +290,10 @@ def _twin(function: FunctionType) -> Any:
         before = told.CACHE_DIR
         told.CACHE_DIR = str(cache_folder())
         try:
-            how = _HOW | {"cache": _is_ours(function), "forceinline": not is_apart(function)}
+            how = _HOW | {
+                "cache": _is_of_package(function),
+                "forceinline": not is_noinline(function),
+            }
             _twins[function] = numba.njit(**how)(twin)
         finally:
             told.CACHE_DIR = before

@@ -8,9 +8,9 @@ A job occupies its processors for its estimate; one that reckons with no time at
 with 1 s, so that it occupies something.
 """
 
+from sim.kernel.jit import kernel
+from sim.kernel.policy_context import AHEAD, OPEN, PLANNED
 from sim.kernel.pool import Pool, sort_running
-from sim.kernel.terms import AHEAD, OPEN, PLANNED
-from sim.kernel.text import kernel
 
 LEAST_S = 1.0
 """What a job of no time is planned with."""

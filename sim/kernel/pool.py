@@ -15,17 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.jit import kernel
+from sim.kernel.policy_context import (
+    PolicyContext,
+    PoolTerms,
+    UserUsage,
+    charge,
+    new_users,
+    no_terms,
+)
 from sim.kernel.records import rows
-from sim.kernel.terms import Terms, no_terms
-from sim.kernel.text import kernel
-from sim.kernel.told import Told
-from sim.kernel.usage import User, charge, new_users
 
 TAKEN = -1
 """Among the running jobs: the job of this slot has ended. In a queue every negative number is."""
 
 BLOCK_BITS = 4
-"""A block has so many slots, as a power of two; see `Block`."""
+"""A block has so many slots, as a power of two; see `QueueBlock`."""
 
 BLOCK = 1 << BLOCK_BITS
 
@@ -33,18 +38,18 @@ NOBODY = 2**62
 """Narrower than this is every job; the narrowest of none."""
 
 
-class Job:
+class PoolJob:
     """A job as the scheduler knows it.
 
     Attributes:
         procs: processors.
         rank: place in the queue order, unique; the smallest goes first. Where scores change, the
-            jobs that wait deal out theirs among them (`sim.kernel.ranking`).
+            jobs that wait deal out theirs among them (`sim.kernel.job_queue`).
         place: slot among the running jobs, once it runs.
         estimate_s: seconds that the scheduler reckons with, never too short.
         estimated_end_s: once it runs.
         submit_s: when it was submitted.
-        factor: what its score is computed from; see `sim.policies.kinds.Order`.
+        factor: what its score is computed from; see `sim.policies.policy.Order`.
         score: of the last ranking.
         reserved_s: start of its reservation, under a rule that keeps them; -1 is none.
         n_corrected: how often its estimate was prolonged.
@@ -66,7 +71,7 @@ class Job:
     n_corrected: int
 
 
-class Here:
+class PartitionState:
     """A partition.
 
     Attributes:
@@ -128,7 +133,7 @@ class Here:
     n_windows: int
 
 
-class Block:
+class QueueBlock:
     """What is known of the waiting jobs in `BLOCK` neighbouring slots, to pass them by at once.
 
     Attributes:
@@ -148,9 +153,9 @@ class Pool(NamedTuple):
     stay in the order of ranks, and nothing moves when a job overtakes.
 
     Attributes:
-        jobs: [n] rows of `Job`.
-        partitions: [m] rows of `Here`.
-        blocks: rows of `Block`, one for `BLOCK` slots of the queue.
+        jobs: [n] rows of `PoolJob`.
+        partitions: [m] rows of `PartitionState`.
+        blocks: rows of `QueueBlock`, one for `BLOCK` slots of the queue.
         queue: int64 slots, waiting jobs by rank, and gaps.
         running: int64 slots, running jobs and gaps.
         started: int64 [n], jobs started by the last decision, from slot 0.
@@ -161,14 +166,14 @@ class Pool(NamedTuple):
         steps_s: float64, the plans of a rule that plans: times at which the number of free
             processors changes (`sim.kernel.plan`).
         steps_free: int64, processors free from then on.
-        users: rows of `User`; none if the order does not ask what they have used.
+        users: rows of `UserUsage`; none if the order does not ask what they have used.
         user: int64 [n], the row of each job's; empty likewise.
         terms: tiers, limits and windows.
     """
 
-    jobs: Sequence[Job]
-    partitions: Sequence[Here]
-    blocks: Sequence[Block]
+    jobs: Sequence[PoolJob]
+    partitions: Sequence[PartitionState]
+    blocks: Sequence[QueueBlock]
     queue: list[int]
     running: list[int]
     started: list[int]
@@ -178,9 +183,9 @@ class Pool(NamedTuple):
     ended: list[int]
     steps_s: list[float]
     steps_free: list[int]
-    users: Sequence[User]
+    users: Sequence[UserUsage]
     user: list[int]
-    terms: Terms
+    terms: PoolTerms
 
 
 def empty_pool(
@@ -189,7 +194,7 @@ def empty_pool(
     rank: NDArray[np.int64],
     partition: NDArray[np.int64],
     partition_procs: NDArray[np.int64],
-    told: Told | None = None,
+    told: PolicyContext | None = None,
 ) -> Pool:
     """Return a pool, made of arrays, in which nothing has happened yet.
 
@@ -201,9 +206,9 @@ def empty_pool(
         partition_procs: int64 [m], processors of each partition.
         told: what policies know beside that; None is nothing.
     """
-    told = Told() if told is None else told
+    told = PolicyContext() if told is None else told
     n_jobs, n_partitions = len(procs), len(partition_procs)
-    jobs, partitions = rows(Job, n_jobs), rows(Here, n_partitions)
+    jobs, partitions = rows(PoolJob, n_jobs), rows(PartitionState, n_partitions)
     jobs["procs"], jobs["estimate_s"], jobs["rank"] = procs, estimate_s, rank
     jobs["reserved_s"] = -1.0
     if told.submit_s is not None:
@@ -220,7 +225,7 @@ def empty_pool(
     partitions["reserved_for"] = -1
     partitions["is_eager"], partitions["corrects"] = told.is_eager, told.corrects
     partitions["wake_s"] = np.inf
-    blocks = rows(Block, int(last[-1]))
+    blocks = rows(QueueBlock, int(last[-1]))
     blocks["procs"], blocks["estimate_s"] = NOBODY, np.inf
     queue: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     running: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)

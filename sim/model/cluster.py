@@ -1,16 +1,21 @@
-"""A cluster: partitions of counted processors, which may be those of named machines."""
+"""A cluster: partitions of counted processors, which may be those of named machines.
+
+Capacity over time: windows in which some processors of a partition are not for jobs.
+
+Machines that run slower for some time, because of a power cap or of heat.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import ClusterError
-from sim.model.columns import shown_count
+from sim.model.columns import MOST_SECONDS, count_text
+from sim.model.errors import ClusterError, ScenarioError, UnknownNameError
 
 MOST_PROCS = 2**53
 """More than any machine, and all that a float64 can count."""
@@ -70,7 +75,7 @@ class MachineSpec:
                 _whole(place, name, value)
         if type(self.gpus) is not int or not 0 <= self.gpus <= MOST_GPUS:
             raise ClusterError(
-                f"{place}: gpus is {shown_count(self.gpus)}; allowed are whole numbers from 0 to "
+                f"{place}: gpus is {count_text(self.gpus)}; allowed are whole numbers from 0 to "
                 f"{MOST_GPUS:,}."
             )
         object.__setattr__(self, "labels", dict(self.labels))
@@ -119,7 +124,7 @@ class Partition:
             first by the order if its scores never change, else the first submitted. Slurm goes
             by those that run alone, and looks at all of a user's jobs until that many do.
         preemptible: its running jobs are killed and queued again when that lets the first
-            waiting job of another queue on the same processors start at once (`sim.kernel.requeue`
+            waiting job of another queue on the same processors start at once (`sim.kernel.preemption`
             tells which of them). Every queue there that is not preemptible has a higher tier.
     """
 
@@ -144,19 +149,19 @@ class Partition:
         elif self.procs != 0 or self.machines:
             raise ClusterError(
                 f"{place} is a queue on the processors of '{self.on}' and has "
-                f"{shown_count(self.procs)} of its own; leave out its processors and machines, or "
+                f"{count_text(self.procs)} of its own; leave out its processors and machines, or "
                 "leave out 'on'."
             )
         if type(self.tier) is not int or not 0 <= self.tier <= MOST_TIER:
             raise ClusterError(
-                f"{place}: tier is {shown_count(self.tier)}; allowed are whole numbers from 0 to "
+                f"{place}: tier is {count_text(self.tier)}; allowed are whole numbers from 0 to "
                 f"{MOST_TIER:,}."
             )
         if self.max_procs is not None:
             _whole(place, "max_procs", self.max_procs)
         if type(self.priority) is not int or not 0 <= self.priority <= MOST_PROCS:
             raise ClusterError(
-                f"{place}: priority is {shown_count(self.priority)}; allowed are whole numbers "
+                f"{place}: priority is {count_text(self.priority)}; allowed are whole numbers "
                 "from 0 to 2**53."
             )
         if self.running_per_user is not None:
@@ -164,7 +169,7 @@ class Partition:
         limit_s = self.max_requested_s
         if limit_s is not None and not 0 < limit_s <= sys.float_info.max:
             raise ClusterError(
-                f"partition '{self.name}': max_requested_s is {shown_count(limit_s)}; allowed is a "
+                f"partition '{self.name}': max_requested_s is {count_text(limit_s)}; allowed is a "
                 "finite number of seconds above 0, or None for no limit."
             )
         of_machines = sum(spec.procs * spec.count for spec in self.machines)
@@ -254,7 +259,7 @@ class ClusterSpec:
     def _check_machines(self) -> None:
         if self.n_machines > MOST_MACHINES:
             raise ClusterError(
-                f"the cluster has {shown_count(self.n_machines)} machines; {MOST_MACHINES:,} is "
+                f"the cluster has {count_text(self.n_machines)} machines; {MOST_MACHINES:,} is "
                 "the most."
             )
         known: set[str] = set()
@@ -365,7 +370,7 @@ class ClusterSpec:
 def _whole(place: str, name: str, value: int) -> None:
     if type(value) is not int or not 1 <= value <= MOST_PROCS:
         raise ClusterError(
-            f"{place}: {name} is {shown_count(value)}; allowed are whole numbers from 1 to 2**53."
+            f"{place}: {name} is {count_text(value)}; allowed are whole numbers from 1 to 2**53."
         )
 
 
@@ -390,7 +395,7 @@ _OF_INSTANCES = {
 """What machines have only where instances are placed, as it usually is."""
 
 
-def told_of(cluster: ClusterSpec) -> dict[str, Any]:
+def cluster_values(cluster: ClusterSpec) -> dict[str, Any]:
     """Return a cluster as plain values for a digest; what is as usual for instances is left out."""
     told = asdict(cluster)
     for part in told["partitions"]:
@@ -399,3 +404,182 @@ def told_of(cluster: ClusterSpec) -> dict[str, Any]:
                 if spec[name] == usual:
                     del spec[name]
     return told
+
+
+WindowKind = Literal["planned", "drain", "failure"]
+
+
+@dataclass(frozen=True)
+class CapacityWindow:
+    """So many processors of a partition are not for jobs for some time.
+
+    Attributes:
+        partition: name of a partition that has processors of its own.
+        procs: how many, 1 to all that it has.
+        from_s: when it begins, seconds since the first submission.
+        until_s: when it is over; later than `from_s`.
+        kind: ``planned``, as maintenance or an advance reservation: the scheduler knows it from
+            the beginning and starts no job whose estimate would run into it. A job that outlives
+            its estimate runs on; the window takes what is free, and the rest when it comes free.
+            ``drain``: nobody knows of it before it begins; running jobs go on, and what they
+            leave is taken until the window has all. ``failure``: nobody knows of it before it
+            begins; it takes what is free, and kills running jobs for the rest, those that
+            started last first; they are queued again. From its beginning on it is known when a
+            window will be over.
+        name: for people.
+    """
+
+    partition: str
+    procs: int
+    from_s: float
+    until_s: float
+    kind: WindowKind = "planned"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(WindowKind):
+            raise UnknownNameError("kind of capacity window", self.kind, get_args(WindowKind))
+        if type(self.procs) is not int or not 1 <= self.procs <= MOST_PROCS:
+            raise ScenarioError(
+                f"{self.title}: procs is {count_text(self.procs)}; allowed are whole numbers "
+                "from 1 to all that the partition has."
+            )
+        if not 0.0 <= self.from_s < self.until_s <= MOST_SECONDS:
+            raise ScenarioError(
+                f"{self.title}: it is from {self.from_s!r} to {self.until_s!r} s; allowed are "
+                "finite times from 0, and an end behind the beginning."
+            )
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        name = f" '{self.name}'" if self.name else ""
+        return f"capacity window{name} on '{self.partition}'"
+
+
+def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> None:
+    """Refuse windows that a cluster cannot have.
+
+    Raises:
+        ScenarioError: of a partition that has no processors of its own, or of more processors at
+            one time than it has.
+    """
+    own = {part.name: part.procs for part in cluster.partitions if part.on is None}
+    for window in windows:
+        if window.partition not in own:
+            raise ScenarioError(
+                f"{window.title}: no partition of that name has processors of its own; those that "
+                f"have are: {', '.join(own)}."
+            )
+    for window in windows:
+        beside = [
+            other.procs
+            for other in windows
+            if other.partition == window.partition and other.from_s <= window.from_s < other.until_s
+        ]
+        if sum(beside) > own[window.partition]:
+            raise ScenarioError(
+                f"{window.title}: with the others at {window.from_s:g} s it makes {sum(beside)} "
+                f"processors that are not for jobs, and there are {own[window.partition]}; make "
+                "them smaller, or let them not overlap."
+            )
+
+
+@dataclass(frozen=True)
+class ThrottleWindow:
+    """Some machines run at a share of their full speed for some time.
+
+    Attributes:
+        machines: names of machines; one or more.
+        from_s: when it begins, seconds since the first submission.
+        until_s: when it is over; later than `from_s`.
+        cpu: share of full speed of their processors meanwhile, above 0 to 1. Where several windows
+            and the machine itself say something, the smallest counts.
+        gpu: likewise of their GPUs.
+    """
+
+    machines: tuple[str, ...]
+    from_s: float
+    until_s: float
+    cpu: float = 1.0
+    gpu: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "machines", tuple(self.machines))
+        if not self.machines:
+            raise ScenarioError(f"{self.title}: it names no machine; name one or more.")
+        if not 0.0 <= self.from_s < self.until_s <= MOST_SECONDS:
+            raise ScenarioError(
+                f"{self.title}: it is from {self.from_s!r} to {self.until_s!r} s; allowed are "
+                "finite times from 0, and an end behind the beginning."
+            )
+        check_speed(f"{self.title}: cpu", self.cpu)
+        check_speed(f"{self.title}: gpu", self.gpu)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"throttle window on '{self.machines[0] if self.machines else ''}'"
+
+
+class SpeedChanges(NamedTuple):
+    """When which machine changes its speed, in order of time. Columns have shape [n_turns].
+
+    Attributes:
+        time_s: float64.
+        machine: int64.
+        cpu: float64, share of full speed from then on.
+        gpu: float64, likewise.
+    """
+
+    time_s: NDArray[np.float64]
+    machine: NDArray[np.int64]
+    cpu: NDArray[np.float64]
+    gpu: NDArray[np.float64]
+
+
+def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> None:
+    """Refuse windows on machines that a cluster does not have.
+
+    Raises:
+        ScenarioError: with the name that is unknown.
+    """
+    if not windows:
+        return
+    known = set(cluster.machine_names)
+    for window in windows:
+        for name in window.machines:
+            if name not in known:
+                raise ScenarioError(
+                    f"{window.title}: the cluster has no machine '{name}'; it has "
+                    f"{cluster.n_machines}, such as '{next(iter(cluster.machine_names), '')}'."
+                )
+
+
+def speed_changes(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> SpeedChanges:
+    """Return when machines change their speed, windows that overlap taken together."""
+    number = {name: i for i, name in enumerate(cluster.machine_names)} if windows else {}
+    usual = [
+        (spec.cpu_throttle, spec.gpu_throttle)
+        for part in cluster.partitions
+        for spec in part.machines
+        for _ in range(spec.count)
+    ]
+    on: dict[int, list[ThrottleWindow]] = {}
+    for window in windows:
+        for name in dict.fromkeys(window.machines):
+            on.setdefault(number[name], []).append(window)
+    found: list[tuple[float, int, float, float]] = []
+    for machine, those in on.items():
+        for time_s in sorted({w.from_s for w in those} | {w.until_s for w in those}):
+            active = [w for w in those if w.from_s <= time_s < w.until_s]
+            cpu = min([usual[machine][0], *(w.cpu for w in active)])
+            gpu = min([usual[machine][1], *(w.gpu for w in active)])
+            found.append((time_s, machine, cpu, gpu))
+    found.sort()
+    return SpeedChanges(
+        np.array([turn[0] for turn in found], dtype=np.float64),
+        np.array([turn[1] for turn in found], dtype=np.int64),
+        np.array([turn[2] for turn in found], dtype=np.float64),
+        np.array([turn[3] for turn in found], dtype=np.float64),
+    )

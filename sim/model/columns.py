@@ -5,7 +5,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sim.errors import WorkloadError
+from sim.model.errors import WorkloadError
 
 MOST_SECONDS = float(2**53)
 """Above this a float64 no longer tells one second from the next."""
@@ -17,14 +17,14 @@ _LONGEST_SHOWN = 10**30
 _Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64])
 
 
-def frozen(column: _Column) -> _Column:
+def read_only_copy(column: _Column) -> _Column:
     """Return a read-only copy of a column that shares no memory with anything else."""
     kept = column.copy()
     kept.setflags(write=False)
     return kept
 
 
-def shown_count(value: object) -> str:
+def count_text(value: object) -> str:
     """Return a number for a message; Python refuses to write whole numbers of 4,300 digits."""
     if isinstance(value, int) and abs(value) > _LONGEST_SHOWN:
         return "a number of more than 30 digits"
@@ -101,7 +101,7 @@ def checked_machine(procs: object) -> int:
     if isinstance(procs, int | np.integer) and whole and 1 <= procs <= MOST_COUNT:
         return int(procs)
     raise WorkloadError(
-        f"max_procs is {shown_count(procs)}; a machine has 1 processor or more. "
+        f"max_procs is {count_text(procs)}; a machine has 1 processor or more. "
         "Allowed are whole numbers up to 2**53."
     )
 

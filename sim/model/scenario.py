@@ -8,10 +8,15 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from sim.errors import ScenarioError, UnknownNameError
-from sim.model.capacity import CapacityWindow, check_windows
-from sim.model.cluster import ClusterSpec, told_of
-from sim.model.throttle import ThrottleWindow, check_throttles
+from sim.model.cluster import (
+    CapacityWindow,
+    ClusterSpec,
+    ThrottleWindow,
+    check_throttles,
+    check_windows,
+    cluster_values,
+)
+from sim.model.errors import ScenarioError, UnknownNameError
 from sim.model.workload import UNKNOWN, Workload
 
 Overrun = Literal["raise", "kill", "extend"]
@@ -29,12 +34,12 @@ class Scenario:
     Attributes:
         workload: the jobs.
         cluster: where they run.
-        order: name of the queue order (`sim.policies.order.ORDERS`).
-        backfill: name of the backfilling rule (`sim.policies.backfill.BACKFILLS`).
+        order: name of the queue order (`sim.policies.orders.ORDERS`).
+        backfill: name of the backfilling rule (`sim.policies.backfills.BACKFILLS`).
         overrun: what happens when a job runs longer than requested. ``raise``: the scheduler's
             estimate is max(requested, run time) and the job runs to its end. ``kill``: the job
             is cut at its request. ``extend``: the scheduler reckons with the request, and when
-            the job outlives that, with ever more (`sim.kernel.prepare`); it runs to its end.
+            the job outlives that, with ever more (`sim.kernel.job_queue`); it runs to its end.
         too_wide: what happens to a job that no partition admits. ``refuse``: the scenario raises.
             ``reject``: the job never runs and counts as rejected. ``clip``: a job that is too
             wide takes all processors that the widest partition gives to one job, and its run
@@ -49,7 +54,7 @@ class Scenario:
             several jobs may share, as far as their memory goes; which ones is up to the backfilling
             rule. Every partition must have machines with either. ``instances``: each instance of
             the tasks of the workload is placed on a machine of the only partition
-            (`sim.model.needs`).
+            (`sim.model.admission`).
         options: what order and backfill are told, by the names that they declare; what is not
             told is as usual.
         grace_s: with ``kill``, so many seconds longer than its request a job may run.
@@ -62,7 +67,7 @@ class Scenario:
         windows: when some processors are not for jobs. The rules then decide by a plan: ``none``
             lets nobody overtake, ``greedy`` is ``depth`` without reservations, ``easy`` with one.
         placement: name of the rule by which instances get machines
-            (`sim.policies.placement.PLACEMENTS`).
+            (`sim.policies.placements.PLACEMENTS`).
         throttles: when machines run slower than usual; instances feel it.
 
     The names of order, backfill, placement and options are checked when the scenario is simulated.
@@ -177,7 +182,7 @@ class Scenario:
         """SHA-256 of everything that decides the outcome: the cache key of the result."""
         told = {
             "workload": self.workload.digest,
-            "cluster": told_of(self.cluster),
+            "cluster": cluster_values(self.cluster),
             "order": self.order,
             "backfill": self.backfill,
             "overrun": self.overrun,

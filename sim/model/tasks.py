@@ -3,6 +3,15 @@
 A job is the user's unit, a task what is scheduled alike, an instance one replica of a task. A
 workload of rigid parallel jobs has none of this; pods of Kubernetes (Joulie) and the job files of
 CloudSimPy do. One row is one task, so that 2.5 million instances need some thousand rows.
+
+Tasks that wait for each other: levels, longest paths, how wide a job is, and ranks.
+
+The ranks are those of H. Topcuoglu, S. Hariri and M.-Y. Wu, Performance-effective and
+low-complexity task scheduling for heterogeneous computing, IEEE TPDS 13(3), 2002, without
+communication, which machines here do not know (`sim.policies.heft` does). With w what a task takes,
+
+upward     rank_u(i) = w(i) + max over children j of rank_u(j)       (their equation 5)
+    downward   rank_d(i) = max over parents j of rank_d(j) + w(j)        (their equation 7)
 """
 
 import hashlib
@@ -14,11 +23,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sim.errors import WorkloadError
-from sim.model.columns import MOST_SECONDS, checked_counts, checked_times, frozen
+from sim.model.columns import MOST_SECONDS, checked_counts, checked_times, read_only_copy
+from sim.model.errors import WorkloadError
 
 FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 
 DEMANDS: tuple[str, ...] = ("mcpu", "mem_bytes", "disk_bytes", "mgpu")
 """What an instance takes of a machine: thousandths of a core, bytes, thousandths of a GPU."""
@@ -72,7 +85,7 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Work:
+class TaskWork:
     """How much tasks compute and what slows them, for machines that are throttled or shared.
 
     All columns have a row per task and are read-only.
@@ -146,7 +159,7 @@ class Tasks:
     roles: tuple[str, ...] = ()
     affinities: tuple[tuple[Term, ...], ...] = ()
     gpu_resources: tuple[str, ...] = ()
-    work: Work | None = None
+    work: TaskWork | None = None
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -169,7 +182,7 @@ class Tasks:
         roles: Sequence[str] = (),
         affinities: Sequence[Sequence[Term]] = (),
         gpu_resources: Sequence[str] = (),
-        work: Work | None = None,
+        work: TaskWork | None = None,
         texts: dict[str, Sequence[str]] | None = None,
     ) -> Self:
         """Check columns and make tasks of them; what is not told is 0, one instance, or none.
@@ -185,8 +198,8 @@ class Tasks:
 
         def counts(name: str, given: ArrayLike | None, usual: int, least: int) -> IntColumn:
             if given is None:
-                return frozen(np.full(n, usual, dtype=np.int64))
-            return frozen(checked_counts(f"task {name}", given, n, least=least))
+                return read_only_copy(np.full(n, usual, dtype=np.int64))
+            return read_only_copy(checked_counts(f"task {name}", given, n, least=least))
 
         jobs = counts("job", job, 0, 0)
         if n == 0 or jobs[0] != 0 or not np.isin(np.diff(jobs), (0, 1)).all():
@@ -198,7 +211,7 @@ class Tasks:
         made = cls(
             job=jobs,
             instances=counts("instances", instances, 1, 1),
-            runtime_s=frozen(run),
+            runtime_s=read_only_copy(run),
             mcpu=counts("mcpu", mcpu, 0, 0),
             mem_bytes=counts("mem_bytes", mem_bytes, 0, 0),
             disk_bytes=counts("disk_bytes", disk_bytes, 0, 0),
@@ -278,22 +291,22 @@ class Tasks:
         )
         moved = np.repeat(np.arange(len(rows)) - rows, n_parents)  # a job's tasks stay together
         cut: dict[str, Any] = {
-            one.name: frozen(getattr(self, one.name)[rows])
+            one.name: read_only_copy(getattr(self, one.name)[rows])
             for one in fields(self)
             if one.name not in ("parent_task", "first_parent")
             and isinstance(getattr(self, one.name), np.ndarray)
         }
         cut |= {
-            "job": frozen(job.astype(np.int64)),
-            "parent_task": frozen((self.parent_task[of_parents] + moved).astype(np.int64)),
-            "first_parent": frozen(np.concatenate([[0], behind]).astype(np.int64)),
+            "job": read_only_copy(job.astype(np.int64)),
+            "parent_task": read_only_copy((self.parent_task[of_parents] + moved).astype(np.int64)),
+            "first_parent": read_only_copy(np.concatenate([[0], behind]).astype(np.int64)),
             "texts": {name: tuple(column[i] for i in rows) for name, column in self.texts.items()},
         }
         if self.work is not None:
             cut["work"] = replace(
                 self.work,
                 **{
-                    one.name: frozen(getattr(self.work, one.name)[rows])
+                    one.name: read_only_copy(getattr(self.work, one.name)[rows])
                     for one in fields(self.work)
                     if isinstance(getattr(self.work, one.name), np.ndarray)
                 },
@@ -326,7 +339,7 @@ class Tasks:
         return hash(self.digest)
 
 
-def _check_work(work: Work, n_tasks: int) -> None:
+def _check_work(work: TaskWork, n_tasks: int) -> None:
     for one in fields(work):
         value = getattr(work, one.name)
         if not isinstance(value, np.ndarray) or one.name == "phases":
@@ -384,7 +397,9 @@ def _parents(
                 "task first_parent must begin with 0, never fall, and end with the number of edges."
             )
     elif parents is None:
-        return frozen(np.zeros(n_tasks + 1, dtype=np.int64)), frozen(np.zeros(0, dtype=np.int64))
+        return read_only_copy(np.zeros(n_tasks + 1, dtype=np.int64)), read_only_copy(
+            np.zeros(0, dtype=np.int64)
+        )
     elif len(parents) != n_tasks:
         raise WorkloadError(f"task parents has {len(parents)} rows, not {n_tasks}.")
     else:
@@ -394,7 +409,7 @@ def _parents(
     if len(flat) and (flat.min() < 0 or flat.max() >= n_tasks or (job[flat] != job[child]).any()):
         raise WorkloadError("task parents: a parent is a task (row) of the same job.")
     _check_acyclic(first, flat, child)
-    return frozen(first), frozen(flat)
+    return read_only_copy(first), read_only_copy(flat)
 
 
 def _check_acyclic(first: IntColumn, flat: IntColumn, child: NDArray[np.intp]) -> None:
@@ -409,3 +424,59 @@ def _check_acyclic(first: IntColumn, flat: IntColumn, child: NDArray[np.intp]) -
     if not ended.all():
         row = int(np.flatnonzero(~ended)[0])
         raise WorkloadError(f"task parents: task {row} waits for itself, through its parents.")
+
+
+MOST_CORES = 2.0**53
+"""What a workload can count."""
+
+
+def levels(tasks: Tasks) -> Ints:
+    """Return how many tasks at most lie before each task on a path to it: int64 [n_tasks]."""
+    none = np.zeros(tasks.n_tasks)
+    return _along(tasks.first_parent, tasks.parent_task, none, none + 1).astype(np.int64)
+
+
+def longest_paths(tasks: Tasks) -> Floats:
+    """Return the seconds of each job on machines without end: float64 [n_jobs]."""
+    ends = _along(tasks.first_parent, tasks.parent_task, tasks.runtime_s, np.zeros(tasks.n_tasks))
+    return np.maximum.reduceat(ends, np.searchsorted(tasks.job, np.arange(tasks.n_jobs)))
+
+
+def widest_cores(tasks: Tasks) -> Ints:
+    """Return the whole cores of the widest level of each job, at least 1: int64 [n_jobs]."""
+    level = levels(tasks)
+    keys, where = np.unique(tasks.job * (int(level.max()) + 1) + level, return_inverse=True)
+    taken = np.bincount(where, weights=tasks.mcpu.astype(np.float64) * tasks.instances)
+    job = keys // (int(level.max()) + 1)
+    widest = np.maximum.reduceat(taken, np.searchsorted(job, np.arange(tasks.n_jobs)))
+    cores: Ints = np.clip(np.ceil(widest / 1000), 1, MOST_CORES).astype(np.int64)
+    return cores
+
+
+def upward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
+    """Return the longest path from each task to the end of its job, itself included: [n_tasks]."""
+    children = np.repeat(np.arange(tasks.n_tasks), np.diff(tasks.first_parent))
+    by_parent = np.argsort(tasks.parent_task, kind="stable")
+    n_children = np.bincount(tasks.parent_task, minlength=tasks.n_tasks)
+    first = np.concatenate([[0], np.cumsum(n_children)])
+    return _along(first, children[by_parent], takes_s, np.zeros(tasks.n_tasks))
+
+
+def downward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
+    """Return the longest path from the begin of its job to each task, without it: [n_tasks]."""
+    return _along(tasks.first_parent, tasks.parent_task, np.zeros(tasks.n_tasks), takes_s)
+
+
+def _along(first: Ints, neighbours: Ints, own: Floats, beyond: Floats) -> Floats:
+    """Return `own` plus the largest of what neighbours have and `beyond` them: float64 [n]."""
+    waiting = np.flatnonzero(np.diff(first))
+    values = own.astype(np.float64)
+    if len(waiting) == 0:
+        return values
+    begins = first[waiting]
+    while True:  # as many rounds as the deepest job has levels
+        theirs = values[neighbours] + beyond[neighbours]
+        moved = own[waiting] + np.maximum.reduceat(theirs, begins)
+        if np.array_equal(moved, values[waiting]):
+            return values
+        values[waiting] = moved

@@ -9,18 +9,19 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sim.errors import WorkloadError
 from sim.model.columns import (
     checked_counts,
     checked_ids,
     checked_machine,
     checked_times,
-    frozen,
+    read_only_copy,
 )
+from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks
 
 FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
+
 
 UNKNOWN = -1
 """An id or status that the log does not tell."""
@@ -31,7 +32,7 @@ class ReadingNote:
     """What a named rule did to the rows of a log.
 
     Attributes:
-        rule: name of the rule, as in `sim.traces.swf.ReadingRules`.
+        rule: name of the rule, as in `sim.formats.swf_file.ReadingRules`.
         n_rows: how many rows it touched.
         sentence: the same for people.
     """
@@ -165,12 +166,12 @@ class Workload:
         requested = checked_times("requested_s", requested_s, n_jobs)
         waited = checked_times("logged_wait_s", wait, n_jobs, unknown_allowed=True)
         return cls(
-            submit_s=frozen(submit[order] - submit[order[0]]),
-            runtime_s=frozen(runtime[order]),
-            requested_s=frozen(requested[order]),
-            logged_wait_s=frozen(waited[order]),
-            job_id=frozen(ids[order]),
-            procs=frozen(checked_counts("procs", procs, n_jobs, least=1)[order]),
+            submit_s=read_only_copy(submit[order] - submit[order[0]]),
+            runtime_s=read_only_copy(runtime[order]),
+            requested_s=read_only_copy(requested[order]),
+            logged_wait_s=read_only_copy(waited[order]),
+            job_id=read_only_copy(ids[order]),
+            procs=read_only_copy(checked_counts("procs", procs, n_jobs, least=1)[order]),
             user=_labels("user", user, order),
             group=_labels("group", group, order),
             queue=_labels("queue", queue, order),
@@ -243,7 +244,7 @@ class Workload:
             )
         rows, earlier_s = self._rows(first, stop), float(self.submit_s[first])
         start = None if self.start_unix_s is None else self.start_unix_s + earlier_s
-        return replace(rows, submit_s=frozen(rows.submit_s - earlier_s), start_unix_s=start)
+        return replace(rows, submit_s=read_only_copy(rows.submit_s - earlier_s), start_unix_s=start)
 
     def _rows(self, first: int, stop: int) -> Self:
         cut: dict[str, Any] = {}
@@ -272,8 +273,8 @@ class Workload:
 
 def _labels(name: str, values: ArrayLike | None, order: NDArray[np.intp]) -> IntColumn:
     if values is None:
-        return frozen(np.full(len(order), UNKNOWN, dtype=np.int64))
-    return frozen(checked_counts(name, values, len(order), least=UNKNOWN)[order])
+        return read_only_copy(np.full(len(order), UNKNOWN, dtype=np.int64))
+    return read_only_copy(checked_counts(name, values, len(order), least=UNKNOWN)[order])
 
 
 def _order(

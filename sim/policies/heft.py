@@ -19,11 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import ScenarioError
+from sim.model.errors import ScenarioError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Booked = list[list[tuple[float, float]]]
+
+BusyTimes = list[list[tuple[float, float]]]
 """When each processor is busy: pairs of start and finish, in rising order."""
 
 ROUNDING = 2.0**-40
@@ -151,10 +152,10 @@ def _descending(rank: Floats) -> list[float]:
 class _Planner:
     """Puts one task after the other onto processors, into the first gap that is long enough."""
 
-    def __init__(self, graph: Graph, ready_s: float, booked: Booked | None) -> None:
+    def __init__(self, graph: Graph, ready_s: float, booked: BusyTimes | None) -> None:
         n_processors = graph.w.shape[1]
         self.w, self.before, self.ready_s = graph.w.tolist(), graph.neighbours(0), ready_s
-        self.booked: Booked = booked if booked is not None else [[] for _ in range(n_processors)]
+        self.booked: BusyTimes = booked if booked is not None else [[] for _ in range(n_processors)]
         self.processor = [-1] * graph.n_tasks
         self.ast, self.aft = [math.nan] * graph.n_tasks, [math.nan] * graph.n_tasks
         self.order: list[int] = []
@@ -200,7 +201,7 @@ class _Planner:
         )
 
 
-def heft(graph: Graph, ready_s: float = 0.0, booked: Booked | None = None) -> Plan:
+def heft(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) -> Plan:
     """Plan by Heterogeneous Earliest Finish Time (their figure 2).
 
     Args:
@@ -231,7 +232,7 @@ def critical_path(graph: Graph) -> tuple[int, ...]:
     return tuple(path)
 
 
-def cpop(graph: Graph, ready_s: float = 0.0, booked: Booked | None = None) -> Plan:
+def cpop(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) -> Plan:
     """Plan by Critical Path on a Processor (their figure 3).
 
     All of the critical path goes to the processor on which it costs least, if one can run all of

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from agents import Agent, Episode, SimulatedClock, SimulatedExecutor, Streams, Truth
+from agents import Agent, AnalystEpisode, EpisodeStreams, SimulatedClock, SimulatedExecutor, Truth
 from assistant import MemoryStore, Run, Session, Sla, open_session
-from assistant.applications import Lookup
+from assistant.applications.lookup import Lookup
 
 
 def table(shape: Sequence[int], value: Callable[[tuple[int, ...]], float | None]) -> str:
@@ -57,7 +57,7 @@ def played(
     **told: object,
 ) -> tuple[Session, str]:
     """Play one episode; return the session and why it ended."""
-    streams, clock = Streams((77,), replication), SimulatedClock()
+    streams, clock = EpisodeStreams((77,), replication), SimulatedClock()
     session = open_session(
         known.application,
         store=MemoryStore(),
@@ -67,7 +67,7 @@ def played(
         strategy=strategy,
         sla=sla,
     )
-    episode = Episode(known, streams, max_runs, until, wait=clock.wait, **told)  # type: ignore[arg-type]
+    episode = AnalystEpisode(known, streams, max_runs, until, wait=clock.wait, **told)  # type: ignore[arg-type]
     return session, agent.play(session, SimulatedExecutor(known.application, clock, run_s), episode)
 
 

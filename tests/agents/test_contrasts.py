@@ -5,16 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.contrasts import findings
-from agents.playing import Played
-from agents.results import Episodes
-from agents.study import Cell, Chosen, Stop, Study, Table
+from agents.studies.report import findings
+from agents.studies.results import EpisodeResult, Episodes
+from agents.studies.study import Cell, StoppingRule, StrategyChoice, Study, Table
 
 TABLES = (Table("maze", "maze.csv"),)
 
 
-def episode(number: int, runs: int | None, ratio: float | None = None) -> Played:
-    return Played(
+def episode(number: int, runs: int | None, ratio: float | None = None) -> EpisodeResult:
+    return EpisodeResult(
         replication=number, seed=number, runs=50, suggested=0, runs_to_optimum=runs,
         censored=runs is None, best=1.0, ratio=ratio, late=False, ended="",
     )  # fmt: skip
@@ -61,7 +60,7 @@ def test_confidence_is_told_for_each_insight_the_surest_first() -> None:
 def test_every_axis_is_compared(of: str, mean: dict[object, float], text: str) -> None:
     study = Study(
         "s", TABLES, insights=("none",), confidences=(50,),
-        strategies=(Chosen("grasp"), Chosen("random")),
+        strategies=(StrategyChoice("grasp"), StrategyChoice("random")),
     )  # fmt: skip
     told = [one for one in findings(study, made(study, mean, of)) if one.sure]
     assert len(told) == 1
@@ -71,7 +70,7 @@ def test_every_axis_is_compared(of: str, mean: dict[object, float], text: str) -
 def test_with_budgets_the_ratio_is_told() -> None:
     study = Study(
         "s", (*TABLES, Table("flood", "flood.csv")), kinds=("follower",),
-        stop=Stop((10, 25), (None, 0.5)),
+        stop=StoppingRule((10, 25), (None, 0.5)),
     )  # fmt: skip
     told = findings(study, made(study, {25: 60.0}, "runs"))
     sure = [one.text for one in told if one.sure]

@@ -1,4 +1,4 @@
-"""The order of draws that `agents.analyst` writes down, followed by hand in a second program.
+"""The order of draws that `agents.analysts.analyst` writes down, followed by hand in a second program.
 
 It shares no code with the agents but the streams; lists and sums are as plain as they can be.
 """
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Analyst, Insight, Learning, Streams, Truth
+from agents import Analyst, EpisodeStreams, Insight, Learning, Truth
 from tests.agents.examples import indices, played, truth
 
 
@@ -28,7 +28,7 @@ class ByHand:
 
     def __init__(self, agent: Analyst, known: Truth, replication: int) -> None:
         self.known, self.agent = known, agent
-        streams = Streams((77,), replication)
+        streams = EpisodeStreams((77,), replication)
         insight, self.u = (
             streams.generator("insight"),
             streams.generator("intuition").random,

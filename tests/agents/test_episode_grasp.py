@@ -5,11 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.episodes import grasp as kernel
-from agents.episodes import near
-from agents.episodes.ground import Desk, Ground, desk, ground_of
-from agents.episodes.jit import compiled
-from agents.episodes.stream import state_of
+from agents.compiled import grasp as kernel
+from agents.compiled import space_arrays
+from agents.compiled.jit import compiled, state_of
+from agents.compiled.space_arrays import (
+    SpaceArrays,
+    StrategyArrays,
+    space_arrays_of,
+    strategy_arrays,
+)
 from strategies import (
     Failure,
     Grasp,
@@ -19,13 +23,13 @@ from strategies import (
     ParameterSpace,
     RandomSearch,
 )
-from strategies import grasp as paper
-from strategies import space as spaces
+from strategies.samplers import grasp as paper
+from strategies.space import parameter_space as spaces
 from tests.draw.spaces import parameters
 
 
 def test_the_bounds_are_those_of_the_strategy() -> None:
-    assert near.SEARCH_BOUND == paper.SEARCH_BOUND
+    assert space_arrays.SEARCH_BOUND == paper.SEARCH_BOUND
     assert kernel.ROUNDS == paper.ROUNDS
     assert kernel.REJECTION_TRIES == spaces.REJECTION_TRIES
 
@@ -38,9 +42,9 @@ def search_both(space: ParameterSpace, rng: np.random.Generator, rounds: int) ->
     quality[rng.random(space.size) < rng.choice([0.0, 0.2, 0.6])] = np.nan
     beta, neighbours = float(rng.choice([0.0, 0.3, 0.7, 0.9, 1.0])), int(rng.integers(0, 9))
     n, seed = int(rng.integers(1, 9)), int(rng.integers(2**60))
-    ground = ground_of(space.parameters, quality)
-    kept = near.near_of(ground, int(rng.choice([500, near.MOST_BYTES])))
-    ours, theirs = desk(ground, n + max(neighbours, 1)), Grasp(beta, neighbours)
+    ground = space_arrays_of(space.parameters, quality)
+    kept = space_arrays.neighbour_cache(ground, int(rng.choice([500, space_arrays.MOST_BYTES])))
+    ours, theirs = strategy_arrays(ground, n + max(neighbours, 1)), Grasp(beta, neighbours)
     observations: list[Observation] = []
     failures: list[Failure] = []
     suggested: list[int] = []
@@ -74,7 +78,7 @@ def search_both(space: ParameterSpace, rng: np.random.Generator, rounds: int) ->
     return len(suggested)
 
 
-def check_means(ground: Ground, ours: Desk, known: Knowledge) -> None:
+def check_means(ground: SpaceArrays, ours: StrategyArrays, known: Knowledge) -> None:
     """See that the level means are the design model's to the last bit."""
     for i, name in enumerate(known.space.names):
         for level_id in range(ground.n_levels[i]):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from agents.episodes.jit import compiled
-from agents.episodes.stream import (
+from agents.compiled.jit import (
     N_POOL,
     N_STATE,
     Words,
     below,
+    compiled,
     pool_of,
     start,
     state_of,

@@ -9,28 +9,28 @@ import pytest
 
 from agents import (
     Analyst,
+    AnalystEpisode,
     Cell,
-    Chosen,
-    Episode,
+    EpisodeStreams,
     Insight,
     Learning,
     SimulatedClock,
     SimulatedExecutor,
-    Stop,
-    Streams,
+    StoppingRule,
+    StrategyChoice,
     Study,
     Table,
     Truth,
     play_episode,
     play_study,
 )
-from agents import intuition as minds
-from agents.episodes import jit, mind
-from agents.episodes.cells import can_compile, play_compiled
-from agents.episodes.compiled import CompiledEpisodes, EpisodeRuns
-from agents.insight import draw_subset
-from agents.rounds import Manner
-from agents.rounds import share as share_of_both
+from agents.analysts import insight as minds
+from agents.analysts.analyst import AnalystProfile
+from agents.analysts.analyst import share as share_of_both
+from agents.analysts.insight import draw_subset
+from agents.compiled import episode_loop, jit
+from agents.compiled.episode_loop import CompiledEpisodes, EpisodeRuns
+from agents.studies.study_runner import can_compile, play_compiled
 from assistant import AssistantError, MemoryStore, Run, open_session
 from strategies import OptionError
 from tests.agents.examples import TEXTS
@@ -55,7 +55,7 @@ def by_session(drawn: Drawn) -> Journal:
         goal = drawn.goal
         return goal is not None and run.outcome is not None and run.outcome.quality >= goal
 
-    told = Episode(truth, drawn.streams, drawn.max_runs, is_enough)
+    told = AnalystEpisode(truth, drawn.streams, drawn.max_runs, is_enough)
     drawn.analyst.play(session, SimulatedExecutor(truth.application, clock), told)
     experiment = session.experiment
     return [
@@ -126,7 +126,7 @@ def test_the_journal_is_that_of_a_session_at_8800_points(
     confidence: int, kind: str, learns: bool, large: Truth
 ) -> None:
     analyst = Analyst(Insight(kind), confidence, Learning() if learns else None)
-    drawn = Drawn(large, analyst, Streams((8800, confidence), 3), 150, large.optimum, {})
+    drawn = Drawn(large, analyst, EpisodeStreams((8800, confidence), 3), 150, large.optimum, {})
     assert by_kernel(drawn) == by_session(drawn)
 
 
@@ -148,7 +148,7 @@ def test_what_is_learned_is_the_same_to_the_last_bit(seed: int) -> None:
     for index in rng.integers(truth.size, size=300).tolist():
         quality = float(truth.quality[index])
         theirs.learn(index, None if np.isnan(quality) else quality)
-        jit.compiled(mind.learn)(episodes._ground, ours, index, mind.SPACE)
+        jit.compiled(episode_loop.learn)(episodes._ground, ours, index, episode_loop.SPACE)
         assert theirs.weights is not None
         assert ours.levels.tolist() == [w for own in theirs.weights.levels for w in own]
 
@@ -171,7 +171,7 @@ def test_the_same_streams_give_the_same_runs_and_others_give_others() -> None:
     drawn = episode(3)
     episodes = CompiledEpisodes(drawn.truth)
     played = [
-        episodes.play(drawn.analyst, Streams((5,), replication), 20).indices.tolist()
+        episodes.play(drawn.analyst, EpisodeStreams((5,), replication), 20).indices.tolist()
         for replication in (0, 1, 0)
     ]
     assert played[0] == played[2] != played[1]
@@ -214,12 +214,12 @@ def test_a_study_has_the_same_bytes_with_and_without_a_compiler(
 @pytest.mark.parametrize(
     "changed",
     [
-        {"stop": Stop(runs=(20,))},
-        {"stop": Stop(deadline_s=60.0)},
+        {"stop": StoppingRule(runs=(20,))},
+        {"stop": StoppingRule(deadline_s=60.0)},
         {"kinds": ("follower",)},
         {"kinds": ("one_at_a_time",)},
-        {"strategies": (Chosen("random"),)},
-        {"strategies": (Chosen("grasp", (("effects", "blocks"),)),)},
+        {"strategies": (StrategyChoice("random"),)},
+        {"strategies": (StrategyChoice("grasp", (("effects", "blocks"),)),)},
     ],
 )
 def test_other_cells_are_left_to_sessions(changed: dict[str, object], tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_other_cells_are_left_to_sessions(changed: dict[str, object], tmp_path: 
 
 
 def test_traits_that_need_no_agreement_make_no_difference(tmp_path: Path) -> None:
-    asked, truth = study(tmp_path, manner=Manner(acceptance=0.5, reaction_s=60.0, batch=3))
-    cell = Cell("t", Chosen("grasp"), "analyst", "good", 50, True)
+    asked, truth = study(tmp_path, manner=AnalystProfile(acceptance=0.5, reaction_s=60.0, batch=3))
+    cell = Cell("t", StrategyChoice("grasp"), "analyst", "good", 50, True)
     assert play_compiled(asked, cell, truth, 1) == play_episode(asked, cell, truth, 1)
 
 
@@ -248,16 +248,16 @@ def test_what_cannot_be_compiled_is_refused() -> None:
     with pytest.raises(OptionError, match="beta"):
         CompiledEpisodes(truth, options={"beta": 2.0})
     with pytest.raises(AssistantError, match="at least 1 run"):
-        CompiledEpisodes(truth).play(Analyst(), Streams((1,)), 0)
+        CompiledEpisodes(truth).play(Analyst(), EpisodeStreams((1,)), 0)
 
 
 def test_both_paths_share_their_constants() -> None:
-    from agents.episodes import loop
+    from agents.compiled import episode_loop
 
-    assert mind.TRIES == minds.TRIES
+    assert episode_loop.TRIES == minds.TRIES
     for confidence in range(0, 101, 7):
         for runs in range(50):
-            assert loop.share(confidence, runs) == share_of_both(confidence, runs)
+            assert episode_loop.share(confidence, runs) == share_of_both(confidence, runs)
 
 
 def test_machine_code_follows_every_source(tmp_path: Path) -> None:

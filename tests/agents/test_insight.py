@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import Insight, Truth
-from agents.insight import draw_subset
+from agents.analysts.insight import draw_subset
 from assistant import AssistantError
-from assistant.applications import Lookup
+from assistant.applications.lookup import Lookup
 from tests.agents.examples import TEXTS, truth
 
 shares = st.floats(0.01, 1.0)

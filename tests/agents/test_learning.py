@@ -5,13 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import Analyst, Insight, Learning, Manner, Streams, Truth
-from agents.insight import draw_subset
-from agents.intuition import Free, Intuition, pick
-from agents.learning import Weights
-from agents.rounds import share
+from agents import Analyst, AnalystProfile, EpisodeStreams, Insight, Learning, Truth
+from agents.analysts.analyst import share
+from agents.analysts.insight import FreeConfigurations, Intuition, Weights, draw_subset, pick
 from assistant import AssistantError
-from assistant.applications import Lookup
+from assistant.applications.lookup import Lookup
 from tests.agents.examples import indices, played, table, truth
 
 
@@ -90,7 +88,7 @@ BOWL = Truth.of(Lookup.parse(table((5, 5, 5, 5), bowl)))
 
 def runs_alone(kind: str, learning: Learning | None, replication: int) -> int:
     """Return the runs to the optimum without Copperline's help, at most half the space."""
-    streams = Streams((5,), replication)
+    streams = EpisodeStreams((5,), replication)
     subset = draw_subset(Insight(kind), BOWL, streams.generator("insight"))  # type: ignore[arg-type]
     mind = Intuition(BOWL, subset, learning, streams.generator("intuition"))
     for n in range(1, BOWL.size // 2):
@@ -129,7 +127,7 @@ def test_one_who_does_not_learn_uses_her_subset_up_first() -> None:
 
 def test_the_free_are_drawn_evenly_however_few_they_are() -> None:
     rng = np.random.default_rng(4)
-    free = Free(1000)
+    free = FreeConfigurations(1000)
     for index in range(1000):
         if index not in (3, 500, 999):
             free.take(index)
@@ -161,6 +159,6 @@ def test_learning_out_of_range_is_refused(wrong: dict[str, float]) -> None:
     [{"confidence": 101}, {"confidence": 0.4}, {"batch": 0}, {"acceptance": 2}, {"reaction_s": -1}],
 )
 def test_a_manner_out_of_range_is_refused(wrong: dict[str, float]) -> None:
-    for kind in (Manner, Analyst):
+    for kind in (AnalystProfile, Analyst):
         with pytest.raises(AssistantError):
             kind(**wrong)

@@ -8,45 +8,55 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents import FIGURE_NAMES, Recipe, Space, Truth, read_study, reproduce, write_evaluation
-from agents.playbooks.answers import goals_of, leading, runs_of
-from agents.playbooks.compare import (
+from agents import (
+    FIGURE_NAMES,
+    EvaluationRecipe,
+    EvaluationSpace,
+    Truth,
+    read_study,
+    reproduce,
+    write_evaluation,
+)
+from agents.reproduction.evaluation_report import facts, shares, space_map
+from agents.reproduction.recipe import (
     DEFAULT,
     FAITHFUL,
     GOAL,
-    Goals,
-    Strategies,
+    StrategyComparison,
+    WarningComparison,
     advice_keeps_more,
+    compare_studies,
     default_finds_more,
+    goals_of,
+    leading,
+    runs_of,
+    study_of,
 )
-from agents.playbooks.maps import facts, shares, space_map
-from agents.playbooks.recipe import compare_studies, study_of
-from agents.playbooks.resampled import Sample
-from agents.playbooks.study_text import study_text
-from agents.results import read_parquet
-from agents.running import identity
+from agents.studies.results import Sample, read_parquet
+from agents.studies.study import study_text
+from agents.studies.study_runner import identity
 from assistant import AssistantError
-from assistant.applications import Lookup
+from assistant.applications.lookup import Lookup
 from strategies import DEFAULT_STRATEGY
 from tests.agents.examples import TEXTS, truth
 
 
 @pytest.fixture
-def spaces(tmp_path: Path) -> tuple[Space, ...]:
+def spaces(tmp_path: Path) -> tuple[EvaluationSpace, ...]:
     """Small tables under the names of the paper's applications."""
     made = []
     for name, text in zip(("flood", "maze"), ("rugged", "failing"), strict=True):
         path = tmp_path / f"{name}.csv"
         path.write_text(TEXTS[text])
-        made.append(Space(name, path, f"a small {text} space"))
+        made.append(EvaluationSpace(name, path, f"a small {text} space"))
     return tuple(made)
 
 
 @pytest.mark.slow
 def test_a_recipe_goes_on_and_ends_with_the_same_bytes(
-    spaces: tuple[Space, ...], tmp_path: Path
+    spaces: tuple[EvaluationSpace, ...], tmp_path: Path
 ) -> None:
-    recipe = Recipe(("5", "6", "9"), spaces, 2, quick=True)
+    recipe = EvaluationRecipe(("5", "6", "9"), spaces, 2, quick=True)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     done = reproduce(recipe, whole, workers=1)
     assert list(done.studies) == ["6", "9"]
@@ -85,9 +95,9 @@ def test_a_recipe_goes_on_and_ends_with_the_same_bytes(
 
 
 def test_a_study_of_the_folder_is_played_alone_as_well(
-    spaces: tuple[Space, ...], tmp_path: Path
+    spaces: tuple[EvaluationSpace, ...], tmp_path: Path
 ) -> None:
-    recipe = Recipe(FIGURE_NAMES, spaces, 3)
+    recipe = EvaluationRecipe(FIGURE_NAMES, spaces, 3)
     for figure in ("6", "7", "9"):
         study = study_of(recipe, figure)
         folder = tmp_path / figure
@@ -98,8 +108,8 @@ def test_a_study_of_the_folder_is_played_alone_as_well(
         assert workers is None
 
 
-def test_the_paper_s_grids_are_asked(spaces: tuple[Space, ...]) -> None:
-    recipe = Recipe(FIGURE_NAMES, (*spaces, replace(spaces[0], name="scheduling")))
+def test_the_paper_s_grids_are_asked(spaces: tuple[EvaluationSpace, ...]) -> None:
+    recipe = EvaluationRecipe(FIGURE_NAMES, (*spaces, replace(spaces[0], name="scheduling")))
     cells = study_of(recipe, "6").cells()
     assert len(cells) == 3 * 3 * 11 * 2
     assert study_of(recipe, "6").replications == 500
@@ -112,20 +122,20 @@ def test_the_paper_s_grids_are_asked(spaces: tuple[Space, ...]) -> None:
     assert len(study_of(replace(recipe, quick=True), "8").cells()) == 2 * 5
 
 
-def test_figures_without_their_space_are_left_out(spaces: tuple[Space, ...]) -> None:
-    assert "8" not in Recipe(FIGURE_NAMES, spaces).wanted
+def test_figures_without_their_space_are_left_out(spaces: tuple[EvaluationSpace, ...]) -> None:
+    assert "8" not in EvaluationRecipe(FIGURE_NAMES, spaces).wanted
     with pytest.raises(AssistantError, match="nothing is left to reproduce of figure 8"):
-        Recipe(("8",), spaces)
+        EvaluationRecipe(("8",), spaces)
     with pytest.raises(AssistantError, match="no figure '4' to reproduce; there are 5, 6,"):
-        Recipe(("4", "6"), spaces)
+        EvaluationRecipe(("4", "6"), spaces)
 
 
 def test_runs_count_until_the_optimum_or_until_given_up(
-    spaces: tuple[Space, ...], tmp_path: Path
+    spaces: tuple[EvaluationSpace, ...], tmp_path: Path
 ) -> None:
-    reproduce(Recipe(("6",), spaces[:1], 4, quick=True), tmp_path / "to", workers=1)
+    reproduce(EvaluationRecipe(("6",), spaces[:1], 4, quick=True), tmp_path / "to", workers=1)
     rows = read_parquet(tmp_path / "to" / "figure6" / "results.parquet")
-    study = study_of(Recipe(("6",), spaces[:1], 4, quick=True), "6")
+    study = study_of(EvaluationRecipe(("6",), spaces[:1], 4, quick=True), "6")
     (row,) = runs_of(study, rows, {"flood": truth("rugged")})
     given_up = [one for one in rows if one["runs_to_optimum"] is None]
     assert given_up, "or the test shows less than it should"
@@ -171,10 +181,10 @@ def test_the_map_shows_every_value_and_the_optimum() -> None:
 
 @pytest.mark.slow
 def test_agreements_are_compared_episode_by_episode(
-    spaces: tuple[Space, ...], tmp_path: Path
+    spaces: tuple[EvaluationSpace, ...], tmp_path: Path
 ) -> None:
     """Who accepts and who ignores have the same streams, so a gain is one of the same episode."""
-    recipe = Recipe(("compare",), spaces[1:], 3)
+    recipe = EvaluationRecipe(("compare",), spaces[1:], 3)
     done = reproduce(recipe, tmp_path / "to", workers=1)
     studies = compare_studies(recipe)
     rows = {
@@ -211,8 +221,8 @@ def test_agreements_are_compared_episode_by_episode(
     assert page.count("<svg") == 3 + 1
 
 
-def test_a_gain_is_what_accepting_adds(spaces: tuple[Space, ...]) -> None:
-    study = compare_studies(Recipe(("compare",), spaces[1:], 4))["ignored_maze"]
+def test_a_gain_is_what_accepting_adds(spaces: tuple[EvaluationSpace, ...]) -> None:
+    study = compare_studies(EvaluationRecipe(("compare",), spaces[1:], 4))["ignored_maze"]
     same = {"runs": 15, "best": 1.0, "runs_to_optimum": None, "ended": ""}
     rows = [{"seed": i, "met": i % 4 == 0, **same} for i in range(8)]
     better = [{**row, "met": True, "runs": 9} if row["seed"] in (1, 2) else row for row in rows]
@@ -224,10 +234,12 @@ def test_a_gain_is_what_accepting_adds(spaces: tuple[Space, ...]) -> None:
     assert goals_of(study, better, rows)[0].gained.mean.value == -0.5
 
 
-def compared(ours: float, theirs: float, spread: float = 0.01) -> Strategies:
+def compared(ours: float, theirs: float, spread: float = 0.01) -> StrategyComparison:
     keys = itertools.product((DEFAULT, FAITHFUL), ("bad", "good", "none"), (50, 100))
     means = {DEFAULT: ours, FAITHFUL: theirs}
-    return Strategies("maze", {key: near(means[key[0]], spread, i) for i, key in enumerate(keys)})  # type: ignore[misc]
+    return StrategyComparison(
+        "maze", {key: near(means[key[0]], spread, i) for i, key in enumerate(keys)}
+    )  # type: ignore[misc]
 
 
 def near(mean: float, spread: float, seed: int) -> Sample:
@@ -245,7 +257,10 @@ def test_a_claim_of_ours_is_judged_like_one_of_the_paper(
     assert told.outcome == outcome
     assert bool(told.why) == (outcome == "does not hold")
     samples = (near(theirs, spread, 1), near(ours, spread, 2), near(ours - theirs, spread, 3))
-    advised = advice_keeps_more(Goals("maze", "grasp", *samples, 0.5))
+    advised = advice_keeps_more(WarningComparison("maze", "grasp", *samples, 0.5))
     assert advised.outcome == outcome
     assert "in 50% of 20 episodes" in advised.evidence
-    assert "no warning came" in advice_keeps_more(Goals("maze", "grasp", *samples, 0.0)).why
+    assert (
+        "no warning came"
+        in advice_keeps_more(WarningComparison("maze", "grasp", *samples, 0.0)).why
+    )

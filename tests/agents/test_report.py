@@ -1,28 +1,34 @@
 """The charts and the texts of a study say its figures, whatever the grid."""
 
-from agents import Cell, Chosen, Finished, Played, Stop, Study, Table
-from agents.charts_study import drawings, panels
-from agents.report import render_csv, render_html, render_markdown, study_rows
-from agents.results import CellSummary, Figure, summarise
+from agents import Cell, EpisodeResult, PlayedStudy, StoppingRule, StrategyChoice, Study, Table
+from agents.studies.report import (
+    panel_specs,
+    panels,
+    render_csv,
+    render_html,
+    render_markdown,
+    study_rows,
+)
+from agents.studies.results import CellSummary, MeanInterval, summarise
 
-GRASP = Chosen("grasp", (("beta", 0.9),))
+GRASP = StrategyChoice("grasp", (("beta", 0.9),))
 
 
 def summary(cell: Cell, mean: float) -> CellSummary:
-    figure = Figure(mean, mean - 0.25, mean + 0.5)
+    figure = MeanInterval(mean, mean - 0.25, mean + 0.5)
     return CellSummary(cell, 9, figure, 0.25, None if cell.runs is None else figure, 0.0)
 
 
-def finished(study: Study) -> Finished:
+def finished(study: Study) -> PlayedStudy:
     cells = [summary(cell, 1.0 + i / 8) for i, cell in enumerate(study.cells())]
-    return Finished(study, {table.name: 54 for table in study.tables}, tuple(cells))
+    return PlayedStudy(study, {table.name: 54 for table in study.tables}, tuple(cells))
 
 
 TABLES = (Table("maze", "maze.csv"), Table("<ifm>", "i.csv"))
 SIX = Study("six", TABLES, replications=9, strategies=(GRASP,), kinds=("analyst", "follower"))
 BUDGETS = Study(
     "budgets", TABLES, replications=9, insights=("none",), confidences=(100,), learning=(False,),
-    stop=Stop(runs=(20, 30), exploitation=(None, 0.5)),
+    stop=StoppingRule(runs=(20, 30), exploitation=(None, 0.5)),
 )  # fmt: skip
 
 
@@ -38,7 +44,7 @@ def test_a_panel_for_each_table_and_insight_as_in_figure_6() -> None:
     assert len(titles) == 8
     drawn = [bar[2] for panel in panels(done.summaries) for bar in panel.bars]
     assert drawn == [one.runs for one in done.summaries], "every cell is one bar"
-    for spec in drawings(done.summaries)[:4]:
+    for spec in panel_specs(done.summaries)[:4]:
         domain = spec["layer"][0]["encoding"]["y"]["scale"]["domain"]
         of_table = [one for one in done.summaries if one.cell.table == "maze"]
         assert domain == [0, max(one.runs.high or 0 for one in of_table)]
@@ -68,8 +74,8 @@ def test_texts_hold_every_cell() -> None:
 
 def test_who_did_not_find_the_optimum_counts_with_the_runs_that_were_allowed() -> None:
     cell = SIX.cells()[0]
-    late = Played(0, 1, 5, 0, None, True, 9.0, 0.5, True, "the deadline has passed")
-    found = Played(1, 2, 10, 4, 8, False, 1.0, 1.0, False, "what was wanted is found")
+    late = EpisodeResult(0, 1, 5, 0, None, True, 9.0, 0.5, True, "the deadline has passed")
+    found = EpisodeResult(1, 2, 10, 4, 8, False, 1.0, 1.0, False, "what was wanted is found")
     told = summarise(SIX, cell, 27, [late, found])
     assert (told.runs.mean, told.censored, told.late) == ((27 + 8) / 2, 0.5, 0.5)
     assert told.ratio is None

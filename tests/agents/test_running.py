@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import Finished, play_study, read_parquet, read_study, write_report
-from agents.results import COLUMNS
+from agents import PlayedStudy, play_study, read_parquet, read_study, write_report
+from agents.studies.results import COLUMNS
 from assistant import AssistantError
 from assistant.cli.main import run
 from tests.agents.examples import TEXTS
@@ -38,7 +38,7 @@ def study(tmp_path: Path) -> Path:
 
 def play(
     path: Path, to: str, workers: int = 1, tell: Callable[[int, int], None] | None = None
-) -> Finished:
+) -> PlayedStudy:
     asked, text, _ = read_study(path)
     folder = path.parent / to
     finished = play_study(asked, folder, text, workers, tell)

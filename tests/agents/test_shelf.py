@@ -12,9 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from agents import Kept, Shelf, UnderWay, play_study, read_study
-from agents.outcome import shown
-from agents.under_way import LOCK, PROGRESS, Progress, holder, progress
+from agents import StoredStudy, StudyLock, StudyRepository, play_study, read_study
+from agents.studies.study_repository import (
+    LOCK,
+    PROGRESS,
+    StudyProgress,
+    lock_holder,
+    read_outcome,
+    read_progress,
+)
 from assistant import AssistantError
 from assistant.cli.main import run
 from tests.agents.examples import TEXTS
@@ -33,8 +39,8 @@ def text(folder: Path, replications: int = 3, strategy: str = "random") -> str:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
-    found = Shelf.beside(tmp_path / "store.db")
+def shelf(tmp_path: Path) -> Iterator[StudyRepository]:
+    found = StudyRepository.beside(tmp_path / "store.db")
     yield found
     for one in found.kept():
         found.stop(one.name)
@@ -50,13 +56,13 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
         time.sleep(0.01)
 
 
-def studied(shelf: Shelf, name: str) -> Kept:
+def studied(shelf: StudyRepository, name: str) -> StoredStudy:
     found = shelf.study(name)
     assert found is not None
     return found
 
 
-def put(shelf: Shelf, told: str, name: str = "small-ones") -> Path:
+def put(shelf: StudyRepository, told: str, name: str = "small-ones") -> Path:
     """Put a study on the shelf as a script would that plays into its folder."""
     folder = shelf.folder / name
     folder.mkdir(parents=True)
@@ -74,32 +80,34 @@ def played(folder: Path) -> None:
 
 def test_one_plays_and_everybody_sees_who(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    assert holder(folder) is None
-    with UnderWay(folder) as turn:
-        found = holder(folder)
+    assert lock_holder(folder) is None
+    with StudyLock(folder) as turn:
+        found = lock_holder(folder)
         assert found is not None
         assert (found.pid, found.started) == (os.getpid(), False)
         with pytest.raises(AssistantError, match="another process plays the study in"):
-            UnderWay(folder)
+            StudyLock(folder)
         turn.tell("playing", 0, 9)
-        assert progress(folder) == Progress("playing", 0, 9, 0, progress(folder).elapsed_s)  # type: ignore[union-attr]
-    assert holder(folder) is None
+        assert read_progress(folder) == StudyProgress(
+            "playing", 0, 9, 0, read_progress(folder).elapsed_s
+        )  # type: ignore[union-attr]
+    assert lock_holder(folder) is None
     assert not folder.exists(), "nothing was in it"
 
 
 def test_what_is_left_behind_holds_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    turn = UnderWay(folder)
+    turn = StudyLock(folder)
     turn.tell("playing", 3, 9)
     turn.hand_over()  # as by a kill: the kernel takes the lock back, the files stay
     assert (folder / LOCK).exists()
-    assert holder(folder) is None
-    kept = progress(folder)
+    assert lock_holder(folder) is None
+    kept = read_progress(folder)
     assert kept is not None
     assert (kept.done, kept.total) == (3, 9)
-    with UnderWay(folder):
-        assert holder(folder) is not None
+    with StudyLock(folder):
+        assert lock_holder(folder) is not None
     assert list(folder.iterdir()) == [], "of what is finished nothing tells how far it is"
 
 
@@ -108,7 +116,7 @@ def test_a_refused_study_leaves_no_folder_and_a_stopped_one_says_how_far(tmp_pat
         if name == "old":
             (tmp_path / name).mkdir()
             (tmp_path / name / "study.json").write_text("{}")
-        turn = UnderWay(tmp_path / name)
+        turn = StudyLock(tmp_path / name)
         turn.tell("measuring maze", 0, 54)
         turn.end(finished=False)
     assert not (tmp_path / "new").exists()
@@ -125,22 +133,22 @@ def test_a_lock_on_a_file_that_was_just_taken_away_is_none(
     def opened(name: object, *flags: int) -> int:
         return gone.pop() if gone and name == path else real(name, *flags)  # type: ignore[call-overload, no-any-return]
 
-    monkeypatch.setattr("agents.under_way.os.open", opened)
-    with UnderWay(tmp_path):
+    monkeypatch.setattr("agents.studies.study_repository.os.open", opened)
+    with StudyLock(tmp_path):
         assert not gone
-        assert holder(tmp_path) is not None
+        assert lock_holder(tmp_path) is not None
 
 
 @pytest.mark.parametrize(
     ("told", "left_s"),
     [
-        (Progress("playing", 30, 50, 10, 4.0), 4.0),
-        (Progress("playing", 10, 50, 10, 4.0), None),
-        (Progress("measuring scheduling", 10, None, 0, 4.0), None),
-        (Progress("playing", 50, 50, 10, 4.0), 0.0),
+        (StudyProgress("playing", 30, 50, 10, 4.0), 4.0),
+        (StudyProgress("playing", 10, 50, 10, 4.0), None),
+        (StudyProgress("measuring scheduling", 10, None, 0, 4.0), None),
+        (StudyProgress("playing", 50, 50, 10, 4.0), 0.0),
     ],
 )
-def test_the_time_left_is_at_the_rate_so_far(told: Progress, left_s: float | None) -> None:
+def test_the_time_left_is_at_the_rate_so_far(told: StudyProgress, left_s: float | None) -> None:
     assert told.left_s == left_s
 
 
@@ -148,15 +156,15 @@ def test_what_it_took_to_begin_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = [0.0]
-    monkeypatch.setattr("agents.under_way.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("agents.studies.study_repository.time.monotonic", lambda: now_s[0])
     (tmp_path / "kept").write_text("")
-    turn = UnderWay(tmp_path)
+    turn = StudyLock(tmp_path)
     for at_s, done in ((0.0, 0), (10.0, 20), (11.0, 40), (11.1, 60), (12.0, 80)):
         now_s[0] = at_s
         turn.tell("playing", done, 100)
         if at_s == 11.1:
-            assert progress(tmp_path).done == 40, "not at every step"  # type: ignore[union-attr]
-    found = progress(tmp_path)
+            assert read_progress(tmp_path).done == 40, "not at every step"  # type: ignore[union-attr]
+    found = read_progress(tmp_path)
     assert found is not None
     assert (found.done, found.began, found.elapsed_s) == (80, 20, 2.0)
     assert found.left_s == pytest.approx(20 * 2 / 60)
@@ -166,7 +174,7 @@ def test_what_it_took_to_begin_does_not_count(
 # -- the shelf ---------------------------------------------------------------------------------
 
 
-def test_an_empty_shelf_and_what_is_no_study(shelf: Shelf) -> None:
+def test_an_empty_shelf_and_what_is_no_study(shelf: StudyRepository) -> None:
     assert shelf.kept() == ()
     for name in ("", "..", "a/b", "gone"):
         assert shelf.study(name) is None
@@ -174,12 +182,12 @@ def test_an_empty_shelf_and_what_is_no_study(shelf: Shelf) -> None:
         shelf.stop("gone")
 
 
-def test_a_folder_that_a_script_played_is_a_study(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_folder_that_a_script_played_is_a_study(shelf: StudyRepository, tmp_path: Path) -> None:
     folder = put(shelf, text(tmp_path))
     assert studied(shelf, "small-ones").state == "stopped"
-    with UnderWay(folder) as turn:
+    with StudyLock(folder) as turn:
         turn.tell("playing", 1, 6)
-        seen = Shelf(shelf.folder).study("small-ones")
+        seen = StudyRepository(shelf.folder).study("small-ones")
         assert seen is not None
         assert (seen.state, seen.title) == ("playing", "Small ones")
         assert seen.progress is not None
@@ -195,28 +203,28 @@ def test_a_folder_that_a_script_played_is_a_study(shelf: Shelf, tmp_path: Path) 
     assert list(shelf.folder.iterdir()) == [], "nothing is left of it"
 
 
-def test_what_a_study_came_to_is_read_back_whole(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_a_study_came_to_is_read_back_whole(shelf: StudyRepository, tmp_path: Path) -> None:
     folder = put(shelf, text(tmp_path))
     study, told, _ = read_study(folder / "study.toml")
     finished = play_study(study, folder, told, 1)
-    assert shown(studied(shelf, "small-ones")).finished == finished
+    assert read_outcome(studied(shelf, "small-ones")).finished == finished
     (tmp_path / "small.csv").unlink()
-    assert "50% of the space" in shown(studied(shelf, "small-ones")).facts["Episodes end"]
+    assert "50% of the space" in read_outcome(studied(shelf, "small-ones")).facts["Episodes end"]
     (folder / "study.toml").write_text(told.replace('"good"', '"bad"'))
     with pytest.raises(AssistantError, match="the results of another study"):
-        shown(studied(shelf, "small-ones"))
+        read_outcome(studied(shelf, "small-ones"))
     (folder / "study.toml").write_text(told.replace("replications = 3", "replications = 4"))
     with pytest.raises(AssistantError, match="has 6 episodes, not those of the study"):
-        shown(studied(shelf, "small-ones"))
+        read_outcome(studied(shelf, "small-ones"))
 
 
 def test_a_study_that_cannot_be_started_is_not_kept(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: StudyRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr("agents.shelf.subprocess.Popen", refuse)
+    monkeypatch.setattr("agents.studies.study_repository.subprocess.Popen", refuse)
     with pytest.raises(AssistantError, match="cannot be started: no more processes"):
         shelf.start(text(tmp_path), "x")
     assert shelf.kept() == ()
@@ -233,7 +241,7 @@ def test_a_study_that_cannot_be_started_is_not_kept(
     ],
 )
 def test_the_last_word_of_a_process_tells_why(
-    shelf: Shelf, tmp_path: Path, said: str, state: str, sentence: str
+    shelf: StudyRepository, tmp_path: Path, said: str, state: str, sentence: str
 ) -> None:
     (put(shelf, text(tmp_path)) / "said.txt").write_text(said)
     found = studied(shelf, "small-ones")
@@ -245,25 +253,27 @@ def test_the_last_word_of_a_process_tells_why(
 
 
 @pytest.mark.slow
-def test_what_is_started_ends_as_the_command_line_ends(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_is_started_ends_as_the_command_line_ends(
+    shelf: StudyRepository, tmp_path: Path
+) -> None:
     told = text(tmp_path, 40)
     (tmp_path / "study.toml").write_text(told)
     name = shelf.start(told, "Small ones!")
     assert name == "small-ones"
     assert studied(shelf, name).state == "playing", "from the very beginning"
     with pytest.raises(AssistantError, match="another process plays"):
-        Shelf(shelf.folder).go_on(name)
+        StudyRepository(shelf.folder).go_on(name)
     second = shelf.start(told, "Small ones!")
     assert second == "small-ones-2"
     until(lambda: {one.state for one in shelf.kept()} == {"done"})
-    until(lambda: not any(holder(one.folder) for one in shelf.kept()))
+    until(lambda: not any(lock_holder(one.folder) for one in shelf.kept()))
     to = tmp_path / "by-hand"
     assert run(["agents", "run", str(tmp_path / "study.toml"), "--to", str(to), "--json"]) == 0
     for one in shelf.kept():
         for file in PLAYED:
             assert (one.folder / file).read_bytes() == (to / file).read_bytes(), file
         assert not (one.folder / PROGRESS).exists()
-        seen = shown(one)
+        seen = read_outcome(one)
         assert seen.html() == (to / "report.html").read_text()
         assert seen.csv() == (to / "summary.csv").read_text()
         assert len(zipfile.ZipFile(io.BytesIO(seen.figures())).namelist()) == 2
@@ -272,21 +282,21 @@ def test_what_is_started_ends_as_the_command_line_ends(shelf: Shelf, tmp_path: P
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_what_was_stopped_or_killed_goes_on_to_the_same_bytes(
-    shelf: Shelf, tmp_path: Path, how: str
+    shelf: StudyRepository, tmp_path: Path, how: str
 ) -> None:
     told = text(tmp_path, 200)
     name = shelf.start(told, "long")
     folder = shelf.folder / name
 
     def is_under_way() -> bool:
-        found = progress(folder)
+        found = read_progress(folder)
         return found is not None and found.stage == "playing" and found.done > 0
 
     until(is_under_way)
     if how == "stop":
         shelf.stop(name)
     else:
-        found = holder(folder)
+        found = lock_holder(folder)
         assert found is not None
         assert found.started
         os.kill(found.pid, signal.SIGKILL)
@@ -298,11 +308,11 @@ def test_what_was_stopped_or_killed_goes_on_to_the_same_bytes(
     assert 0 < before < 400
     n_parts = len(list((folder / "parts").glob("*.json")))
     assert n_parts * 20 >= before
-    another = Shelf(shelf.folder)  # as after a restart of the pages
+    another = StudyRepository(shelf.folder)  # as after a restart of the pages
     another.go_on(name)
     until(is_under_way)
-    assert progress(folder).done >= before, "nothing is played again"  # type: ignore[union-attr]
-    until(lambda: studied(another, name).state == "done" and holder(folder) is None)
+    assert read_progress(folder).done >= before, "nothing is played again"  # type: ignore[union-attr]
+    until(lambda: studied(another, name).state == "done" and lock_holder(folder) is None)
     until(lambda: not [one for one in another._children if one.poll() is None])
     study, _, _ = read_study(folder / "study.toml")
     whole = tmp_path / "whole"
@@ -311,18 +321,20 @@ def test_what_was_stopped_or_killed_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_the_end_of_the_app_stops_what_it_started_alone(shelf: Shelf, tmp_path: Path) -> None:
+def test_the_end_of_the_app_stops_what_it_started_alone(
+    shelf: StudyRepository, tmp_path: Path
+) -> None:
     name = shelf.start(text(tmp_path, 100_000), "long")
     folder = put(shelf, text(tmp_path), "by-hand")
-    with UnderWay(folder):
-        Shelf(shelf.folder).end()
+    with StudyLock(folder):
+        StudyRepository(shelf.folder).end()
         assert studied(shelf, name).state == "stopped"
         assert studied(shelf, "by-hand").state == "playing"
 
 
 @pytest.mark.slow
 def test_a_log_that_cannot_be_read_is_told_and_can_be_tried_again(
-    shelf: Shelf, tmp_path: Path
+    shelf: StudyRepository, tmp_path: Path
 ) -> None:
     told = f'applications = ["scheduling"]\n[scheduling]\nlog = "{tmp_path / "gone.swf"}"\n'
     name = shelf.start(told, "gone")
@@ -334,36 +346,36 @@ def test_a_log_that_cannot_be_read_is_told_and_can_be_tried_again(
 
 
 @pytest.mark.slow
-def test_a_table_is_measured_once_for_all_studies(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_table_is_measured_once_for_all_studies(shelf: StudyRepository, tmp_path: Path) -> None:
     told = 'applications = ["maze"]\nreplications = 2\nworkers = 1\nconfidences = [50]\n'
     names = []
     for seed in (1, 2):
         names.append(shelf.start(f"seed = {seed}\n{told}", "maze"))
         until(lambda: studied(shelf, names[-1]).state == "done")
-        until(lambda: holder(shelf.folder / names[-1]) is None)
+        until(lambda: lock_holder(shelf.folder / names[-1]) is None)
     tables = [(shelf.folder / name / "tables" / "maze.csv") for name in names]
     assert tables[0].read_bytes() == tables[1].read_bytes()
     assert len(list((shelf.folder / ".tables").iterdir())) == 1
     assert [one.name for one in shelf.kept()] == sorted(names, reverse=True)
-    assert shown(studied(shelf, names[0])).finished.sizes == {"maze": 54}
+    assert read_outcome(studied(shelf, names[0])).finished.sizes == {"maze": 54}
 
 
 def test_a_lock_that_was_handed_down_is_kept_until_the_process_has_said_why(tmp_path: Path) -> None:
     """Or somebody who looks on at this moment takes a refusal for a stop."""
     folder = tmp_path / "out"
-    starter = UnderWay(folder)
+    starter = StudyLock(folder)
     assert starter.descriptor is not None
     handed_down = os.dup(starter.descriptor)
     starter.hand_over()
-    with pytest.raises(AssistantError, match="no such log"), UnderWay(folder, handed_down):
+    with pytest.raises(AssistantError, match="no such log"), StudyLock(folder, handed_down):
         raise AssistantError("no such log")
-    assert holder(folder) is not None
+    assert lock_holder(folder) is not None
     os.close(handed_down)
-    assert holder(folder) is None
+    assert lock_holder(folder) is None
 
 
 def test_the_lock_is_one_that_other_programs_can_ask_for(tmp_path: Path) -> None:
-    with UnderWay(tmp_path / "out"), (tmp_path / "out" / LOCK).open("r+b") as file:
+    with StudyLock(tmp_path / "out"), (tmp_path / "out" / LOCK).open("r+b") as file:
         wanted = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
         with pytest.raises(OSError, match="temporarily unavailable"):
             fcntl.fcntl(file, fcntl.F_OFD_SETLK, wanted)

@@ -8,22 +8,22 @@ import pytest
 
 from agents import (
     Analyst,
-    Asked,
+    AnalystProfile,
     Cell,
-    Chosen,
     Insight,
-    Manner,
     OneAtATime,
-    Stop,
+    StoppingRule,
+    StrategyChoice,
     Study,
     Table,
+    TableRequest,
     play_episode,
     read_study,
 )
-from agents.bootstrap import mean_interval
-from agents.simulated import EPOCH_S
+from agents.analysts.episode import EPOCH_S
+from agents.studies.results import mean_interval
 from assistant import AssistantError, Sla
-from assistant.events import AdviceAnswered
+from assistant.core.events import WarningAnswered
 from tests.agents.examples import indices, played, truth
 
 RUGGED = (Table("rugged", "rugged.csv"),)
@@ -35,7 +35,7 @@ def test_a_grid_is_the_product_of_what_a_kind_has() -> None:
     both = dataclasses.replace(STUDY, kinds=("analyst", "follower", "one_at_a_time"))
     assert len(both.cells()) == 3 * 11 * 2 + 1 + 11
     budgets = dataclasses.replace(
-        both, kinds=("follower",), stop=Stop(runs=(20, 30), exploitation=(0.0, 1.0))
+        both, kinds=("follower",), stop=StoppingRule(runs=(20, 30), exploitation=(0.0, 1.0))
     )
     assert [(c.runs, c.exploitation) for c in budgets.cells()] == [
         (20, 0.0), (20, 1.0), (30, 0.0), (30, 1.0),
@@ -52,7 +52,9 @@ def test_streams_are_independent_and_outlive_a_larger_grid() -> None:
     smaller = dataclasses.replace(STUDY, confidences=(40,), insights=("good",))
     for cell in smaller.cells():
         assert cell in cells, "and its streams follow from it alone"
-    known = Cell("t", Chosen("grasp"), "analyst", "good", 40, True).streams(0, 0).session_seed
+    known = (
+        Cell("t", StrategyChoice("grasp"), "analyst", "good", 40, True).streams(0, 0).session_seed
+    )
     assert known == 35106884816652351, "a study of an earlier version can be played again"
 
 
@@ -63,8 +65,11 @@ def test_seed_sequences_are_those_that_spawn_makes() -> None:
 
 
 def test_a_row_says_what_the_journal_says() -> None:
-    known, cell = truth("rugged"), Cell("rugged", Chosen("grasp"), "analyst", "none", 40, False)
-    study = dataclasses.replace(STUDY, stop=Stop(censored_at=0.5))
+    known, cell = (
+        truth("rugged"),
+        Cell("rugged", StrategyChoice("grasp"), "analyst", "none", 40, False),
+    )
+    study = dataclasses.replace(STUDY, stop=StoppingRule(censored_at=0.5))
     rows = [play_episode(study, cell, known, i) for i in range(12)]
     assert {row.censored for row in rows} == {True, False}, "seed 4 has both"
     for row in rows:
@@ -98,7 +103,7 @@ def test_warnings_are_met_with_acceptance(acceptance: float, answers: set[str]) 
     session, _ = played(
         Analyst(acceptance=acceptance), truth("rugged"), sla=Sla(max_runs=20), max_runs=20
     )
-    given = [event.answer for event in session.events() if isinstance(event, AdviceAnswered)]
+    given = [event.answer for event in session.events() if isinstance(event, WarningAnswered)]
     assert session.experiment.advice, "20 runs in a space of 60 are warned of"
     assert len(given) == len(session.experiment.advice)
     assert set(given) == answers
@@ -113,7 +118,7 @@ def test_an_acceptance_between_is_a_probability() -> None:
             replication=replication,
         )  # fmt: skip
         events = session.events()
-        answers += [event.answer for event in events if isinstance(event, AdviceAnswered)]
+        answers += [event.answer for event in events if isinstance(event, WarningAnswered)]
     share = answers.count("accepted") / len(answers)
     assert 0.25 < share < 0.75, (share, len(answers))
 
@@ -204,14 +209,14 @@ def test_applications_are_measured_and_stand_before_the_tables(tmp_path: Path) -
         'applications = ["scheduling", "maze"]\ntables = ["a.csv"]\n'
         '[scheduling]\nlog = "x.swf"\nfirst = 9\n'
     )
-    asked: list[Asked] = []
+    asked: list[TableRequest] = []
 
-    def measure(one: Asked) -> Path:
+    def measure(one: TableRequest) -> Path:
         asked.append(one)
         return tmp_path / "made" / f"{one.name}.csv"
 
     study, _, _ = read_study(path, measure)
-    assert asked == [Asked("scheduling", tmp_path / "x.swf", 9), Asked("maze")]
+    assert asked == [TableRequest("scheduling", tmp_path / "x.swf", 9), TableRequest("maze")]
     assert [table.name for table in study.tables] == ["scheduling", "maze", "a"]
     assert study.tables[0].path == str(tmp_path / "made" / "scheduling.csv")
     path.write_text('applications = ["maze"]\ntables = ["maze.csv"]\n')
@@ -234,18 +239,18 @@ def test_a_file_says_all_that_python_can(tmp_path: Path) -> None:
     assert (text, workers) == (path.read_text(), 2)
     assert study == Study(
         "N", (Table("a", str(tmp_path / "a.csv")),), 3, 7,
-        (Chosen("anova"), Chosen("grasp", (("beta", 0.9), ("neighbours", 2)))),
+        (StrategyChoice("anova"), StrategyChoice("grasp", (("beta", 0.9), ("neighbours", 2)))),
         ("analyst", "follower"), ("good",), (20,), (True,),
-        Stop((30,), (0.0, None), 0.6, deadline_s=50.0, run_s=2.0, goal=0.05),
+        StoppingRule((30,), (0.0, None), 0.6, deadline_s=50.0, run_s=2.0, goal=0.05),
         Insight("none", members=0.1, least=3),
-        dataclasses.replace(study.learner, rate=0.4), Manner(100, 4, 0.0, 2.5),
+        dataclasses.replace(study.learner, rate=0.4), AnalystProfile(100, 4, 0.0, 2.5),
     )  # fmt: skip
 
 
 def test_an_episode_ends_at_its_goal() -> None:
     """The goal is what a share of the configurations reaches; its round is the last one."""
     known = truth("rugged")
-    stop = Stop(runs=(40,), goal=0.1)
+    stop = StoppingRule(runs=(40,), goal=0.1)
     study = dataclasses.replace(
         STUDY, insights=("none",), confidences=(100,), learning=(False,), stop=stop
     )
@@ -260,10 +265,10 @@ def test_an_episode_ends_at_its_goal() -> None:
         assert one.best <= goal
         assert one.runs < 40
         assert one.ended == "what was wanted is found"
-    never = dataclasses.replace(study, stop=Stop(runs=(15,), goal=1e-9))
+    never = dataclasses.replace(study, stop=StoppingRule(runs=(15,), goal=1e-9))
     missed = [play_episode(never, never.cells()[0], known, i) for i in range(9)]
     assert [one.met for one in missed] == [one.runs_to_optimum is not None for one in missed]
     assert {one.met for one in missed} == {False, True}, "or the test shows less than it should"
     assert all((one.ended == "what was wanted is found") == one.met for one in missed)
-    without = dataclasses.replace(never, stop=Stop(runs=(5,)))
+    without = dataclasses.replace(never, stop=StoppingRule(runs=(5,)))
     assert play_episode(without, without.cells()[0], known, 0).met is None

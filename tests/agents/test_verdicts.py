@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from agents.insight import Kind
-from agents.playbooks import budgets, confidence
-from agents.playbooks.budgets import LEVELS, Qualities
-from agents.playbooks.confidence import Runs
-from agents.playbooks.resampled import Estimate, Sample, mean_of, slope
-from agents.playbooks.verdicts import Verdict
+from agents.analysts.insight import Kind
+from agents.reproduction import claims
+from agents.reproduction.claims import LEVELS, BudgetQualities, ClaimVerdict, RunsToOptimum
+from agents.studies.results import Estimate, Sample, mean_of, slope
 
 CONFIDENCES = (0, 10, 50, 90, 100)
 Means = Callable[[Kind, int, bool], float]
@@ -29,20 +27,20 @@ def few(mean: float, seed: int) -> Sample:
     return Sample.of(values, np.random.default_rng(seed), resamples=300)
 
 
-def runs(means: Means, table: str = "flood", *, are_few: bool = False) -> Runs:
+def runs(means: Means, table: str = "flood", *, are_few: bool = False) -> RunsToOptimum:
     """A row of figure 6 with these means."""
     insights: tuple[Kind, ...] = ("bad", "good", "none")
     keys = itertools.product(insights, CONFIDENCES, (False, True))
     make = few if are_few else lambda mean, seed: sample(mean, seed=seed)
     samples = {key: make(means(*key), seed) for seed, key in enumerate(keys)}
-    return Runs(table, samples, (1, 2))
+    return RunsToOptimum(table, samples, (1, 2))
 
 
 def qualities(
     means: Mapping[tuple[int, float | None], float], table: str, spread: float = 0.01
-) -> Qualities:
+) -> BudgetQualities:
     samples = {key: sample(mean, spread, seed) for seed, (key, mean) in enumerate(means.items())}
-    return Qualities(table, samples)
+    return BudgetQualities(table, samples)
 
 
 def bars(few: tuple[float, ...], many: tuple[float, ...]) -> dict[tuple[int, float | None], float]:
@@ -92,27 +90,27 @@ def reversed_order(insight: Kind, at: int, learning: bool) -> float:
     return {"good": 200.0, "none": 100.0, "bad": 50.0}[insight]
 
 
-def learns(insight: Kind) -> Callable[[Runs], Verdict]:
-    return lambda row: confidence.learning_helps(insight, row)
+def learns(insight: Kind) -> Callable[[RunsToOptimum], ClaimVerdict]:
+    return lambda row: claims.learning_helps(insight, row)
 
 
-CONFIDENCE_CLAIMS: list[tuple[Callable[[Runs], Verdict], Means, Means, str]] = [
-    (confidence.bad_falls, falling, rising, "maze"),
+CONFIDENCE_CLAIMS: list[tuple[Callable[[RunsToOptimum], ClaimVerdict], Means, Means, str]] = [
+    (claims.bad_falls, falling, rising, "maze"),
     (learns("bad"), steeper_if_bad, flatter_if_bad, "maze"),
     (learns("none"), steeper_if_bad, flatter_if_bad, "maze"),
-    (confidence.learning_helps_most_at_least, learning_early, learning_late, "maze"),
-    (confidence.good_rises, rising, falling, "maze"),
-    (confidence.last_step, leaping, rising, "flood"),
-    (confidence.last_step, rising, leaping, "maze"),
-    (confidence.learning_idle_for_good, rising, learning_early, "maze"),
-    (confidence.none_between, ordered, reversed_order, "maze"),
-    (confidence.none_falls_less, steeper_if_bad, flatter_if_bad, "maze"),
+    (claims.learning_helps_most_at_least, learning_early, learning_late, "maze"),
+    (claims.good_rises, rising, falling, "maze"),
+    (claims.last_step, leaping, rising, "flood"),
+    (claims.last_step, rising, leaping, "maze"),
+    (claims.learning_idle_for_good, rising, learning_early, "maze"),
+    (claims.none_between, ordered, reversed_order, "maze"),
+    (claims.none_falls_less, steeper_if_bad, flatter_if_bad, "maze"),
 ]
 
 
 @pytest.mark.parametrize(("claim", "so", "otherwise", "table"), CONFIDENCE_CLAIMS)
 def test_a_claim_on_confidence_both_ways_and_neither(
-    claim: Callable[[Runs], Verdict], so: Means, otherwise: Means, table: str
+    claim: Callable[[RunsToOptimum], ClaimVerdict], so: Means, otherwise: Means, table: str
 ) -> None:
     holds, refuted = claim(runs(so, table)), claim(runs(otherwise, table))
     assert (holds.outcome, refuted.outcome) == ("holds", "does not hold")
@@ -128,8 +126,8 @@ def test_trust_saves_most_on_scheduling_or_does_not() -> None:
     steep = runs(lambda _i, at, _l: 1_000.0 - 9.0 * at, "scheduling")
     flat = runs(lambda _i, at, _l: 300.0 - at, "scheduling")
     others = [runs(lambda _i, at, _l: 400.0 - 2.0 * at, name) for name in ("flood", "maze")]
-    assert confidence.falls_most_on_scheduling(steep, [others[0], steep]).outcome == "holds"
-    refuted = confidence.falls_most_on_scheduling(flat, [*others, flat])
+    assert claims.falls_most_on_scheduling(steep, [others[0], steep]).outcome == "holds"
+    refuted = claims.falls_most_on_scheduling(flat, [*others, flat])
     assert refuted.outcome == "does not hold"
     assert refuted.table == "scheduling, flood and maze"
 
@@ -138,21 +136,21 @@ def test_in_between_is_both_sides() -> None:
     for bad, outcome in ((100.0, "undecided"), (80.0, "does not hold"), (120.0, "holds")):
         means = {"good": 50.0, "none": 100.0, "bad": bad}
         row = runs(lambda insight, _at, _learning, means=means: means[insight])  # type: ignore[misc]
-        assert confidence.none_between(row).outcome == outcome
+        assert claims.none_between(row).outcome == outcome
 
 
 def test_a_trend_tells_where_it_is_broken() -> None:
     row = runs(lambda _i, at, _l: 300.0 - at + 80.0 * (at == 50))
-    told = confidence.bad_falls(row)
+    told = claims.bad_falls(row)
     assert told.outcome == "holds"
     assert "yet the runs rise from 10 to 50 %" in told.evidence
-    assert "yet" not in confidence.bad_falls(runs(falling)).evidence
+    assert "yet" not in claims.bad_falls(runs(falling)).evidence
 
 
 def test_what_was_given_up_is_told() -> None:
     row = runs(falling)
     samples = {**row.samples, ("bad", 10, False): sample(290.0, found=0.25)}
-    assert "75% at 10 %, 0% at 100 %" in confidence.bad_falls(Runs("flood", samples)).evidence
+    assert "75% at 10 %, 0% at 100 %" in claims.bad_falls(RunsToOptimum("flood", samples)).evidence
 
 
 MIXED, PURE = (0.5, 0.9, 0.8, 0.5), (0.9, 0.7, 0.7, 0.5)
@@ -160,18 +158,18 @@ FALLING, RISING = (0.9, 0.8, 0.7, 0.6), (0.6, 0.7, 0.8, 0.9)
 EVEN = (0.8, 0.8, 0.8, 0.8)
 
 
-def explores(figure: str, row: Qualities) -> Verdict:
-    return budgets.direction(figure, row, more=False)
+def explores(figure: str, row: BudgetQualities) -> ClaimVerdict:
+    return claims.direction(figure, row, more=False)
 
 
-def exploits(figure: str, row: Qualities) -> Verdict:
-    return budgets.direction(figure, row, more=True)
+def exploits(figure: str, row: BudgetQualities) -> ClaimVerdict:
+    return claims.direction(figure, row, more=True)
 
 
 BUDGET_CLAIMS = [
-    (budgets.mixed_is_best, "flood", (MIXED, EVEN), (PURE, EVEN)),
-    (budgets.level_matters, "scheduling", (FALLING, EVEN), (EVEN, EVEN)),
-    (budgets.fades, "scheduling", (FALLING, EVEN), ((0.82, 0.81, 0.8, 0.79), FALLING)),
+    (claims.mixed_is_best, "flood", (MIXED, EVEN), (PURE, EVEN)),
+    (claims.level_matters, "scheduling", (FALLING, EVEN), (EVEN, EVEN)),
+    (claims.fades, "scheduling", (FALLING, EVEN), ((0.82, 0.81, 0.8, 0.79), FALLING)),
     (explores, "scheduling", (FALLING, EVEN), (RISING, EVEN)),
     (exploits, "maze", (RISING, EVEN), (FALLING, EVEN)),
 ]
@@ -179,7 +177,7 @@ BUDGET_CLAIMS = [
 
 @pytest.mark.parametrize(("claim", "table", "so", "otherwise"), BUDGET_CLAIMS)
 def test_a_claim_on_budgets_both_ways_and_neither(
-    claim: Callable[[str, Qualities], Verdict],
+    claim: Callable[[str, BudgetQualities], ClaimVerdict],
     table: str,
     so: tuple[tuple[float, ...], tuple[float, ...]],
     otherwise: tuple[tuple[float, ...], tuple[float, ...]],
@@ -203,19 +201,19 @@ def test_results_vary_more_with_few_runs_or_less(
             itertools.product(LEVELS, ((50, at_few), (200, at_many)))
         )
     }
-    assert budgets.spread_at_small_budgets("7", Qualities("flood", samples)).outcome == outcome
+    assert claims.spread_at_small_budgets("7", BudgetQualities("flood", samples)).outcome == outcome
 
 
 def test_no_influence_at_first_cannot_fade() -> None:
-    told = budgets.fades("9", qualities(bars(EVEN, FALLING), "maze"))
+    told = claims.fades("9", qualities(bars(EVEN, FALLING), "maze"))
     assert told.outcome == "undecided"
     assert "none to fade" in told.why
 
 
 def test_a_figure_is_asked_what_the_paper_says_of_it() -> None:
-    for figure, (table, _) in budgets.FIGURES.items():
+    for figure, (table, _) in claims.BUDGET_FIGURES.items():
         names = [
-            one.claim for one in budgets.judge_budgets(figure, qualities(bars(EVEN, EVEN), table))
+            one.claim for one in claims.judge_budgets(figure, qualities(bars(EVEN, EVEN), table))
         ]
         expected = {"flood": 2, "scheduling": 4, "maze": 3}
         assert len(names) == len(set(names)) == expected[table]
@@ -223,10 +221,10 @@ def test_a_figure_is_asked_what_the_paper_says_of_it() -> None:
 
 def test_three_rows_give_all_the_claims_of_figure_6() -> None:
     rows = [runs(falling, table) for table in ("flood", "scheduling", "maze")]
-    verdicts = confidence.judge_confidence(rows)
+    verdicts = claims.judge_confidence(rows)
     assert len(verdicts) == 9 * 3 + 1
     assert len({(one.claim, one.table) for one in verdicts}) == len(verdicts)
-    assert len(confidence.judge_confidence(rows[2:])) == 9, "nothing to compare scheduling with"
+    assert len(claims.judge_confidence(rows[2:])) == 9, "nothing to compare scheduling with"
 
 
 def test_a_difference_is_surer_than_its_ends_are_apart() -> None:

@@ -58,14 +58,15 @@ def test_the_readme_names_every_command_and_its_links_exist(repository: Path) ->
 
 def test_every_registered_name_is_documented(repository: Path) -> None:
     from agents import AGENTS
-    from assistant.applications import APPLICATIONS, presets
+    from assistant.applications import APPLICATIONS
+    from assistant.applications.scheduling import presets
     from assistant.executors import EXECUTORS
-    from sim.policies.backfill import BACKFILLS
-    from sim.policies.order import ORDERS, TASK_ORDERS
-    from sim.policies.placement import PLACEMENTS
-    from sim.traces.formats import FORMATS
-    from sim.traces.rules import rule_choices
-    from sim.workloads.generators import GENERATORS
+    from sim.formats.registry import FORMATS
+    from sim.formats.swf_file import rule_choices
+    from sim.generators.registry import GENERATORS
+    from sim.policies.backfills import BACKFILLS
+    from sim.policies.orders import ORDERS, TASK_ORDERS
+    from sim.policies.placements import PLACEMENTS
     from strategies import STRATEGIES
 
     docs = (repository / "README.md").read_text() + "".join(

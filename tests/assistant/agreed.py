@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from assistant import Session, Sla, open_session
-from assistant.executors.attempt import attempt
-from assistant.ports import Completion, Reported, Work
-from assistant.report.agreement import TermUse, agreement
-from assistant.store import MemoryStore
+from assistant.core.ports import ExecutionRequest, ExecutionResult, ReportListener
+from assistant.executors.serial import execute_run
+from assistant.presentation.tables.sla import TermUsage, sla_terms
+from assistant.store.event_store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import Bowl, TickingClock
 
@@ -20,20 +20,20 @@ class Timed:
     application: Bowl
     duration_s: float = 60.0
     capacity: int = 1
-    taken: deque[Work] = field(default_factory=deque)
-    works: list[Work] = field(default_factory=list)
+    taken: deque[ExecutionRequest] = field(default_factory=deque)
+    works: list[ExecutionRequest] = field(default_factory=list)
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: ExecutionRequest) -> None:
         self.taken.append(work)
         self.works.append(work)
 
-    def collect(self) -> tuple[Completion, ...]:
+    def collect(self) -> tuple[ExecutionResult, ...]:
         if not self.taken:
             return ()
         work = self.taken.popleft()
-        return (replace(attempt(self.application, work), duration_s=self.duration_s),)
+        return (replace(execute_run(self.application, work), duration_s=self.duration_s),)
 
-    def listen(self, reported: Reported) -> None: ...
+    def listen(self, reported: ReportListener) -> None: ...
 
     def stop(self, run_id: int) -> None: ...
 
@@ -66,5 +66,5 @@ def at(x: int, y: int = 0, mode: str = "plain") -> dict[str, Level]:
     return {"x": x, "y": y, "mode": mode}
 
 
-def used(session: Session) -> dict[str, TermUse]:
-    return {use.term: use for use in agreement(session.experiment)}
+def used(session: Session) -> dict[str, TermUsage]:
+    return {use.term: use for use in sla_terms(session.experiment)}

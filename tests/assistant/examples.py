@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assistant import Fact, Measure, Objective, Value
-from assistant.errors import RunError, StoppedError
-from assistant.ports import Oversight
+from assistant import Fact, Measure, Objective, SingleMeasure
+from assistant.core.errors import RunError, RunStoppedError
+from assistant.core.ports import RunControl
 from strategies import Level, Parameter, ParameterSpace
 
 SPACE = ParameterSpace(
@@ -28,7 +28,7 @@ class Bowl:
 
     name = "bowl"
     space = SPACE
-    objective = Objective(Value("height"), "minimise")
+    objective = Objective(SingleMeasure("height"), "minimise")
     facts = (Fact("Bowl", "a known function"),)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
@@ -49,7 +49,7 @@ class Hills:
     space = ParameterSpace(
         (*(Parameter(n, (0, 1, 2, 3, 4)) for n in "abcde"), Parameter("mode", ("good", "bad")))
     )
-    objective = Objective(Value("height"), "minimise")
+    objective = Objective(SingleMeasure("height"), "minimise")
     facts = (Fact("Hills", "a known function"),)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
@@ -89,7 +89,7 @@ class Climb(Bowl):
         values: Mapping[str, Level],
         seed: int,
         limit_s: float | None,
-        oversight: Oversight,
+        oversight: RunControl,
     ) -> Mapping[str, Measure]:
         result = self.evaluate(values, seed)
         for step in range(int(values["y"]) + 1):
@@ -97,7 +97,7 @@ class Climb(Bowl):
         wait, until_s = threading.Event(), time.monotonic() + 60.0
         while self.endless and values["x"] == 3:
             if oversight.wants_end():
-                raise StoppedError("it was told to end")
+                raise RunStoppedError("it was told to end")
             if time.monotonic() > until_s:
                 raise RunError("nobody ended it")
             wait.wait(0.01)

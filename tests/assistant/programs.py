@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from assistant import Objective, Value
-from assistant.applications import Command
-from assistant.errors import RunError
-from assistant.objective import Measure
+from assistant import Objective, SingleMeasure
+from assistant.applications.command import Command
+from assistant.core.errors import RunError
+from assistant.core.objective import Measure
 from strategies import Parameter, ParameterSpace
 
 SPACE = ParameterSpace((Parameter("x", (1, 2)),))
-COST = Objective(Value("cost"))
+COST = Objective(SingleMeasure("cost"))
 PATIENCE_S = 30.0
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 

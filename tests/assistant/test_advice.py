@@ -9,37 +9,39 @@ from hypothesis import strategies as st
 
 from agents import Follower
 from assistant import (
-    Advice,
     Experiment,
+    MissWarning,
     Session,
     Sla,
-    Watch,
+    WarningPolicy,
     load_session,
     open_session,
-    regulation,
 )
-from assistant.alarm import alarm
-from assistant.alternatives import Prospects, alternatives, changes
-from assistant.chances import percent
-from assistant.codec import decode_event, encode_event
-from assistant.errors import ExperimentError, SettingsError
-from assistant.events import (
-    AdviceAnswered,
-    AdviceGiven,
+from assistant.analysis.alternatives import (
+    AlternativeSearch,
+    events_of_alternative,
+    find_alternatives,
+)
+from assistant.analysis.calibration import load_calibration
+from assistant.analysis.forecast import evidence_of, forecast
+from assistant.analysis.warning import verdict
+from assistant.core import commands
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import ExperimentError, SettingsError
+from assistant.core.events import (
     Alternative,
     BatchSuggested,
     BudgetChanged,
     Event,
-    Forecasted,
+    ForecastChecked,
     SpaceChanged,
     SteeringChanged,
+    WarningAnswered,
+    WarningIssued,
 )
-from assistant.executors import SerialExecutor
-from assistant.forecast import forecast
-from assistant.forecast.calibration import shipped
-from assistant.forecast.whole import evidence_of
-from assistant.store import MemoryStore
-from assistant.warning_words import verdict
+from assistant.core.forecast import is_alarm_on, percent
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import SpaceError
 from tests.assistant.examples import Hills, TickingClock
 
@@ -84,21 +86,21 @@ def warned(warned_journal: tuple[Event, ...]) -> Session:
     return load_session(store, "hills", clock=TickingClock())
 
 
-def open_advice(session: Session) -> Advice:
+def open_advice(session: Session) -> MissWarning:
     advice = session.experiment.open_advice
     assert advice is not None
     return advice
 
 
-def position_of(advice: Advice, kind: str) -> int:
+def position_of(advice: MissWarning, kind: str) -> int:
     return [one.kind for one in advice.alternatives].index(kind)
 
 
 def test_a_warning_comes_as_the_alarm_says_and_once(warned: Session) -> None:
     advice, checks = open_advice(warned), warned.experiment.checks
-    threshold = shipped().warn["grasp"]
-    assert alarm(checks, threshold)
-    assert not alarm(checks[:-1], threshold)
+    threshold = load_calibration().warn["grasp"]
+    assert is_alarm_on(checks, threshold)
+    assert not is_alarm_on(checks[:-1], threshold)
     assert advice.basis == "forecast"
     assert advice.outlook is not None
     assert advice.outlook.miss == checks[-1].miss
@@ -144,9 +146,11 @@ def test_alternatives_help_and_the_best_chance_comes_first(warned: Session) -> N
 def test_an_easier_goal_is_the_hardest_one_with_an_even_chance(warned: Session) -> None:
     at_s = open_advice(warned).forecast.at_s
     much = warned.experiment.supposing(
-        (regulation.agreement(warned.experiment, Sla(110, goal=GOAL), at_s),)
+        (commands.change_sla(warned.experiment, Sla(110, goal=GOAL), at_s),)
     )
-    found = alternatives(Prospects(much, forecast(much, at_s), at_s, shipped()))
+    found = find_alternatives(
+        AlternativeSearch(much, forecast(much, at_s), at_s, load_calibration())
+    )
     easier = next(one for one in found if one.kind == "easier")
     assert easier.sla is not None
     assert easier.sla.goal is not None
@@ -158,7 +162,7 @@ def test_the_chance_of_an_alternative_is_the_forecast_after_it(warned: Session) 
     advice, before = open_advice(warned), warned.experiment
     for one in advice.alternatives:
         at_s = advice.forecast.at_s
-        after = before.supposing(changes(before, one, at_s))
+        after = before.supposing(events_of_alternative(before, one, at_s))
         seen = forecast(after, at_s)
         assert seen.goal is not None
         assert seen.goal.chance == one.chance
@@ -211,7 +215,7 @@ def test_accepting_records_the_answer_the_change_and_the_batch_together(
     n = len(warned.events())
     batch = warned.answer_advice("accepted", alternative=which)
     added = warned.events()[n:]
-    assert [type(event) for event in added] == [AdviceAnswered, change, BatchSuggested]
+    assert [type(event) for event in added] == [WarningAnswered, change, BatchSuggested]
     assert len({event.at_s for event in added}) == 1
     assert batch is not None
     experiment, chosen = warned.experiment, advice.alternatives[which]
@@ -275,8 +279,8 @@ def test_what_cannot_be_answered_is_refused_and_nothing_is_stored(
 def with_alternatives(session: Session, *proposed: Alternative) -> Session:
     """Return the session as if its open advice had proposed something else."""
     events = [
-        AdviceGiven(e.at_s, replace(e.advice, alternatives=proposed))
-        if isinstance(e, AdviceGiven)
+        WarningIssued(e.at_s, replace(e.advice, alternatives=proposed))
+        if isinstance(e, WarningIssued)
         else e
         for e in session.events()
     ]
@@ -291,7 +295,7 @@ def test_closing_levels_is_one_answer_and_refused_where_it_is_too_late(warned: S
     n = len(session.events())
     batch = session.answer_advice("accepted", alternative=0)
     kinds = [type(event) for event in session.events()[n:]]
-    assert kinds == [AdviceAnswered, SpaceChanged, SpaceChanged, BatchSuggested]
+    assert kinds == [WarningAnswered, SpaceChanged, SpaceChanged, BatchSuggested]
     assert session.experiment.space.closed == {("mode", 1), ("a", 4)}
     assert batch is not None
     session = with_alternatives(warned, close)
@@ -325,7 +329,7 @@ def test_what_a_sweep_accepts_by_itself(
 
 
 def test_the_follower_never_changes_the_agreement() -> None:
-    session, told = opened(MemoryStore()), list[Advice]()
+    session, told = opened(MemoryStore()), list[MissWarning]()
     Follower(12, 4, advice="accept").steer(session, SerialExecutor(Hills()), on_advice=told.append)
     assert told
     assert session.experiment.sla == Sla(50, goal=GOAL)
@@ -335,13 +339,13 @@ def test_the_follower_never_changes_the_agreement() -> None:
 
 def test_no_warning_without_a_goal_by_the_forecast_or_after_it_is_reached() -> None:
     with pytest.raises(SettingsError, match="needs a goal"):
-        opened(MemoryStore(), sla=Sla(50), watch=Watch(rule="forecast"))
+        opened(MemoryStore(), sla=Sla(50), watch=WarningPolicy(rule="forecast"))
     session = opened(MemoryStore(), sla=Sla(50, goal=100.0))
     Follower(12, 4).steer(session, SerialExecutor(Hills()))
     assert not session.experiment.advice
     with pytest.raises(SettingsError, match="needs a goal"):
-        opened(MemoryStore(), sla=Sla(5)).change_watch(Watch(rule="forecast"))
-    session = opened(MemoryStore(), watch=Watch(rule="forecast"))
+        opened(MemoryStore(), sla=Sla(5)).change_watch(WarningPolicy(rule="forecast"))
+    session = opened(MemoryStore(), watch=WarningPolicy(rule="forecast"))
     before = session.events()
     with pytest.raises(SettingsError, match="needs a goal"):
         session.change_budget(Sla(60))
@@ -349,10 +353,10 @@ def test_no_warning_without_a_goal_by_the_forecast_or_after_it_is_reached() -> N
 
 
 def test_the_paper_warns_where_it_shall() -> None:
-    session = opened(MemoryStore(), watch=Watch(rule="paper"))
+    session = opened(MemoryStore(), watch=WarningPolicy(rule="paper"))
     Follower(12, 4).steer(session, SerialExecutor(Hills()))
     kinds = {type(event) for event in session.events()}
-    assert Forecasted not in kinds
+    assert ForecastChecked not in kinds
     assert {advice.basis for advice in session.experiment.advice} == {"paper"}
 
 
@@ -362,13 +366,13 @@ def test_the_paper_warns_where_it_shall() -> None:
 )
 def test_a_watch_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
-        Watch(**wrong)  # type: ignore[arg-type]
+        WarningPolicy(**wrong)  # type: ignore[arg-type]
 
 
 def test_another_threshold_warns_sooner_or_not(warned_journal: tuple[Event, ...]) -> None:
     for warn_at, warns in ((0.3, True), (0.99, False)):
         store = MemoryStore()
-        session = opened(store, watch=Watch(warn_at=warn_at))
+        session = opened(store, watch=WarningPolicy(warn_at=warn_at))
         session.submit(session.initial_evaluation(12))
         session.run_queued(SerialExecutor(Hills()))
         for _ in range(3):
@@ -413,12 +417,12 @@ OLD = {
 
 def test_a_journal_from_before_is_read_as_it_was_meant() -> None:
     event = decode_event(json.dumps(OLD))
-    assert isinstance(event, AdviceGiven)
+    assert isinstance(event, WarningIssued)
     assert (event.advice.basis, event.advice.alternatives) == ("paper", ())
     assert event.advice.unattended == ("accepted", None)
     body = {"type": "AdviceAnswered", "v": 1, "at_s": 6.0, "number": 1, "answer": "ignored"}
     answered = decode_event(json.dumps({**body, "exploitation": None}))
-    assert answered == AdviceAnswered(6.0, 1, "ignored", None)
+    assert answered == WarningAnswered(6.0, 1, "ignored", None)
     steered = {"strategy": "grasp", "options": {}, "exploitation": 0.5}
     changed = decode_event(
         json.dumps({"type": "SteeringChanged", "v": 1, "at_s": 6.0, "steering": steered})
@@ -427,4 +431,4 @@ def test_a_journal_from_before_is_read_as_it_was_meant() -> None:
     assert changed.steering.weights == ()
     watch = json.loads(encode_event(opened(MemoryStore()).events()[0]))
     del watch["watch"]["rule"], watch["watch"]["warn_at"], watch["steering"]["weights"]
-    assert decode_event(json.dumps(watch)).watch == Watch()  # type: ignore[union-attr]
+    assert decode_event(json.dumps(watch)).watch == WarningPolicy()  # type: ignore[union-attr]

@@ -14,17 +14,18 @@ from assistant import (
     Run,
     RunState,
     Session,
+    SingleMeasure,
     Sla,
     Tariff,
-    Value,
 )
-from assistant.codec import decode_event, encode_event
-from assistant.ending import goal_to_confirm
-from assistant.events import ExperimentOpened, RunStarted
-from assistant.executors import SerialExecutor, make_executor
-from assistant.goal import first_to_reach
-from assistant.ports import Completion, Work
-from assistant.settings import SweepSettings, check_settings
+from assistant.analysis.recommendation import goal_to_confirm
+from assistant.config.sweep_file import SweepSettings, check_settings
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.events import ExperimentOpened, RunStarted
+from assistant.core.ports import ExecutionRequest, ExecutionResult
+from assistant.core.run import first_to_reach
+from assistant.executors import make_executor
+from assistant.executors.serial import SerialExecutor
 from strategies import Configuration, Level
 from tests.assistant.agreed import Timed, at, session_under, used
 from tests.assistant.examples import SPACE, Bowl
@@ -42,7 +43,7 @@ def completed(number: int, level: int, value: float, ended_s: float, **more: obj
     )  # fmt: skip
 
 
-MINIMISE = Objective(Value("height"))
+MINIMISE = Objective(SingleMeasure("height"))
 
 
 def test_the_goal_is_reached_by_the_run_that_ended_first_not_by_the_one_begun_first() -> None:
@@ -51,7 +52,7 @@ def test_the_goal_is_reached_by_the_run_that_ended_first_not_by_the_one_begun_fi
     assert found is not None
     assert found.id == 2
     assert first_to_reach(runs, MINIMISE, 4.9) is None
-    most = first_to_reach(runs, Objective(Value("height"), "maximise"), 9.0)
+    most = first_to_reach(runs, Objective(SingleMeasure("height"), "maximise"), 9.0)
     assert most is not None
     assert most.id == 3
 
@@ -178,7 +179,7 @@ class Endable(Bowl):
 @pytest.mark.parametrize("limit_s", [None, 600.0])
 def test_an_application_that_can_end_a_run_is_told_the_limit(limit_s: float | None) -> None:
     with make_executor(Endable(), 1) as executor:
-        executor.submit(Work(1, at(1), 0, limit_s))
+        executor.submit(ExecutionRequest(1, at(1), 0, limit_s))
         (completion,) = executor.collect()
     assert completion.measures is not None
     assert completion.measures.get("limit") == limit_s
@@ -189,7 +190,7 @@ def test_attempts_count_every_start() -> None:
     session.include(at(1))
 
     class Interrupted(Timed):
-        def collect(self) -> tuple[Completion, ...]:
+        def collect(self) -> tuple[ExecutionResult, ...]:
             raise KeyboardInterrupt
 
     assert session.experiment.run(1).attempts == 0

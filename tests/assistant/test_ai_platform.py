@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assistant.applications import AiPlatform
-from assistant.applications.ai_platform import MEASURES, TODAY
-from assistant.applications.platform_view import panels, platform_drawing
-from assistant.charts_platform import platform_picture
-from assistant.settings import check_settings
+from assistant.applications.extensions.ai_platform import MEASURES, TODAY, AiPlatform
+from assistant.config.sweep_file import check_settings
+from assistant.presentation.charts.ai_platform import platform_picture
+from assistant.simtools.ai_platform import panels, platform_drawing
 from sim.aiops.engine import run_platform
 from sim.aiops.platform import Platform
-from sim.aiops.scenario import PlatformScenario
-from sim.errors import SimError
+from sim.aiops.synthesis import PlatformScenario
+from sim.model.errors import SimError
 
 SMALL = AiPlatform(seed=3, days=2.0, models=10)
 

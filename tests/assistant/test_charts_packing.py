@@ -1,10 +1,14 @@
 """Packings at their first failure, as points."""
 
-from assistant.charts_packing import Packed, packings
+from assistant.presentation.charts.capacity import PackingPoint, packings
 
 
 def test_a_point_is_a_packing_and_outliers_lie_on_the_edge() -> None:
-    points = [Packed(0.7, 0.98, "random"), Packed(0.99, 0.6, "cosine"), Packed(0.1, 0.9, "cosine")]
+    points = [
+        PackingPoint(0.7, 0.98, "random"),
+        PackingPoint(0.99, 0.6, "cosine"),
+        PackingPoint(0.1, 0.9, "cosine"),
+    ]
     spec = packings(points, ("random", "cosine"), 0.5)
     assert spec["data"]["values"] == [
         {"memory": 0.7, "cpu": 0.98, "algorithm": "random"},

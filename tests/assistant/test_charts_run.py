@@ -4,15 +4,15 @@ from typing import Any
 
 import vl_convert
 
-from assistant.charts_run import (
+from assistant.presentation.charts.schedule import (
     BRUSH,
     JOB,
-    Box,
-    Change,
     ClassWaits,
+    DensityCell,
     Frame,
-    Line,
-    Shade,
+    JobBox,
+    StepLine,
+    WaitChange,
     curves,
     gantt,
     overview,
@@ -25,8 +25,8 @@ KINDS = (("none", "#e5e419"), ("over 12 h", "#46327e"))
 FRAME = Frame(0.0, DAY, 8, (("main", 0),), KINDS, "waited")
 TWO = Frame(0.0, DAY, 8, (("small", 0), ("main", 2)), KINDS, "waited")
 BOXES = (
-    Box(7, 0.0, 0.0, 3600.0, 0, 4, 4, "0 s", "none"),
-    Box(9, 10.0, 50_000.0, 60_000.0, 2, 8, 6, "13 h 53 min", "over 12 h"),
+    JobBox(7, 0.0, 0.0, 3600.0, 0, 4, 4, "0 s", "none"),
+    JobBox(9, 10.0, 50_000.0, 60_000.0, 2, 8, 6, "13 h 53 min", "over 12 h"),
 )
 
 
@@ -49,7 +49,7 @@ def test_a_gantt_has_every_job_and_can_be_clicked() -> None:
 
 
 def test_partitions_have_names_and_shade_says_how_much() -> None:
-    spec = gantt(BOXES, (Shade(0.0, 900.0, 0.0, 1.0, 0.25),), TWO)
+    spec = gantt(BOXES, (DensityCell(0.0, 900.0, 0.0, 1.0, 0.25),), TWO)
     drawn = picture(spec)
     assert drawn.count(">small<") == 2  # on its halo
     assert "taken by smaller jobs: 25%" in drawn
@@ -57,7 +57,7 @@ def test_partitions_have_names_and_shade_says_how_much() -> None:
 
 
 def test_the_strip_has_a_brush() -> None:
-    spec = overview(Line("all", ((0.0, 0.5), (DAY, 0.75), (3 * DAY, 0.0))), 0.0, DAY)
+    spec = overview(StepLine("all", ((0.0, 0.5), (DAY, 0.75), (3 * DAY, 0.0))), 0.0, DAY)
     assert selections(spec) == [BRUSH]
     drawn = picture(spec)
     assert ">1 d 00:00<" in drawn
@@ -65,7 +65,7 @@ def test_the_strip_has_a_brush() -> None:
 
 
 def test_ticks_are_whole_days_hours_or_seconds() -> None:
-    line = Line("all", ((0.0, 0.0), (400 * DAY, 0.0)))
+    line = StepLine("all", ((0.0, 0.0), (400 * DAY, 0.0)))
     assert ">60 d<" in picture(overview(line, 0.0, DAY))
     short = picture(curves([line], 90_000.0, 90_020.0, "jobs"))
     assert ">1 d 01:00:05<" in short
@@ -73,8 +73,8 @@ def test_ticks_are_whole_days_hours_or_seconds() -> None:
 
 def test_curves_are_told_apart_by_more_than_colour() -> None:
     lines = [
-        Line("run 1", ((0.0, 0.5), (DAY, 0.75))),
-        Line("run 2", ((0.0, 0.25), (DAY, 0.0))),
+        StepLine("run 1", ((0.0, 0.5), (DAY, 0.75))),
+        StepLine("run 2", ((0.0, 0.25), (DAY, 0.0))),
     ]
     spec = curves(lines, 0.0, DAY, "utilisation", percent=True)
     drawn = picture(spec)
@@ -86,10 +86,10 @@ def test_curves_are_told_apart_by_more_than_colour() -> None:
 
 
 def test_peaks_are_drawn_of_counts_only() -> None:
-    line = Line("jobs", ((0.0, 1.0), (DAY, 1.0)), ((0.0, 3.0), (DAY, 3.0)))
+    line = StepLine("jobs", ((0.0, 1.0), (DAY, 1.0)), ((0.0, 3.0), (DAY, 3.0)))
     assert len(curves([line], 0.0, DAY, "jobs that wait")["layer"]) == 2
     assert len(curves([line], 0.0, DAY, "utilisation", percent=True)["layer"]) == 1
-    empty = Line("jobs", ((0.0, 0.0), (DAY, 0.0)))
+    empty = StepLine("jobs", ((0.0, 0.0), (DAY, 0.0)))
     assert ">1<" in picture(curves([empty], 0.0, DAY, "jobs that wait"))
 
 
@@ -110,7 +110,10 @@ def test_waits_stand_in_order_and_an_empty_class_keeps_its_name() -> None:
 
 
 def test_changes_have_both_signs() -> None:
-    changes = (Change(0.0, 3600.0, 5, -7200.0, 0.0, 60.0), Change(3600.0, 7200.0, 2, 0.0, 5.0, 9.0))
+    changes = (
+        WaitChange(0.0, 3600.0, 5, -7200.0, 0.0, 60.0),
+        WaitChange(3600.0, 7200.0, 2, 0.0, 5.0, 9.0),
+    )
     drawn = picture(wait_changes(changes, 0.0, DAY, "run 4"))
     assert "starts later than in run 4" in drawn
     for tick in (">-1 h<", ">0<", ">1 h<"):

@@ -7,39 +7,39 @@ from typing import Any
 import pytest
 import vl_convert
 
-from assistant.charts import Spec
-from assistant.charts_space import (
+from assistant.presentation.charts.response_map import (
     BRUSH,
     CELL,
     CellRegions,
     CellValues,
-    Line,
-    Mark,
-    Nested,
-    Parallel,
-    brushed,
+    MapMark,
+    NestedParameter,
+    ParallelAxis,
+    ParallelLine,
+    brushed_runs,
     parallel,
     response_map,
 )
+from assistant.presentation.charts.vega_lite import Spec
 
 ACROSS = [
-    Nested("procs", ("1", "2", "4"), ("0:2", "0:0", "0:1")),
-    Nested("order", ("fcfs", "sjf"), ("2:0", "2:1")),
+    NestedParameter("procs", ("1", "2", "4"), ("0:2", "0:0", "0:1")),
+    NestedParameter("order", ("fcfs", "sjf"), ("2:0", "2:1")),
 ]
-DOWN = [Nested("window [s]", ("0", "60"), ("1:0", "1:1"))]
+DOWN = [NestedParameter("window [s]", ("0", "60"), ("1:0", "1:1"))]
 VALUES: list[float | None] = [1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0, 8.0, None, 10.0, 11.0, 12.0]
 ADMITTED = [0, 0, 0, 1, 0, 0, 2, 0, 1, 0, 0, 0]
 MARKS = [
-    Mark(0, 0, "best", "1"),
-    Mark(1, 0, "today"),
-    Mark(2, 0, "waiting"),
-    Mark(3, 0, "running"),
-    Mark(4, 0, "failed"),
-    Mark(5, 0, "violates a constraint"),
-    Mark(0, 1, "measured"),
-    Mark(1, 1, "suggested"),
-    Mark(2, 1, "good member"),
-    Mark(3, 1, "evaluated"),
+    MapMark(0, 0, "best", "1"),
+    MapMark(1, 0, "today"),
+    MapMark(2, 0, "waiting"),
+    MapMark(3, 0, "running"),
+    MapMark(4, 0, "failed"),
+    MapMark(5, 0, "violates a constraint"),
+    MapMark(0, 1, "measured"),
+    MapMark(1, 1, "suggested"),
+    MapMark(2, 1, "good member"),
+    MapMark(3, 1, "evaluated"),
 ]
 
 
@@ -86,7 +86,7 @@ def test_a_click_carries_levels_by_parameter_and_what_is_held() -> None:
 
 @pytest.mark.parametrize(("n", "step"), [(2, 34), (100, 8), (400, 2), (1_000, 1)])
 def test_cells_are_whole_pixels(n: int, step: int) -> None:
-    axis = [Nested("p", tuple(map(str, range(n))), tuple(f"0:{i}" for i in range(n)))]
+    axis = [NestedParameter("p", tuple(map(str, range(n))), tuple(f"0:{i}" for i in range(n)))]
     cells = CellValues("v", [float(i) for i in range(n)], "low")
     spec = response_map(axis, (), cells, [0] * n)
     assert spec["width"] == n * step
@@ -95,10 +95,10 @@ def test_cells_are_whole_pixels(n: int, step: int) -> None:
 
 def test_a_map_of_8800_cells_is_small() -> None:
     across = [
-        Nested(f"p{i}", tuple(map(str, range(20))), tuple(f"{i}:{j}" for j in range(20)))
+        NestedParameter(f"p{i}", tuple(map(str, range(20))), tuple(f"{i}:{j}" for j in range(20)))
         for i in range(2)
     ]
-    down = [Nested("p2", tuple(map(str, range(22))), tuple(f"2:{j}" for j in range(22)))]
+    down = [NestedParameter("p2", tuple(map(str, range(22))), tuple(f"2:{j}" for j in range(22)))]
     values = [round(i * 1.2345, 3) for i in range(8_800)]
     cells = CellValues("v", values, "low", values, values)
     spec = response_map(across, down, cells, [0] * 8_800)
@@ -141,7 +141,7 @@ def test_every_mark_has_a_word_and_a_shape_of_its_own() -> None:
         response_map(ACROSS, DOWN, CellValues("v", [None] * 12, "high"), ADMITTED),
         response_map(ACROSS, (), CellValues("v", [3.0] * 6, "high"), [0] * 6),
         response_map((), (), CellValues("v", [3.0], "high"), [0]),
-        response_map((), DOWN, CellRegions([0, 9]), [0, 1], [Mark(0, 1, "good member", "9")]),
+        response_map((), DOWN, CellRegions([0, 9]), [0, 1], [MapMark(0, 1, "good member", "9")]),
         response_map(ACROSS, DOWN, CellRegions([0, 1, 2] * 4), ADMITTED, MARKS),
     ],
 )
@@ -153,7 +153,7 @@ def test_every_map_is_drawn(spec: Spec) -> None:
 
 
 def test_regions_have_names_and_the_best_ones_carry_their_number() -> None:
-    marks = [Mark(0, 0, "good member", "1"), Mark(2, 1, "good member", "2")]
+    marks = [MapMark(0, 0, "good member", "1"), MapMark(2, 1, "good member", "2")]
     svg = vl_convert.vegalite_to_svg(response_map(ACROSS, DOWN, CellRegions([0, 1, 2] * 4),
                                                   ADMITTED, marks))  # fmt: skip
     assert ">region 1</text>" in svg
@@ -162,7 +162,7 @@ def test_regions_have_names_and_the_best_ones_carry_their_number() -> None:
 
 
 def test_few_narrow_measured_cells_carry_dots() -> None:
-    axis = [Nested("p", tuple(map(str, range(400))), tuple(f"0:{i}" for i in range(400)))]
+    axis = [NestedParameter("p", tuple(map(str, range(400))), tuple(f"0:{i}" for i in range(400)))]
 
     def dots(n: int, **more: Any) -> int:
         values = [float(i) if i < n else None for i in range(400)]
@@ -181,15 +181,15 @@ def test_few_narrow_measured_cells_carry_dots() -> None:
 # -- parallel axes -----------------------------------------------------------------------------
 
 AXES = [
-    Parallel("procs", ((0.0, "1"), (1.0, "4"))),
-    Parallel("order", ((0.0, "fcfs"), (1.0, "sjf"))),
-    Parallel("height [m]", ((0.0, "1"), (1.0, "10"))),
+    ParallelAxis("procs", ((0.0, "1"), (1.0, "4"))),
+    ParallelAxis("order", ((0.0, "fcfs"), (1.0, "sjf"))),
+    ParallelAxis("height [m]", ((0.0, "1"), (1.0, "10"))),
 ]
 LINES = [
-    Line(1, (0.0, 0.0, 0.0), ("1", "fcfs", "1"), 1.0, True),
-    Line(2, (0.5, 1.0, 0.4), ("2", "sjf", "5"), 5.0, False),
-    Line(3, (1.0, 1.0, 1.0), ("4", "sjf", "10"), 10.0, True),
-    Line(4, (1.0, 0.0, None), ("4", "fcfs", "unknown"), None, True),
+    ParallelLine(1, (0.0, 0.0, 0.0), ("1", "fcfs", "1"), 1.0, True),
+    ParallelLine(2, (0.5, 1.0, 0.4), ("2", "sjf", "5"), 5.0, False),
+    ParallelLine(3, (1.0, 1.0, 1.0), ("4", "sjf", "10"), 10.0, True),
+    ParallelLine(4, (1.0, 0.0, None), ("4", "fcfs", "unknown"), None, True),
 ]
 
 
@@ -216,7 +216,7 @@ def test_a_brush_in_the_browser_keeps_what_python_keeps() -> None:
         set_["params"].append({"name": f"{BRUSH}_now", "value": brush[BRUSH]})
         svg = vl_convert.vegalite_to_svg(set_)
         faded = svg.count('opacity="0.07"')
-        kept = brushed(LINES, axes, low, high)
+        kept = brushed_runs(LINES, axes, low, high)
         left = [line for line in LINES if line.run_id not in kept]
         lines_and_dots = sum(1 + sum(at is not None for at in line.at) for line in left)
         assert faded == lines_and_dots

@@ -6,12 +6,18 @@ from dataclasses import replace
 import pytest
 import vl_convert
 
-from assistant.applications import Flood, Maze
-from assistant.applications.testbed_view import flood_drawing, maze_drawing
-from assistant.charts_testbeds import FloodDrawing, MazeDrawing, flood_picture, maze_picture
-from assistant.cli.text_drawing import flood_text, maze_text, series_text
-from assistant.errors import SettingsError
-from sim.testbeds.maze import Maze as Plan
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.cli.commands.ai_platform import flood_text, maze_text, series_text
+from assistant.core.errors import SettingsError
+from assistant.presentation.charts.testbeds import (
+    FloodDrawing,
+    MazeDrawing,
+    flood_picture,
+    maze_picture,
+)
+from assistant.simtools.application_views import flood_drawing, maze_drawing
+from sim.testbeds.maze import MazePlan as Plan
 
 HASTY = {"movement": "memory", "velocity": 2.0, "footing": "hasty", "enemies": "ignore"}
 WET = {"conductivity_mmh": 1.5, "rain_factor": 1.2, "moisture_deficit": 0.02, "roughness": 0.08}
@@ -19,7 +25,7 @@ WET = {"conductivity_mmh": 1.5, "rain_factor": 1.2, "moisture_deficit": 0.02, "r
 
 @pytest.fixture(scope="module")
 def maze() -> MazeDrawing:
-    return maze_drawing(Maze(seed=0, n_games=4), HASTY, 3)[0]
+    return maze_drawing(MazeRunner(seed=0, n_games=4), HASTY, 3)[0]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +34,7 @@ def flood() -> FloodDrawing:
 
 
 def test_a_game_is_drawn_as_it_was_played(maze: MazeDrawing) -> None:
-    application = Maze(seed=0, n_games=4)
+    application = MazeRunner(seed=0, n_games=4)
     plan = application.games[2].maze
     assert [(s.x, s.y) for s in maze.way[:1]] == [(0.5, 0.5)]
     last = maze.way[-1]
@@ -73,9 +79,9 @@ def test_the_text_of_a_maze_has_its_walls_and_its_way(maze: MazeDrawing) -> None
 
 def test_a_small_maze_in_full() -> None:
     # S·· E below:  0-1, 1-3, 2 closed in but for 3
-    way = maze_drawing(Maze(n_games=1), HASTY)[0]
+    way = maze_drawing(MazeRunner(n_games=1), HASTY)[0]
     plan = Plan(2, 2, ((1,), (0, 3), (3,), (1, 2)), frozenset({2}))
-    from assistant.applications.testbed_view import _segment, _walls
+    from assistant.simtools.application_views import _segment, _walls
 
     small = replace(
         way, columns=2, rows=2, walls=_walls(plan), rubble=((0, 1),), starts=(), beats=(),

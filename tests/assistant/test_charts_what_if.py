@@ -5,10 +5,17 @@ from typing import Any
 import pytest
 import vl_convert
 
-from assistant.charts import RunPoint, Spec
-from assistant.charts_forecast import best_with_fan
-from assistant.charts_what_if import Chance, Coming, Destination, chances, destinations, fans
-from assistant.forecasts import FanPoint
+from assistant.core.forecast import FanPoint
+from assistant.presentation.charts.forecast import (
+    ChanceBand,
+    Destination,
+    ForecastCurve,
+    best_with_fan,
+    chances,
+    destinations,
+    fans,
+)
+from assistant.presentation.charts.vega_lite import RunPoint, Spec
 
 POINTS = tuple(
     RunPoint(i, i, v, b, feasible=True, source="suggested", at_s=1e9 + 60.0 * i)
@@ -16,7 +23,7 @@ POINTS = tuple(
 )
 FAN = (FanPoint(0, 0.0, 80.0, 80.0, 80.0), FanPoint(5, 300.0, 70.0, 78.0, 80.0))
 LONGER = (*FAN, FanPoint(10, 600.0, -400.0, 76.0, 80.0))
-NOW, THEN = Coming(FAN, 72.0, 5.0), Coming(LONGER, 72.0, 10.0)
+NOW, THEN = ForecastCurve(FAN, 72.0, 5.0), ForecastCurve(LONGER, 72.0, 10.0)
 ROWS = (
     Destination("region 1: x 1", 0, 28),
     Destination("region 2: x 5", 0, 14),
@@ -81,21 +88,23 @@ def test_both_fans_go_on_from_the_last_run_on_one_scale() -> None:
     [
         (NOW, THEN, {"goal", "ends now", "ends then"}),
         (NOW, NOW, {"goal", "budget ends"}),
-        (NOW, Coming(LONGER, 60.0, 5.0), {"goal now", "goal then", "budget ends"}),
-        (NOW, Coming(LONGER, None, None), {"goal now", "ends now"}),
-        (Coming((), None, None), Coming(FAN, 60.0, 5.0), {"goal then", "ends then"}),
+        (NOW, ForecastCurve(LONGER, 60.0, 5.0), {"goal now", "goal then", "budget ends"}),
+        (NOW, ForecastCurve(LONGER, None, None), {"goal now", "ends now"}),
+        (ForecastCurve((), None, None), ForecastCurve(FAN, 60.0, 5.0), {"goal then", "ends then"}),
     ],
 )
-def test_every_limit_carries_its_name(now: Coming, then: Coming, named: set[str]) -> None:
+def test_every_limit_carries_its_name(
+    now: ForecastCurve, then: ForecastCurve, named: set[str]
+) -> None:
     assert labels(fans(POINTS, now, then, "height")) == named
 
 
 def test_a_chance_that_is_not_told_has_no_row() -> None:
-    both = chances(Chance(0.2, 0.1, 0.4), Chance(0.6, 0.4, 0.8))
+    both = chances(ChanceBand(0.2, 0.1, 0.4), ChanceBand(0.6, 0.4, 0.8))
     assert [(row["when"], row["chance"]) for row in both["data"]["values"]] == [
         ("now", 0.2), ("then", 0.6)
     ]  # fmt: skip
-    assert [row["when"] for row in chances(None, Chance(0.6, 0.4, 0.8))["data"]["values"]] == [
+    assert [row["when"] for row in chances(None, ChanceBand(0.6, 0.4, 0.8))["data"]["values"]] == [
         "then"
     ]
     assert labels(both) == {"likely to miss", "on track"}
@@ -109,10 +118,10 @@ def test_a_chance_that_is_not_told_has_no_row() -> None:
         destinations([Destination("left to the strategy", 0, 0)], is_changed=True),
         fans(POINTS, NOW, None, "height"),
         fans(POINTS, NOW, THEN, "height [m]"),
-        fans(POINTS, NOW, Coming((), None, None), "height"),
-        fans((), Coming((), None, None), Coming(LONGER, 3.0, None), "height"),
-        chances(Chance(0.2, 0.1, 0.4), None),
-        chances(Chance(0.2, 0.1, 0.4), Chance(0.6, 0.4, 0.8)),
+        fans(POINTS, NOW, ForecastCurve((), None, None), "height"),
+        fans((), ForecastCurve((), None, None), ForecastCurve(LONGER, 3.0, None), "height"),
+        chances(ChanceBand(0.2, 0.1, 0.4), None),
+        chances(ChanceBand(0.2, 0.1, 0.4), ChanceBand(0.6, 0.4, 0.8)),
     ],
 )
 def test_every_chart_is_drawn(spec: Spec) -> None:

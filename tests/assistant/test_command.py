@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from assistant import Constraint, Objective, Rmse, Value
-from assistant.applications import Command, JsonFile, JsonOutput, Patterns
-from assistant.applications.child import _Guard
-from assistant.errors import ApplicationError, AssistantError, RunError
+from assistant import Constraint, Objective, Rmse, SingleMeasure
+from assistant.applications.child_process import _SessionGuard
+from assistant.applications.command import Command
+from assistant.applications.measures import JsonFile, JsonOutput, Patterns
+from assistant.core.errors import ApplicationError, AssistantError, RunError
+from assistant.core.ports import ExecutionRequest
 from assistant.executors import make_executor
-from assistant.ports import Work
 from strategies import Level, Parameter, ParameterSpace, SpaceError
 
 SPACE = ParameterSpace((Parameter("x", (1, 2)),))
-COST = Objective(Value("cost"))
+COST = Objective(SingleMeasure("cost"))
 PATIENCE_S = 15.0
 
 
@@ -154,7 +155,7 @@ Command(
 
 @linux
 def test_a_child_is_watched_before_its_number_is_known() -> None:
-    guard = _Guard(None)
+    guard = _SessionGuard(None)
     child = subprocess.Popen(
         ["sleep", "600"], env={**os.environ, "COPPERLINE_RUN": guard.run}, start_new_session=True
     )
@@ -171,7 +172,7 @@ def test_cancelling_a_pool_stops_the_program(tmp_path: Path) -> None:
         ("sh", "-c", 'sleep 600 & echo "$$ $!" > "$1"; wait', "sh", str(pids), "{x}"), SPACE, COST
     )
     with make_executor(command, 2) as executor:
-        executor.submit(Work(1, {"x": 1}, 0))
+        executor.submit(ExecutionRequest(1, {"x": 1}, 0))
         assert until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
         executor.cancel()
         for pid in map(int, pids.read_text().split()):
@@ -251,9 +252,9 @@ def test_a_series_can_be_compared_with_a_reference() -> None:
 
 
 def test_the_time_of_a_run_is_a_measure_if_it_is_asked_for() -> None:
-    command = python("", objective=Objective(Value("wall_s")))
+    command = python("", objective=Objective(SingleMeasure("wall_s")))
     assert 0 < (command.evaluate({"x": 1}, 0)["wall_s"] or 0) < PATIENCE_S  # type: ignore[operator]
-    both = Objective(Value("cost"), constraints=(Constraint("wall_s", at_most=60.0),))
+    both = Objective(SingleMeasure("cost"), constraints=(Constraint("wall_s", at_most=60.0),))
     assert set(python("print(1)", objective=both).evaluate({"x": 1}, 0)) == {"cost", "wall_s"}
 
 

@@ -10,10 +10,16 @@ from uuid import uuid4
 
 import pytest
 
-from assistant.applications.limits import MOST_PROCESSES, Limits, Watch
-from assistant.applications.members import held_bytes, kill_session, members
-from assistant.errors import ApplicationError, ProgramError, StoppedError
-from assistant.ports import Environment
+from assistant.applications.process_limits import (
+    MOST_PROCESSES,
+    LimitMonitor,
+    ProcessLimits,
+    held_bytes,
+    kill_session,
+    session_processes,
+)
+from assistant.core.errors import ApplicationError, ProgramError, RunStoppedError
+from assistant.core.ports import Environment
 from tests.assistant.programs import WALLED, Listener, alive, failure, linux, python, until
 
 MIB = 1 << 20
@@ -50,7 +56,7 @@ def test_what_ignores_sigterm_in_a_session_of_its_own_is_killed_too() -> None:
         "    print('{\"cost\": 1}', flush=True)\n"
         "time.sleep(60)"
     )
-    with pytest.raises(StoppedError):  # once the child is there
+    with pytest.raises(RunStoppedError):  # once the child is there
         python(code, mark).evaluate_watched({"x": 1}, 0, None, Listener(lambda _: True))
     assert not alive(mark)
 
@@ -135,17 +141,17 @@ def test_a_session_is_ended_to_the_last() -> None:
         [sys.executable, "-I", "-S", "-c", code, mark],
         stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    assert until(lambda: len(members(child.pid)) == 32)
-    assert held_bytes(members(child.pid)) > 0
+    assert until(lambda: len(session_processes(child.pid)) == 32)
+    assert held_bytes(session_processes(child.pid)) > 0
     kill_session(child.pid)
     assert child.wait() == -signal.SIGKILL
     assert not alive(mark)
-    assert members(child.pid) == ()
+    assert session_processes(child.pid) == ()
 
 
 def test_a_look_is_dear_so_there_are_few() -> None:
     now_s = iter([0.0, 0.01, 10.0, 11.0, 12.0])
-    watch = Watch(os.getpid(), Limits(10**6), clock=lambda: next(now_s))
+    watch = LimitMonitor(os.getpid(), ProcessLimits(10**6), clock=lambda: next(now_s))
     assert watch.look() is None  # too early, and nothing was looked at
     assert watch.next_s == pytest.approx(0.05)
     assert watch.look() is None  # it took a second

@@ -7,12 +7,18 @@ from uuid import uuid4
 
 import pytest
 
-from assistant import Objective, Value
-from assistant.applications import JsonFile, JsonOutput, Patterns
-from assistant.applications.following import KEPT_BYTES, REPORT_S, Following
-from assistant.errors import RunError, StoppedError
-from assistant.objective import Measure
-from assistant.ports import Watchable
+from assistant import Objective, SingleMeasure
+from assistant.applications.measures import (
+    KEPT_BYTES,
+    REPORT_S,
+    JsonFile,
+    JsonOutput,
+    MeasureFollower,
+    Patterns,
+)
+from assistant.core.errors import RunError, RunStoppedError
+from assistant.core.objective import Measure
+from assistant.core.ports import MonitoredApplication
 from tests.assistant.programs import COST, Listener, alive, linux, python
 
 WAITS = """
@@ -68,7 +74,7 @@ def test_what_it_has_measured_so_far_is_told(
         return False
 
     command = python(WAITS + code, str(seen), reading=reading, cwd=str(tmp_path))
-    assert isinstance(command, Watchable)
+    assert isinstance(command, MonitoredApplication)
     listener = Listener(then)
     assert command.evaluate_watched({"x": 1}, 0, None, listener) == {"cost": 1.0}
     assert listener.told[0] == first
@@ -105,7 +111,7 @@ def test_it_can_be_ended_early(stubborn: bool, tmp_path: Path) -> None:
     listener = Listener(lambda _: True)
     started_s = time.monotonic()
     command = python(code, mark, grace_s=0.2 if stubborn else 30.0)
-    with pytest.raises(StoppedError, match="the run was ended early"):
+    with pytest.raises(RunStoppedError, match="the run was ended early"):
         command.evaluate_watched({"x": 1}, 0, None, listener)
     assert time.monotonic() - started_s < 55.0
     assert listener.told == [{"cost": 1.0}]
@@ -134,7 +140,7 @@ class Times:
 
 def test_a_few_reports_a_second_at_most() -> None:
     clock, listener = Times(), Listener(lambda _: False)
-    following = Following(JsonOutput(), COST, listener, clock=clock)
+    following = MeasureFollower(JsonOutput(), COST, listener, clock=clock)
     for i in range(1000):
         following.heard("stdout", b'{"cost": %d}\n' % i)
         clock.now_s += REPORT_S / 100
@@ -152,7 +158,7 @@ def test_a_few_reports_a_second_at_most() -> None:
 
 def test_a_flood_is_not_kept() -> None:
     clock, listener = Times(), Listener(lambda _: False)
-    following = Following(JsonOutput(), COST, listener, clock=clock)
+    following = MeasureFollower(JsonOutput(), COST, listener, clock=clock)
     for _ in range(200):
         following.heard("stdout", b"y" * 10_000)
     assert len(following._fresh) <= 2 * KEPT_BYTES + 10_000
@@ -164,7 +170,7 @@ def test_a_flood_is_not_kept() -> None:
 @pytest.mark.parametrize("reading", [None, JsonOutput("whole")], ids=str)
 def test_where_there_are_no_lines_nothing_is_told(reading: JsonOutput | None) -> None:
     listener = Listener(lambda _: False)
-    following = Following(reading, Objective(Value("wall_s")), listener)
+    following = MeasureFollower(reading, Objective(SingleMeasure("wall_s")), listener)
     following.heard("stdout", b'{"cost": 2}\n')
     assert not following.wants_end()
     assert listener.told == []

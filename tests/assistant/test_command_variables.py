@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from assistant.applications.variables import THREADS
-from assistant.errors import ApplicationError
-from assistant.ports import Environment
+from assistant.applications.command import THREADS
+from assistant.core.errors import ApplicationError
+from assistant.core.ports import Environment
 from tests.assistant.programs import failure, python
 
 OURS = {

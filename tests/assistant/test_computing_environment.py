@@ -7,22 +7,27 @@ from typing import Any
 import pytest
 
 from assistant import load_session
-from assistant.applications import Command
+from assistant.applications.command import Command
 from assistant.cli.main import run
-from assistant.errors import SettingsError
-from assistant.events import ExperimentOpened
-from assistant.executors import Place, check_room, make_executor
-from assistant.executors.machine import Machine, this_machine
-from assistant.executors.place import BatchSystem
-from assistant.ports import Environment
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import rebuilt
-from assistant.store import SqliteStore
+from assistant.config.snapshot import rebuild_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.errors import SettingsError
+from assistant.core.events import ExperimentOpened
+from assistant.core.ports import Environment
+from assistant.executors import make_executor
+from assistant.executors.spec import (
+    BatchSystem,
+    ExecutorSpec,
+    MachineCapacity,
+    check_capacity,
+    this_machine,
+)
+from assistant.store.event_store import SqliteStore
 from tests.assistant.programs import python
 from tests.fuzz.watch import fault_of_sentence
 
 GIB = 1 << 30
-SMALL = Machine(4, 8 * GIB)
+SMALL = MachineCapacity(4, 8 * GIB)
 
 
 def tables(**more: Any) -> dict[str, Any]:
@@ -82,25 +87,25 @@ def test_more_than_the_machine_has(
     executor: str | None, workers: int, wanted: Environment, words: str
 ) -> None:
     with pytest.raises(SettingsError, match=words) as caught:
-        check_room(Place(executor, environment=wanted), workers, SMALL)
+        check_capacity(ExecutorSpec(executor, environment=wanted), workers, SMALL)
     assert "; ask for less in [environment]" in str(caught.value)
     assert ("fewer workers" in str(caught.value)) == (workers > 1)
     assert fault_of_sentence(str(caught.value)) is None
 
 
 def test_what_fits_and_what_is_elsewhere() -> None:
-    check_room(Place(environment=Environment(2, 4 * GIB)), 2, SMALL)
-    check_room(Place(), 64, SMALL)  # nothing was asked for
+    check_capacity(ExecutorSpec(environment=Environment(2, 4 * GIB)), 2, SMALL)
+    check_capacity(ExecutorSpec(), 64, SMALL)  # nothing was asked for
     large = Environment(64, 512 * GIB)
-    check_room(Place("dask", "tcp://127.0.0.1:8786", environment=large), 16, SMALL)
-    check_room(Place("dask", batch=BatchSystem(), environment=large), 16, SMALL)
+    check_capacity(ExecutorSpec("dask", "tcp://127.0.0.1:8786", environment=large), 16, SMALL)
+    check_capacity(ExecutorSpec("dask", batch=BatchSystem(), environment=large), 16, SMALL)
 
 
 def test_this_machine_is_asked() -> None:
     has = this_machine()
     assert has.cores >= 1
     assert has.memory_bytes > 64 << 20
-    wanted = Place(environment=Environment(has.cores + 1))
+    wanted = ExecutorSpec(environment=Environment(has.cores + 1))
     with pytest.raises(SettingsError, match=f"this machine has {has.cores}"):
         make_executor(python("print(1)"), 1, wanted)
 
@@ -148,7 +153,7 @@ def test_options_overrule_the_file_and_the_journal_tells_it(
     told = "one run at a time, each with 1 core and 512 MiB of memory"
     assert facts["Computing environment"] == told
     assert facts["Limit"] == "no time, 500 processes, 512 MiB of memory"
-    assert rebuilt(opened).settings.place.environment == Environment(1, 512 << 20)
+    assert rebuild_sweep(opened).settings.place.environment == Environment(1, 512 << 20)
     (report,) = (tmp_path / "copperline-out").glob("*.html")
     assert told in report.read_text()
 

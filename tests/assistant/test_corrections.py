@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from assistant import Experiment, RunState, Session, Sla, Steering, Watch, open_session
-from assistant.codec import decode_event, encode_event
-from assistant.errors import ExperimentError, ObjectiveError, SettingsError
-from assistant.events import SpaceChanged
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
+from assistant import Experiment, RunState, Session, Sla, Steering, WarningPolicy, open_session
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import ExperimentError, ObjectiveError, SettingsError
+from assistant.core.events import SpaceChanged
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import StrategyError
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
@@ -144,7 +144,7 @@ def test_results_from_before_cost_nothing_and_count_as_knowledge() -> None:
 
 def test_a_run_that_a_dead_process_had_started_waits_again() -> None:
     from assistant import load_session
-    from assistant.events import RunStarted
+    from assistant.core.events import RunStarted
 
     session, store = opened()
     session.submit(session.suggest(2))
@@ -156,7 +156,7 @@ def test_a_run_that_a_dead_process_had_started_waits_again() -> None:
 
 def test_a_plan_names_levels_of_the_space() -> None:
     session, _ = opened()
-    session.change_watch(Watch(pending="plan"))
+    session.change_watch(WarningPolicy(pending="plan"))
     assert session.forecast().paper.pending is None
     session.plan({"x": (0, 1), "mode": ("plain",)})
     assert session.forecast().paper.pending == 6
@@ -201,7 +201,7 @@ def test_a_condition_that_cannot_be_evaluated_somewhere_is_refused_at_once() -> 
 
 
 def test_a_plan_whose_levels_were_closed_leaves_nothing_pending() -> None:
-    session, _ = opened(watch=Watch(pending="plan"))
+    session, _ = opened(watch=WarningPolicy(pending="plan"))
     session.plan({"x": (1,)})
     session.close_level("x", 1)
     assert session.forecast().paper.pending == 0

@@ -8,19 +8,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from agents import Follower
-from assistant import (
-    Outcome,
-    Run,
-    RunState,
-    Session,
-    Sla,
-    Tariff,
-    load_session,
-)
-from assistant.cli.live import SweepView
-from assistant.errors import ExperimentError, SettingsError
-from assistant.spending import spending
-from assistant.store import MemoryStore
+from assistant import Outcome, Run, RunState, Session, Sla, Tariff, load_session
+from assistant.cli.experiment_view import LiveView
+from assistant.core.errors import ExperimentError, SettingsError
+from assistant.core.sla import spending
+from assistant.store.event_store import MemoryStore
 from strategies import Configuration
 from tests.assistant.agreed import Timed, at, session_under, used
 from tests.assistant.examples import SPACE, Bowl, TickingClock
@@ -63,7 +55,7 @@ def test_an_unknown_cost_is_never_called_met_and_is_said_once() -> None:
     bowl = Bowl()
     session = session_under(Sla(2, max_cost=9.0, tariff=Tariff("J", measure="joules")), bowl)
     console = Console(file=io.StringIO(), width=200)
-    with SweepView(session, console) as view:
+    with LiveView(session, console) as view:
         for x in (1, 2):
             session.include(at(x))
         session.run_queued(Timed(bowl), view.on_change)

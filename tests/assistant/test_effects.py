@@ -7,8 +7,20 @@ from dataclasses import dataclass
 import pytest
 import vl_convert
 
-from assistant import Constraint, Experiment, Fact, Measure, Objective, Session, Value, open_session
-from assistant.charts_effects import (
+from assistant import (
+    Constraint,
+    Experiment,
+    Fact,
+    Measure,
+    Objective,
+    Session,
+    SingleMeasure,
+    open_session,
+)
+from assistant.analysis.effects import effects_report, missing_report
+from assistant.core.errors import ExperimentError, RunError
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.charts.effects import (
     MOST_LINES,
     CombinationChange,
     LevelChange,
@@ -17,14 +29,14 @@ from assistant.charts_effects import (
     main_effects,
     pareto,
 )
-from assistant.effects import effects_report, missing_report
-from assistant.errors import ExperimentError, RunError
-from assistant.executors import SerialExecutor
-from assistant.report import collect, render_html
-from assistant.report.effects import effects_section, sentences
-from assistant.store import MemoryStore
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import render_html
+from assistant.presentation.tables.effects import effect_sentences, effects_section
+from assistant.store.event_store import MemoryStore
 from strategies import Level, Parameter, ParameterSpace
-from strategies.analysis import Margins, Target, all_pairs
+from strategies.doe.coverage import EstimationTarget
+from strategies.doe.factorial_model import all_pairs
+from strategies.doe.linear_model import Margins
 from tests.assistant.examples import Bowl, TickingClock
 
 
@@ -48,7 +60,7 @@ class Product:
     @property
     def objective(self) -> Objective:
         bound = Constraint("wait_s", at_most=12.0)
-        return Objective(Value("wait_s"), self.goal, (bound,), unit="s")  # type: ignore[arg-type]
+        return Objective(SingleMeasure("wait_s"), self.goal, (bound,), unit="s")  # type: ignore[arg-type]
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         a, b = int(values["a"]), int(values["b"])
@@ -131,7 +143,7 @@ def test_no_run_and_one_run_are_sentences() -> None:
 
 
 def missing(experiment: Experiment, *names: str) -> list[dict[str, Level]]:
-    return list(missing_report(experiment, Target(names)).runs)
+    return list(missing_report(experiment, EstimationTarget(names)).runs)
 
 
 def test_missing_runs_are_values_that_can_be_included_and_then_nothing_is_missing() -> None:
@@ -141,7 +153,7 @@ def test_missing_runs_are_values_that_can_be_included_and_then_nothing_is_missin
     for values in found:
         session.include(values)
     # they wait, and count as if they were over
-    report = missing_report(session.experiment, Target(("c",)))
+    report = missing_report(session.experiment, EstimationTarget(("c",)))
     assert (report.runs, report.found.n_waiting) == ((), 2)
     session.run_queued(SerialExecutor(Product()))
     (again,) = missing(session.experiment, "c")  # z has failed there, so at another place
@@ -162,11 +174,11 @@ def test_missing_runs_stay_out_of_closed_levels_and_suggestions_may_be_offered()
 
 def test_the_nearest_block_comes_with_it() -> None:
     session = run_all(Product(), "few")
-    report = missing_report(session.experiment, Target(("a", "b")))
+    report = missing_report(session.experiment, EstimationTarget(("a", "b")))
     assert report.found.lacking == 0
     assert report.block is not None
     assert report.block_runs == ()
-    more = missing_report(session.experiment, Target(("a", "c")))
+    more = missing_report(session.experiment, EstimationTarget(("a", "c")))
     assert more.block is not None
     assert len(more.block_runs) == 4  # two levels of c more, at both of a
 
@@ -184,11 +196,11 @@ def test_the_report_draws_effects_and_says_what_they_rest_on() -> None:
 
 
 def test_sentences_name_what_is_missing() -> None:
-    told = " ".join(sentences(effects_report(run_all(Product(), "few").experiment)))
+    told = " ".join(effect_sentences(effects_report(run_all(Product(), "few").experiment)))
     assert "no configuration was run twice" in told
     assert "Lenth's margins need 3 contrasts" in told
     bowl = open_session(Bowl(), store=MemoryStore(), clock=TickingClock())
-    assert "There is no run yet." in sentences(effects_report(bowl.experiment))
+    assert "There is no run yet." in effect_sentences(effects_report(bowl.experiment))
 
 
 MARGINS = Margins(1.0, 2.5, 5.0)

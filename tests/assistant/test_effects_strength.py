@@ -16,13 +16,22 @@ from assistant import (
     Experiment,
     Measure,
     Objective,
-    Second,
+    SecondObjective,
     Session,
-    Value,
+    SingleMeasure,
     open_session,
 )
-from assistant.charts import LevelEstimate, level_estimates
-from assistant.charts_effects import (
+from assistant.analysis.effects import (
+    MOST_PAIRED,
+    AnalysedResponse,
+    RunFilter,
+    effects_report,
+    response_observations,
+    standardised_effects,
+    term_shares,
+)
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.charts.effects import (
     CHOSEN_LEVEL,
     CHOSEN_PAIR,
     LevelChange,
@@ -31,19 +40,9 @@ from assistant.charts_effects import (
     pareto_standardised,
     strength_matrix,
 )
-from assistant.effects import (
-    MOST_PAIRED,
-    Filter,
-    Response,
-    effects_report,
-    measured,
-    standardised,
-    strengths,
-)
-from assistant.executors import SerialExecutor
-from assistant.report.effects import fit_text, headline, responses_of
-from assistant.report.levels import level_qualities
-from assistant.store import MemoryStore
+from assistant.presentation.charts.vega_lite import LevelEstimate, level_estimates
+from assistant.presentation.tables.effects import fit_text, headline, level_qualities, responses_of
+from assistant.store.event_store import MemoryStore
 from strategies import Level, Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
 
@@ -58,9 +57,9 @@ class Known:
     facts = ()
     baseline = None
     objective = Objective(
-        Value("wait_s"), "minimise",
+        SingleMeasure("wait_s"), "minimise",
         (Constraint("power", at_least=0.0), Constraint("heat", at_most=9.0)), "s",
-        Second(Value("cost"), "minimise"),
+        SecondObjective(SingleMeasure("cost"), "minimise"),
     )  # fmt: skip
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
@@ -93,7 +92,7 @@ def exact() -> Experiment:
 
 
 def share_of(experiment: Experiment, *names: str) -> float:
-    found = strengths(experiment)
+    found = term_shares(experiment)
     one = next(one for one in (*found.main, *found.pairs) if one.parameters == names)
     assert one.share is not None
     return one.share
@@ -106,15 +105,15 @@ def test_shares_of_an_exact_factorial_are_those_of_its_sums_of_squares(exact: Ex
     assert share_of(exact, "a") == pytest.approx((128 - 2) / 168)
     assert share_of(exact, "b") == pytest.approx((32 - 2) / 168)
     assert share_of(exact, "c") == 0
-    assert strengths(exact).pairs[0].parameters == ("a", "b")
-    assert not any(one.is_part for one in strengths(exact).pairs)
+    assert term_shares(exact).pairs[0].parameters == ("a", "b")
+    assert not any(one.is_part for one in term_shares(exact).pairs)
 
 
 def test_standardised_effects_are_t_of_the_analysis_by_hand() -> None:
     noise = (0.5, -0.3, 0.2, -0.6, 0.1, 0.4, -0.5, 0.2)
     experiment = run_all(noise).experiment
     report = effects_report(experiment)
-    found = standardised(report)
+    found = standardised_effects(report)
     assert found is not None
     observed = [run.outcome.value for run in experiment.runs if run.outcome]
     y, x = np.array(observed), []
@@ -137,14 +136,14 @@ def test_standardised_effects_are_t_of_the_analysis_by_hand() -> None:
 def test_without_an_error_there_is_no_standard_error_and_no_r_squared() -> None:
     application = Known()
     session = open_session(application, store=MemoryStore(), clock=TickingClock())
-    assert standardised(effects_report(session.experiment)) is None
+    assert standardised_effects(effects_report(session.experiment)) is None
     for a, b, c in ((-1, -1, -1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)):
         session.include({"a": a, "b": b, "c": c})
     session.run_queued(SerialExecutor(application))
     report = effects_report(session.experiment)
     assert (report.residual_df, report.r_squared, fit_text(report)) == (0, None, "")
-    assert standardised(report) is None
-    found = strengths(session.experiment)
+    assert standardised_effects(report) is None
+    found = term_shares(session.experiment)
     assert all(one.share is not None for one in found.main)
     assert {one.share for one in found.pairs} == {None}, "a corner is missing of every pair"
     assert "No pair" not in headline(report, found)
@@ -170,11 +169,15 @@ def test_any_number_that_was_measured_is_a_response_with_the_direction_that_is_k
 
 
 def test_a_filter_takes_the_runs_that_it_names(exact: Experiment) -> None:
-    assert len(measured(exact)) == 8
-    assert len(measured(exact, only=Filter(feasible=True))) == 4  # power is below 0 at a = -1
-    assert len(measured(exact, only=Filter(levels=(("a", (1,)), ("b", (-1, 1)))))) == 4
-    assert len(measured(exact, only=Filter(True, (("a", (-1,)),)))) == 0
-    report = effects_report(exact, only=Filter(levels=(("a", (1,)),)))
+    assert len(response_observations(exact)) == 8
+    assert (
+        len(response_observations(exact, only=RunFilter(feasible=True))) == 4
+    )  # power is below 0 at a = -1
+    assert (
+        len(response_observations(exact, only=RunFilter(levels=(("a", (1,)), ("b", (-1, 1)))))) == 4
+    )
+    assert len(response_observations(exact, only=RunFilter(True, (("a", (-1,)),)))) == 0
+    report = effects_report(exact, only=RunFilter(levels=(("a", (1,)),)))
     b = next(one for one in report.main if one.parameter == "b")
     assert [one.change for one in b.levels] == pytest.approx([-3, 3])  # 2 b + a b at a = 1
 
@@ -182,16 +185,16 @@ def test_a_filter_takes_the_runs_that_it_names(exact: Experiment) -> None:
 def test_a_measure_that_cannot_be_squared_is_unknown() -> None:
     outcome = run_all().experiment.runs[0].outcome
     assert outcome is not None
-    assert Response("series", measure="series").of(outcome) is None
-    assert Response("nothing", measure="nothing").of(outcome) is None
-    assert Response("sometimes", measure="sometimes").of(outcome) is None
+    assert AnalysedResponse("series", measure="series").of(outcome) is None
+    assert AnalysedResponse("nothing", measure="nothing").of(outcome) is None
+    assert AnalysedResponse("sometimes", measure="sometimes").of(outcome) is None
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=8, max_size=8))
 def test_shares_lie_in_0_to_1_and_name_every_parameter_and_pair(noise: list[float]) -> None:
     experiment = run_all(tuple(noise)).experiment
-    found = strengths(experiment)
+    found = term_shares(experiment)
     assert [one.parameters for one in found.main] == [("a",), ("b",), ("c",)]
     assert {one.parameters for one in found.pairs} == {("a", "b"), ("a", "c"), ("b", "c")}
     for one in (*found.main, *found.pairs):
@@ -206,7 +209,7 @@ def test_of_many_parameters_the_strongest_are_paired() -> None:
     @dataclass(frozen=True)
     class Many(Known):
         space = ParameterSpace(tuple(Parameter(name, (0, 1)) for name in names))
-        objective = Objective(Value("wait_s"))
+        objective = Objective(SingleMeasure("wait_s"))
 
         def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
             return {"wait_s": float(sum(i * int(v) for i, v in enumerate(values.values())))}
@@ -216,7 +219,7 @@ def test_of_many_parameters_the_strongest_are_paired() -> None:
     for row in np.unique(rng.integers(0, 2, (40, len(names))), axis=0).tolist():
         session.include(dict(zip(names, row, strict=True)))
     session.run_queued(SerialExecutor(Many()))
-    found = strengths(session.experiment)
+    found = term_shares(session.experiment)
     assert len(found.pairs) == MOST_PAIRED * (MOST_PAIRED - 1) // 2
     assert set(found.left_out) == {"p0", "p1"}
     assert headline(effects_report(session.experiment), found).startswith("p13 matters most")
@@ -226,7 +229,7 @@ def test_of_many_parameters_the_strongest_are_paired() -> None:
 
 
 def test_charts_say_numbers_and_carry_what_is_clicked(exact: Experiment) -> None:
-    found = strengths(exact)
+    found = term_shares(exact)
     matrix = strength_matrix(found.main, found.pairs)
     svg = vl_convert.vegalite_to_svg(matrix)
     for text in (">75%<", ">18%<", ">5%<"):
@@ -234,7 +237,7 @@ def test_charts_say_numbers_and_carry_what_is_clicked(exact: Experiment) -> None
     rows = matrix["data"]["values"]
     assert [(r["first"], r["second"]) for r in rows[:3]] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert matrix["layer"][0]["params"][0]["name"] == CHOSEN_PAIR
-    told = standardised(effects_report(run_all((0.5, 0, 0, 0, 0, 0.2, 0, 0)).experiment))
+    told = standardised_effects(effects_report(run_all((0.5, 0, 0, 0, 0, 0.2, 0, 0)).experiment))
     assert told is not None
     svg = vl_convert.vegalite_to_svg(pareto_standardised(told))
     for text in ("one by one (t)", "all at once (Bonferroni)", "raises it"):
@@ -252,7 +255,7 @@ def test_charts_say_numbers_and_carry_what_is_clicked(exact: Experiment) -> None
 
 def test_a_matrix_with_nothing_known_says_so() -> None:
     session = open_session(Known(), store=MemoryStore(), clock=TickingClock())
-    found = strengths(session.experiment)
+    found = term_shares(session.experiment)
     assert found.pairs == ()
     svg = vl_convert.vegalite_to_svg(strength_matrix(found.main, found.pairs))
     assert svg.count(">?<") == 3

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from assistant.cli.options import executor_table
-from assistant.errors import SettingsError
-from assistant.executors import BatchSystem, Certificates, Place
-from assistant.executors import dask_address as addresses
-from assistant.settings import check_settings, read_settings
+from assistant.config.sweep_file import check_settings, read_settings
+from assistant.core.errors import SettingsError
+from assistant.executors import spec as addresses
+from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates
 
 FILE = """
 [executor]
@@ -23,7 +23,7 @@ folder = "shared"
 """
 
 
-def place_of(text: str, folder: Path) -> Place:
+def place_of(text: str, folder: Path) -> ExecutorSpec:
     (folder / "sweep.toml").write_text(text)
     return check_settings(read_settings(folder / "sweep.toml"), "sweep.toml").place
 
@@ -43,7 +43,7 @@ def test_certificates_of_ones_own_may_be_used(tmp_path: Path) -> None:
         place_of(told, tmp_path)
     for name in names:
         (tmp_path / f"{name}.pem").write_text("")
-    expected = Certificates(*(tmp_path / f"{name}.pem" for name in names))
+    expected = TlsCertificates(*(tmp_path / f"{name}.pem" for name in names))
     assert place_of(told, tmp_path).certificates == expected
 
 
@@ -80,8 +80,8 @@ def test_an_option_says_who_starts_workers_or_where_they_are() -> None:
 def test_without_dask_jobqueue_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "_is_missing", lambda package: package == "dask_jobqueue")
     with pytest.raises(SettingsError, match=r"pip install 'copperline\[slurm\]'"):
-        Place("dask", batch=BatchSystem())
-    Place("dask")
+        ExecutorSpec("dask", batch=BatchSystem())
+    ExecutorSpec("dask")
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,26 @@ import pytest
 
 from agents import Follower
 from assistant import Session, Sla, open_session
-from assistant.applications import Function
-from assistant.events import RunCompleted, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.expectation import FEW_DURATIONS, expectation, expectations, expected_durations
-from assistant.objective import Goal, Objective, Value
-from assistant.report.why import KINDS, expected_text, explanation, kind_text, list_text, why
-from assistant.run import Outcome
-from assistant.store import MemoryStore
+from assistant.analysis.response_map import (
+    FEW_DURATIONS,
+    expected_durations,
+    expected_measure,
+    expected_measures,
+)
+from assistant.applications.function import Function
+from assistant.core.events import RunCompleted, RunStarted
+from assistant.core.objective import Goal, Objective, SingleMeasure
+from assistant.core.run import Outcome
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.tables.queue import (
+    KINDS,
+    expected_text,
+    explanation,
+    kind_text,
+    list_text,
+    reason_text,
+)
+from assistant.store.event_store import MemoryStore
 from strategies import AnovaModel, Parameter, ParameterSpace, Suggestion
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
@@ -34,7 +46,7 @@ def test_the_same_model_speaks_whatever_the_strategy(strategy: str) -> None:
     experiment = session.experiment
     model = AnovaModel(experiment.space, experiment.measured)
     free = next(c for c in experiment.space.configurations() if c not in experiment.knowledge.taken)
-    found = expectation(experiment, free)
+    found = expected_measure(experiment, free)
     assert found is not None
     predicted = model.predict(free)
     assert found.value == experiment.opened.objective.value_of(predicted.value)
@@ -44,28 +56,28 @@ def test_the_same_model_speaks_whatever_the_strategy(strategy: str) -> None:
     session.reopen() if experiment.finished else None
     session.change_budget(Sla(20))
     suggestion = session.suggest(1).suggestions[0]
-    assert why(experiment, suggestion).startswith(suggestion.reason.removesuffix("."))
-    assert "; expected " in why(experiment, suggestion)
+    assert reason_text(experiment, suggestion).startswith(suggestion.reason.removesuffix("."))
+    assert "; expected " in reason_text(experiment, suggestion)
 
 
 @pytest.mark.parametrize("goal", ["minimise", "maximise"])
 def test_what_is_expected_of_many_is_what_is_expected_of_each(goal: Goal) -> None:
     space = ParameterSpace((Parameter("x", tuple(range(6))), Parameter("y", ("a", "b", "c"))))
     application = Function(
-        lambda x, y: {"v": 3.0 * x + len(y) * x % 5}, space, Objective(Value("v"), goal)
+        lambda x, y: {"v": 3.0 * x + len(y) * x % 5}, space, Objective(SingleMeasure("v"), goal)
     )
     session = open_session(application, store=MemoryStore(), sla=Sla(9), strategy="random")
     Follower(initial=9).steer(session, SerialExecutor(application))
     experiment = session.experiment
     ids = np.array([space.configuration(i).level_ids for i in range(space.size)], dtype=np.int64)
-    found = expectations(experiment, ids)
+    found = expected_measures(experiment, ids)
     assert found is not None
     for i in range(space.size):
-        one = expectation(experiment, space.configuration(i))
+        one = expected_measure(experiment, space.configuration(i))
         assert one is not None
         assert found.values[i] == pytest.approx(one.value, rel=1e-6)
         assert (found.lows[i], found.highs[i]) == pytest.approx((one.low, one.high), rel=1e-6)
-    together = expectations(experiment, ids, over=(1,))
+    together = expected_measures(experiment, ids, over=(1,))
     assert together is not None
     for x in range(6):
         assert np.ptp(together.values[ids[:, 0] == x]) < 1e-9
@@ -76,11 +88,11 @@ def test_what_is_expected_of_many_is_what_is_expected_of_each(goal: Goal) -> Non
 def test_nothing_is_expected_before_two_results() -> None:
     session = open_session(Bowl(baseline=TODAY), store=MemoryStore(), sla=Sla(9))
     configuration = session.experiment.space.configuration(0)
-    assert expectation(session.experiment, configuration) is None
-    assert expectations(session.experiment, np.zeros((1, 3), dtype=np.int64)) is None
+    assert expected_measure(session.experiment, configuration) is None
+    assert expected_measures(session.experiment, np.zeros((1, 3), dtype=np.int64)) is None
     assert expected_text(session.experiment, configuration) == "unknown"
     suggestion = session.suggest(1).suggestions[0]
-    assert why(session.experiment, suggestion) == suggestion.reason
+    assert reason_text(session.experiment, suggestion) == suggestion.reason
 
 
 def test_anova_runs_one_at_a_time_and_grasp_with_its_neighbours() -> None:
@@ -91,7 +103,7 @@ def test_anova_runs_one_at_a_time_and_grasp_with_its_neighbours() -> None:
 
 def test_a_warning_is_repeated_after_five_runs_only() -> None:
     space = ParameterSpace((Parameter("x", tuple(range(30))), Parameter("y", tuple(range(30)))))
-    objective = Objective(Value("loss"), "minimise")
+    objective = Objective(SingleMeasure("loss"), "minimise")
     application = Function(
         lambda x, y: {"loss": float((x - 7) ** 2 + (y - 9) ** 2)}, space, objective, noisy=False
     )
@@ -142,7 +154,7 @@ def test_a_list_is_told_by_its_range_and_its_best() -> None:
     experiment = steered(8).experiment
     assert list_text(experiment, []) == "Your list: nothing is taken."
     ones = [c for c in experiment.space.configurations() if c not in experiment.knowledge.taken]
-    values = [expectation(experiment, one) for one in ones[:3]]
+    values = [expected_measure(experiment, one) for one in ones[:3]]
     best = min(range(3), key=lambda i: values[i].value)  # type: ignore[union-attr]
     text = list_text(experiment, [(i + 4, ones[i]) for i in range(3)])
     assert text.startswith("Your list: 3 runs, predicted ")

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from agents import Follower
 from assistant import Experiment, Sla, open_session
-from assistant.codec import decode_event, encode_event
-from assistant.errors import CodecError, ExperimentError
-from assistant.events import ExperimentFinished, RunCompleted, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.run import Outcome
-from assistant.store import MemoryStore
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import CodecError, ExperimentError
+from assistant.core.events import ExperimentFinished, RunCompleted, RunStarted
+from assistant.core.run import Outcome
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 

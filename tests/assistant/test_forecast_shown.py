@@ -10,10 +10,13 @@ import pytest
 import vl_convert
 
 from agents import Follower
-from assistant import Experiment, Objective, Session, Sla, Value, open_session
-from assistant.applications import Function
-from assistant.charts import RunPoint, Spec
-from assistant.charts_forecast import (
+from assistant import Experiment, Objective, Session, SingleMeasure, Sla, open_session
+from assistant.analysis.forecast import forecast
+from assistant.applications.function import Function
+from assistant.core.events import BatchSuggested, Event, MissWarning, WarningAnswered, WarningIssued
+from assistant.core.forecast import FanPoint
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.charts.forecast import (
     ChanceMark,
     best_over_time,
     best_with_fan,
@@ -21,14 +24,17 @@ from assistant.charts_forecast import (
     chance_over_runs,
     goes_on,
 )
-from assistant.events import Advice, AdviceAnswered, AdviceGiven, BatchSuggested, Event
-from assistant.executors import SerialExecutor
-from assistant.forecast import forecast
-from assistant.forecasts import FanPoint
-from assistant.report import ReportData, collect, render_html
-from assistant.report.course import ChancePoint, chance_course, forecast_section, looking_back
-from assistant.report.outlook import Subject
-from assistant.store import MemoryStore
+from assistant.presentation.charts.vega_lite import RunPoint, Spec
+from assistant.presentation.report.data import ReportData, collect
+from assistant.presentation.report.html import render_html
+from assistant.presentation.tables.forecast_backtest import (
+    ChancePoint,
+    chance_history,
+    forecast_section,
+    review_sentences,
+)
+from assistant.presentation.text.forecast import ForecastSubject
+from assistant.store.event_store import MemoryStore
 from strategies import Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
 
@@ -40,7 +46,7 @@ def height(x: int, y: int) -> float:
 
 
 def swept(goal: float | None, runs: int = 26, stop: int | None = None) -> Session:
-    application = Function(height, SPACE, Objective(Value("height")))
+    application = Function(height, SPACE, Objective(SingleMeasure("height")))
     session = open_session(
         application,
         store=MemoryStore(),
@@ -141,7 +147,7 @@ def replayed(events: Sequence[Event]) -> Experiment:
 
 def test_what_was_foretold_is_recomputed_from_what_was_known_then() -> None:
     events = journal(3.0)
-    course = chance_course(events)
+    course = chance_history(events)
     assert course
     assert course[0].runs >= 12
     assert all(a.runs < b.runs for a, b in pairwise(course))
@@ -161,29 +167,29 @@ def test_what_was_foretold_is_recomputed_from_what_was_known_then() -> None:
 
 def test_the_course_ends_where_the_goal_is_reached_and_is_thinned_evenly() -> None:
     events = journal(3.0)
-    whole = chance_course(events)
-    few = chance_course(events, most=3)
+    whole = chance_history(events)
+    few = chance_history(events, most=3)
     assert (few[0], few[-1], len(few)) == (whole[0], whole[-1], 3)
-    assert chance_course(journal(60.0)) == ()  # reached before there is enough to speak
-    assert chance_course(()) == ()
-    assert chance_course(swept(None, 16).events()) == ()
+    assert chance_history(journal(60.0)) == ()  # reached before there is enough to speak
+    assert chance_history(()) == ()
+    assert chance_history(swept(None, 16).events()) == ()
 
 
 def test_an_answer_that_changes_the_steering_is_a_point_and_the_course_ends_now() -> None:
     """Without it a report after `steer --change` ends with the chance before the change."""
     session = swept(3.0, 60, stop=24)
-    before = chance_course(session.events())
+    before = chance_history(session.events())
     now_s = session.now_s()
     batch = session.suggest(2)  # what the warning comes with
     seen = session.forecast()
-    advice = Advice(1, seen.paper, None, (), "Likely to miss", "forecast", seen)
+    advice = MissWarning(1, seen.paper, None, (), "Likely to miss", "forecast", seen)
     events = [
         *session.events(),
-        AdviceGiven(now_s, advice),
-        AdviceAnswered(now_s, 1, "changed", 0.7),
+        WarningIssued(now_s, advice),
+        WarningAnswered(now_s, 1, "changed", 0.7),
     ]
     experiment = Experiment.replay(events)
-    course = chance_course(events)
+    course = chance_history(events)
     assert len(course) == len(before) + 2
     assert course[-1].runs == course[-2].runs == 24
     assert course[-1].chance != course[-2].chance
@@ -193,8 +199,8 @@ def test_an_answer_that_changes_the_steering_is_a_point_and_the_course_ends_now(
     assert told.course[-1].is_now
     assert told.course[-1].chance == told.chance == pytest.approx(course[-1].chance)
     assert "now, after 24;" in told.went[0]
-    ignored = [*events[:-1], AdviceAnswered(now_s, 1, "ignored", None)]
-    assert len(chance_course(ignored)) == len(before) + 1
+    ignored = [*events[:-1], WarningAnswered(now_s, 1, "ignored", None)]
+    assert len(chance_history(ignored)) == len(before) + 1
 
 
 def course_of(*verdicts: tuple[float, Any]) -> list[ChancePoint]:
@@ -223,17 +229,19 @@ def test_a_verdict_is_called_right_or_wrong_as_it_came(
         ChancePoint(12, 14.0, goal, chance, (chance / 2, chance), verdict),
         ChancePoint(14, 12.0, goal, 0.5, (0.3, 0.7), "open"),
     ]
-    told = " ".join(looking_back(Subject.of(experiment), course, seen))
+    told = " ".join(review_sentences(ForecastSubject.of(experiment), course, seen))
     assert said in told
 
 
 def test_another_goal_on_the_way_is_said_and_nothing_is_judged() -> None:
     experiment = replayed(journal(3.0))
     seen = forecast(experiment, 1_000_500.0)
-    told = looking_back(Subject.of(experiment), course_of((0.2, "likely_miss")), seen)
+    told = review_sentences(ForecastSubject.of(experiment), course_of((0.2, "likely_miss")), seen)
     assert "that was right" in told[-1]
     other = ChancePoint(14, 9.0, 5.0, 0.4, (0.2, 0.6), "open")
-    told = looking_back(Subject.of(experiment), [*course_of((0.2, "likely_miss")), other], seen)
+    told = review_sentences(
+        ForecastSubject.of(experiment), [*course_of((0.2, "likely_miss")), other], seen
+    )
     assert "The goal was changed on the way (3, 5)" in told[-1]
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assistant import Objective, Rmse, Value
-from assistant.applications import Function
-from assistant.errors import ApplicationError, RunError
+from assistant import Objective, Rmse, SingleMeasure
+from assistant.applications.function import Function
+from assistant.core.errors import ApplicationError, RunError
+from assistant.core.ports import ExecutionRequest
 from assistant.executors import make_executor
-from assistant.ports import Work
 from strategies import Parameter, ParameterSpace
 
 SPACE = ParameterSpace((Parameter("x", (1, 2)), Parameter("mode", ("a", "b"))))
-COST = Objective(Value("cost"))
+COST = Objective(SingleMeasure("cost"))
 VALUES = {"x": 2, "mode": "b"}
 
 
@@ -150,7 +150,7 @@ def test_it_is_found_beside_the_file_with_what_it_imports(
     again = pickle.loads(pickle.dumps(found))
     assert again.evaluate(VALUES, 0) == {"cost": 20.0}
     with make_executor(found, 2) as executor:
-        executor.submit(Work(1, VALUES, 0))
+        executor.submit(ExecutionRequest(1, VALUES, 0))
         (completion,) = executor.collect()
     assert completion.measures == {"cost": 20.0}
 
@@ -191,4 +191,4 @@ def test_a_function_that_other_processes_cannot_find_is_said() -> None:
         pytest.raises(ApplicationError, match="top of a module, or use one worker"),
         make_executor(Function(lambda x, mode: 1.0, SPACE, COST), 2) as executor,
     ):
-        executor.submit(Work(1, VALUES, 0))
+        executor.submit(ExecutionRequest(1, VALUES, 0))

@@ -8,16 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assistant.applications import Foreseen, Futures, Scheduling, Today, foreseen
-from assistant.applications.schedule import schedule_of
-from assistant.applications.scheduling.futures import Judge
-from assistant.applications.tabulating import Question, tabulate
-from assistant.errors import ApplicationError, RunError, SettingsError
-from assistant.executors import SerialExecutor
-from assistant.service.admission import admitted
-from assistant.settings import build_sweep, check_settings, parse_settings
-from assistant.starting import open_sweep, rebuild, recipe
-from assistant.store import MemoryStore
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling_futures import (
+    FutureAggregate,
+    FutureScheduling,
+    WorkloadFutures,
+    future_scheduling,
+)
+from assistant.config.snapshot import config_snapshot, open_sweep, rebuild
+from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
+from assistant.core.errors import ApplicationError, RunError, SettingsError
+from assistant.executors.serial import SerialExecutor
+from assistant.service.experiment_service import apply_request_policy
+from assistant.simtools.measured_tables import TabulationTask, tabulate
+from assistant.simtools.schedule import schedule_of
+from assistant.store.event_store import MemoryStore
 from sim.api import (
     Model,
     SimError,
@@ -37,10 +42,10 @@ def lublin() -> Model:
     return published_model("lublin")
 
 
-def application(**more: object) -> Foreseen:
+def application(**more: object) -> FutureScheduling:
     told = {"count": 3, "duration_s": DAY_S / 2, "scale": 0.5} | more
-    futures = Futures(lublin(), **told)  # type: ignore[arg-type]
-    return foreseen(futures, threads=1, split=False, levels=LEVELS)
+    futures = WorkloadFutures(lublin(), **told)  # type: ignore[arg-type]
+    return future_scheduling(futures, threads=1, split=False, levels=LEVELS)
 
 
 # -- what is judged, on answers known by hand ------------------------------------------------------
@@ -62,8 +67,10 @@ EACH = tuple(
         ("quantile", 1.0, 40.0, 0.1),
     ],
 )
-def test_a_judge_by_hand(judge: Judge, quantile: float, wait: float, utilisation: float) -> None:
-    futures = Futures(lublin(), 4, judge=judge, quantile=quantile)
+def test_a_judge_by_hand(
+    judge: FutureAggregate, quantile: float, wait: float, utilisation: float
+) -> None:
+    futures = WorkloadFutures(lublin(), 4, judge=judge, quantile=quantile)
     found = futures.judged(EACH)
     assert found["mean_wait_s"] == pytest.approx(wait)
     assert found["utilisation"] == pytest.approx(utilisation)
@@ -76,9 +83,9 @@ def test_a_judge_by_hand(judge: Judge, quantile: float, wait: float, utilisation
 
 
 def test_nothing_known_of_any_future_is_unknown() -> None:
-    found = Futures(lublin()).judged([{"small": None}, {"small": None}])
+    found = WorkloadFutures(lublin()).judged([{"small": None}, {"small": None}])
     assert found == dict.fromkeys(("small", "small.mean", "small.worst", "small.spread"))
-    alone = Futures(lublin(), 1).judged([{"mean_wait_s": 4.0}])
+    alone = WorkloadFutures(lublin(), 1).judged([{"mean_wait_s": 4.0}])
     assert alone["mean_wait_s.spread"] is None
     assert alone["mean_wait_s.worst"] == 4.0
 
@@ -87,7 +94,7 @@ def test_a_tenth_of_ten_is_a_whole_future() -> None:
     """0.7 of 10 futures are 7, whatever 0.7 * 10 is in floating point."""
     each = [{"mean_wait_s": float(i)} for i in range(1, 11)]
     for tenths in range(1, 11):
-        futures = Futures(lublin(), judge="quantile", quantile=tenths / 10)
+        futures = WorkloadFutures(lublin(), judge="quantile", quantile=tenths / 10)
         assert futures.judged(each)["mean_wait_s"] == tenths
 
 
@@ -95,10 +102,10 @@ def test_a_tenth_of_ten_is_a_whole_future() -> None:
 
 
 def test_futures_differ_and_more_of_them_begin_with_those_there_were() -> None:
-    three, five = (Futures(lublin(), n, DAY_S / 2, seed=4).drawn() for n in (3, 5))
+    three, five = (WorkloadFutures(lublin(), n, DAY_S / 2, seed=4).drawn() for n in (3, 5))
     assert len({one.digest for one in five}) == 5
     assert five[:3] == three
-    other = Futures(lublin(), 3, DAY_S / 2, seed=5).drawn()
+    other = WorkloadFutures(lublin(), 3, DAY_S / 2, seed=5).drawn()
     assert not {one.digest for one in other} & {one.digest for one in three}
 
 
@@ -139,11 +146,11 @@ def test_a_future_is_no_replicate_unless_every_run_draws_its_own() -> None:
     assert first != other
     assert anew.evaluate(anew.baseline, 1) == first
     with pytest.raises(ApplicationError, match="may vary from run to run"):
-        Question.of(anew)
+        TabulationTask.of(anew)
 
 
 def test_levels_suit_all_futures() -> None:
-    steered = foreseen(Futures(lublin(), 3, DAY_S / 2), preset="paper")
+    steered = future_scheduling(WorkloadFutures(lublin(), 3, DAY_S / 2), preset="paper")
     widest = max(one.widest_procs for one in steered.workloads)
     room = steered.space.parameters[0].levels[-1]
     assert room == steered.cluster_procs - widest or widest == steered.cluster_procs
@@ -151,8 +158,11 @@ def test_levels_suit_all_futures() -> None:
 
 
 def test_jobs_of_tasks_are_said_to_be_simulated_as_rigid_ones() -> None:
-    graphs = foreseen(
-        Futures(published_model("graphs"), 2, DAY_S / 4), procs=64, split=False, levels=LEVELS
+    graphs = future_scheduling(
+        WorkloadFutures(published_model("graphs"), 2, DAY_S / 4),
+        procs=64,
+        split=False,
+        levels=LEVELS,
     )
     assert graphs.have_tasks
     assert any(fact.label == "Tasks" and "rigid" in fact.text for fact in graphs.facts)
@@ -166,13 +176,15 @@ def test_many_at_once_are_what_one_by_one_gives(tmp_path: Path) -> None:
     found = list(steered.evaluate_many(wanted, threads=2, progress=seen.append))
     assert found == [(values, steered.evaluate(values, 0)) for values in wanted]
     assert seen == [1, 2, 3, 4]
-    told = tabulate(Question.of(steered), tmp_path / "table.csv", threads=1)
+    told = tabulate(TabulationTask.of(steered), tmp_path / "table.csv", threads=1)
     assert told.rows == 4
 
 
 def test_one_that_cannot_be_is_left_out_of_many() -> None:
-    steered = foreseen(
-        Futures(lublin(), 2, DAY_S / 2), levels={"small_procs": (0, 8, 128)}, too_wide="clip"
+    steered = future_scheduling(
+        WorkloadFutures(lublin(), 2, DAY_S / 2),
+        levels={"small_procs": (0, 8, 128)},
+        too_wide="clip",
     )
     nothing_left = {**steered.baseline, "small_procs": 128}
     with pytest.raises(RunError):
@@ -185,7 +197,7 @@ def test_a_refusal_says_which_future(monkeypatch: pytest.MonkeyPatch) -> None:
     steered = application()
     small = steered.futures.drawn()
     wide = dataclasses.replace(small[1], procs=np.full(small[1].n_jobs, 4096))
-    monkeypatch.setattr(Futures, "drawn", lambda self, of_run=None: (small[0], wide))
+    monkeypatch.setattr(WorkloadFutures, "drawn", lambda self, of_run=None: (small[0], wide))
     too_wide = {"too_wide": "refuse"}
     refusing = dataclasses.replace(steered, **too_wide)  # type: ignore[arg-type]
     with pytest.raises(RunError, match=r"future 2 of 3: .*4096"):
@@ -203,7 +215,7 @@ def test_a_refusal_says_which_future(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_cannot_be_is_refused(more: dict, words: str) -> None:
     with pytest.raises(ApplicationError, match=words):
-        Futures(lublin(), **more)
+        WorkloadFutures(lublin(), **more)
 
 
 # -- settings: one story for script, command line, service and browser -----------------------------
@@ -222,7 +234,7 @@ def tables(**futures: object) -> dict:
 def test_settings_are_the_same_application_as_a_script() -> None:
     built = build_sweep(check_settings(tables(judge="worst"), "x")).application
     by_hand = application(judge="worst")
-    assert isinstance(built, Foreseen)
+    assert isinstance(built, FutureScheduling)
     assert built.futures == by_hand.futures
     assert built.space.lineage == by_hand.space.lineage
     assert built.facts == by_hand.facts
@@ -233,8 +245,8 @@ def test_the_seed_of_the_sweep_draws_no_other_futures() -> None:
     one, other = (
         build_sweep(check_settings({**tables(), "seed": seed}, "x")).application for seed in (1, 2)
     )
-    assert isinstance(one, Foreseen)
-    assert isinstance(other, Foreseen)
+    assert isinstance(one, FutureScheduling)
+    assert isinstance(other, FutureScheduling)
     assert one.futures.digest == other.futures.digest
 
 
@@ -242,8 +254,8 @@ def test_several_runs_at_once_leave_the_cores_to_each_other() -> None:
     alone, beside = (
         build_sweep(check_settings({**tables(), "workers": n}, "x")).application for n in (1, 2)
     )
-    assert isinstance(alone, Foreseen)
-    assert isinstance(beside, Foreseen)
+    assert isinstance(alone, FutureScheduling)
+    assert isinstance(beside, FutureScheduling)
     assert (alone.threads, beside.threads) == (None, 1)
 
 
@@ -256,7 +268,7 @@ def test_a_generator_is_fitted_to_the_log_and_a_model_file_is_that_model(tmp_pat
     fitted["application"]["log"] = str(tmp_path / "log.swf")
     loaded = tables(generator=None, model=str(tmp_path / "model.json"), count=2)
     found = [build_sweep(check_settings(one, "x")).application for one in (fitted, loaded)]
-    assert all(isinstance(one, Foreseen) for one in found)
+    assert all(isinstance(one, FutureScheduling) for one in found)
     assert found[0].futures.model == found[1].futures.model == model  # type: ignore[attr-defined]
     loaded["application"]["log"] = str(tmp_path / "log.swf")
     with pytest.raises(SettingsError, match="fitted already"):
@@ -300,10 +312,12 @@ def test_a_path_of_a_model_is_relative_to_its_sweep_file(tmp_path: Path) -> None
 def test_a_request_names_models_of_the_services_folder_only(tmp_path: Path) -> None:
     asked = tables(generator=None, model="m.json")
     with pytest.raises(SettingsError, match="reads no files"):
-        admitted(asked, programs=False, files=None)
+        apply_request_policy(asked, programs=False, files=None)
     with pytest.raises(SettingsError, match="outside"):
-        admitted(tables(generator=None, model="../m.json"), programs=False, files=tmp_path)
-    found = admitted(asked, programs=False, files=tmp_path)
+        apply_request_policy(
+            tables(generator=None, model="../m.json"), programs=False, files=tmp_path
+        )
+    found = apply_request_policy(asked, programs=False, files=tmp_path)
     assert found["application"]["futures"]["model"] == str(tmp_path.resolve() / "m.json")
     assert asked["application"]["futures"]["model"] == "m.json"
 
@@ -316,7 +330,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
     asked = tables(generator=None, model="m.json", count=2)
     asked["application"]["procs"] = 128
     built = build_sweep(check_settings(asked, "x"))
-    session = open_sweep(built, MemoryStore(), "x", recipe(asked, ()))
+    session = open_sweep(built, MemoryStore(), "x", config_snapshot(asked, ()))
     opened = session.experiment.opened
     named = json.loads(opened.recipe)["application"]["futures"]["model"]
     assert named == str(tmp_path / "m.json")
@@ -339,9 +353,9 @@ def test_a_whole_sweep_over_futures_finds_the_best_of_all() -> None:
     from agents import Follower
     from assistant import Sla, open_session
 
-    steered = foreseen(
-        Futures(lublin(), 3, DAY_S / 2, scale=0.5, judge="worst"),
-        threads=1, split=False, levels=LEVELS, today=Today(backfill="none"),
+    steered = future_scheduling(
+        WorkloadFutures(lublin(), 3, DAY_S / 2, scale=0.5, judge="worst"),
+        threads=1, split=False, levels=LEVELS, today=CurrentPolicies(backfill="none"),
     )  # fmt: skip
     session = open_session(steered, store=MemoryStore(), sla=Sla(max_runs=4), seed=1, name="x")
     session.finish(Follower().steer(session, SerialExecutor(steered)))

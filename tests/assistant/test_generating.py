@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assistant.applications import generating
-from assistant.errors import SettingsError
+from assistant.core.errors import SettingsError
+from assistant.simtools import workload_generation
 from sim.api import (
-    Comparison,
     Distance,
     Model,
     Quantity,
     SimError,
     Workload,
+    WorkloadComparison,
     default_workload,
     generate,
     published_model,
@@ -33,7 +33,10 @@ MODEL = Model("m", {"a": 1, "kind": "x", "table": {"b": {"c": 2.0}}, "hours": [1
     ],
 )
 def test_entries_of_tables_and_lists_are_told(name: str, value: Any, after: dict[str, Any]) -> None:
-    assert generating.told(MODEL, {name: value}).parameters == {**MODEL.parameters, **after}
+    assert workload_generation.told(MODEL, {name: value}).parameters == {
+        **MODEL.parameters,
+        **after,
+    }
     assert MODEL.parameters["table"] == {"b": {"c": 2.0}}, "a model is a value"
 
 
@@ -48,12 +51,12 @@ def test_entries_of_tables_and_lists_are_told(name: str, value: Any, after: dict
 )
 def test_no_such_entry_is_said(name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        generating.told(MODEL, {name: 1})
+        workload_generation.told(MODEL, {name: 1})
 
 
 def test_no_such_parameter_is_said() -> None:
     with pytest.raises(SimError, match=r"no parameter 'z'|no parameter 'z\.y'"):
-        generating.told(MODEL, {"z.y": 1})
+        workload_generation.told(MODEL, {"z.y": 1})
 
 
 @pytest.mark.parametrize(
@@ -63,65 +66,67 @@ def test_no_such_parameter_is_said() -> None:
      ("x=Infinity", "Infinity")],
 )  # fmt: skip
 def test_settings_are_json_or_texts(text: str, value: Any) -> None:
-    assert generating.setting_of(text, "--set") == ("x", value)
+    assert workload_generation.setting_of(text, "--set") == ("x", value)
 
 
 def test_a_deep_setting_is_a_text_and_no_crash() -> None:
     deep = "[" * 100_000
-    assert generating.setting_of(f"x={deep}", "--set") == ("x", deep)
+    assert workload_generation.setting_of(f"x={deep}", "--set") == ("x", deep)
 
 
-def compared(*verdicts: str) -> Comparison:
+def compared(*verdicts: str) -> WorkloadComparison:
     distances = tuple(
         Distance("runtime_s", "ks", "", 0.1 * n, 0.0, 0.2, 0.15, verdict)  # type: ignore[arg-type]
         for n, verdict in enumerate(verdicts)
     )
     unknown = Quantity("runtime_s p50", "s", 0.0, 5.0, None, None, None, "unknown")
     shares = (1 / 24,) * 24
-    return Comparison(
+    return WorkloadComparison(
         "log", "other", (10, 12), (6, 7), None, 0, distances, (unknown,), (shares, shares), ()
     )
 
 
 def test_the_verdict_counts_what_chance_would_do() -> None:
-    first, second = generating.verdict(compared("differs", *["alike"] * 19))
+    first, second = workload_generation.verdict(compared("differs", *["alike"] * 19))
     assert first == (
         "1 of 20 figures differ by more than the days of log differ among themselves; about 1 of "
         "20 would by chance alone."
     )
     assert second == "Farther than its own days explain: run time (KS distance)."
-    assert generating.verdict(compared("alike"))[1].startswith("No distribution is farther")
-    assert generating.verdict(compared("unknown"))[0].startswith("Nothing is judged")
+    assert workload_generation.verdict(compared("alike"))[1].startswith(
+        "No distribution is farther"
+    )
+    assert workload_generation.verdict(compared("unknown"))[0].startswith("Nothing is judged")
 
 
 def test_rows_say_what_is_unknown_by_an_empty_cell() -> None:
-    (row,) = generating.quantity_rows(compared("alike"))
+    (row,) = workload_generation.quantity_rows(compared("alike"))
     assert (row.what, row.one, row.two, row.value, row.interval) == (
         "run time p50 [s]", "0", "5", "", "",
     )  # fmt: skip
     assert row.verdict == "not judged"
-    row = generating.distance_rows(compared("alike", "differs"))[1]
+    row = workload_generation.distance_rows(compared("alike", "differs"))[1]
     assert (row.what, row.value, row.usual) == ("run time: KS distance", "0.1", "0.15")
 
 
 def test_what_swf_has_no_place_for_is_said_before_anybody_misses_it() -> None:
     drawn = generate(published_model("joulie"), duration_s=1800.0, seed=2, scale=0.2)
-    (sentence,) = generating.not_written(drawn, Path("a.swf"))
+    (sentence,) = workload_generation.omitted_parts(drawn, Path("a.swf"))
     assert f"The {drawn.tasks.n_tasks:,} tasks" in sentence  # type: ignore[union-attr]
-    assert generating.not_written(drawn, Path("a.jsonl")) == ()
-    assert generating.not_written(default_workload(1, 5), Path("a.swf")) == ()
+    assert workload_generation.omitted_parts(drawn, Path("a.jsonl")) == ()
+    assert workload_generation.omitted_parts(default_workload(1, 5), Path("a.swf")) == ()
 
 
 @pytest.mark.parametrize("ending", [".swf", ".jsonl"])
 def test_bytes_are_those_of_a_file(tmp_path: Path, ending: str) -> None:
     drawn = generate(published_model("lublin"), duration_s=86_400.0, seed=2)
-    data = generating.as_bytes(drawn, ending, tmp_path)
+    data = workload_generation.as_bytes(drawn, ending, tmp_path)
     (tmp_path / f"b{ending}").write_bytes(data)
-    assert generating.read_drawn(tmp_path / f"b{ending}").n_jobs == drawn.n_jobs
+    assert workload_generation.read_drawn(tmp_path / f"b{ending}").n_jobs == drawn.n_jobs
 
 
 def test_run_times_of_zero_survive_the_way_through_a_file(tmp_path: Path) -> None:
     rigid = Workload.from_arrays(
         submit_s=np.arange(3.0), runtime_s=[0.0, 5.0, 0.0], procs=[1, 2, 3], status=[3, 1, 0]
     )
-    assert generating.converted(rigid, tmp_path / "a.swf") == ()
+    assert workload_generation.write_and_compare(rigid, tmp_path / "a.swf") == ()

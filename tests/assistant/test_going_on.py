@@ -17,23 +17,24 @@ from assistant import (
     Objective,
     RunState,
     Session,
+    SingleMeasure,
     Sla,
-    Value,
     load_session,
-    open_session,
-)  # fmt: skip
-from assistant.codec import decode_event, encode_event
-from assistant.errors import CodecError, ExperimentError, StoppedError
-from assistant.events import (
+    open_session,  # fmt: skip
+)
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import CodecError, ExperimentError, RunStoppedError
+from assistant.core.events import (
     ResultRefused,
     RunReported,
     RunStarted,
-    RunStopped,
-)  # fmt: skip
-from assistant.executors import SerialExecutor, make_executor
-from assistant.ports import Executor, Oversight
-from assistant.report.going_on import age_words, reported_words, stopped_words
-from assistant.store import MemoryStore, SqliteStore
+    RunStopped,  # fmt: skip
+)
+from assistant.core.ports import Executor, RunControl
+from assistant.executors import make_executor
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.tables.queue import age_words, reported_words, stopped_words
+from assistant.store.event_store import MemoryStore, SqliteStore
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb, TickingClock
 
@@ -259,13 +260,13 @@ class Chatty(Climb):
         values: Mapping[str, Level],
         seed: int,
         limit_s: float | None,
-        oversight: Oversight,
+        oversight: RunControl,
     ) -> Mapping[str, Measure]:
         n = 0
         while not oversight.wants_end():
             n += 1
             oversight.report({"height": float(n)})
-        raise StoppedError("it was told to end")
+        raise RunStoppedError("it was told to end")
 
 
 @pytest.mark.slow
@@ -310,9 +311,9 @@ def test_reports_never_change_results(seed: int, n: int) -> None:
 
 def test_what_has_been_reported_in_words() -> None:
     run = started({"height": 7.5, "more": 1.0}).experiment.run(1)
-    objective = Objective(Value("height"), "minimise")
+    objective = Objective(SingleMeasure("height"), "minimise")
     assert reported_words(run, objective) == "height 7.5"
-    assert reported_words(run, Objective(Value("more_s"), "minimise")) == (
+    assert reported_words(run, Objective(SingleMeasure("more_s"), "minimise")) == (
         "2 measures, none of them counts"
     )
     assert age_words(run, 2e6 + 75.2) == "75 s ago"

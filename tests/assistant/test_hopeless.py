@@ -5,13 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import Follower
-from assistant import (
-    Sla,
-    open_session,
-)
-from assistant.executors import SerialExecutor
-from assistant.hopeless import hopeless_levels
-from assistant.store import MemoryStore
+from assistant import Sla, open_session
+from assistant.analysis.alternatives import hopeless_levels
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import AnovaModel
 from tests.assistant.examples import Bowl, Hills, TickingClock
 

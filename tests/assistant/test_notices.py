@@ -8,32 +8,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant import Experiment, Sla, open_session
-from assistant.events import (
-    Advice,
-    AdviceGiven,
+from assistant.analysis.forecast import forecast
+from assistant.core.events import (
     Alternative,
     Event,
     ExperimentFinished,
+    MissWarning,
     RunCompleted,
     RunFailed,
     RunStarted,
     RunSubmitted,
+    WarningIssued,
 )
-from assistant.forecast import forecast
-from assistant.forecasts import PaperForecast
-from assistant.notices import (
+from assistant.core.forecast import PaperForecast
+from assistant.core.run import Outcome
+from assistant.hooks.notices import (
     FAILURES_EVERY_S,
     KINDS,
     MAX_VARIABLE,
-    Heard,
     Notice,
-    hear,
-    hear_end,
+    NoticeState,
+    notices_of_end,
+    notices_of_event,
     of_failed_sweep,
     of_test,
 )
-from assistant.run import Outcome
-from assistant.store import MemoryStore
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import SPACE, Bowl
 from tests.forecast.examples import ended_s, told
 
@@ -52,11 +52,13 @@ def opened(max_runs: int | None = 24) -> Experiment:
     return experiment
 
 
-def happen(experiment: Experiment, heard: Heard, *events: Event) -> tuple[Heard, list[Notice]]:
+def happen(
+    experiment: Experiment, heard: NoticeState, *events: Event
+) -> tuple[NoticeState, list[Notice]]:
     notices: list[Notice] = []
     for event in events:
         experiment.apply(event)
-        heard, told = hear(experiment, event, heard)
+        heard, told = notices_of_event(experiment, event, heard)
         notices += told
     return heard, notices
 
@@ -72,7 +74,7 @@ def failed(run_id: int, at_s: float) -> RunFailed:
 def test_a_failed_run_is_told_whole() -> None:
     experiment = opened()
     _, (notice,) = happen(
-        experiment, Heard(), completed(1, 7.5), completed(2, 6.25), failed(3, NOON_S)
+        experiment, NoticeState(), completed(1, 7.5), completed(2, 6.25), failed(3, NOON_S)
     )
     assert json.loads(notice.as_json()) == {
         "version": 1,
@@ -116,7 +118,7 @@ def test_a_failed_run_is_told_whole() -> None:
 
 
 def test_what_is_unknown_is_null_and_an_empty_variable() -> None:
-    _, (notice,) = happen(opened(None), Heard(), failed(1, NOON_S))
+    _, (notice,) = happen(opened(None), NoticeState(), failed(1, NOON_S))
     told = json.loads(notice.as_json())
     assert told["best"] is None
     assert told["runs"]["remaining"] is None
@@ -125,10 +127,10 @@ def test_what_is_unknown_is_null_and_an_empty_variable() -> None:
 
 def test_a_warning_and_the_end_have_their_own_parts() -> None:
     forecast = PaperForecast(NOON_S, "near", 20, 4, 4, None, 9, 5, (), 1.0, None)
-    advice = Advice(1, forecast, 0.7, (), "9 are pending, 4 remain")
+    advice = MissWarning(1, forecast, 0.7, (), "9 are pending, 4 remain")
     experiment = opened()
     _, (warning, finish) = happen(
-        experiment, Heard(), completed(1, 3.0), AdviceGiven(NOON_S, advice),
+        experiment, NoticeState(), completed(1, 3.0), WarningIssued(NOON_S, advice),
         ExperimentFinished(NOON_S + 1, "the budget of 24 runs is used up"),
     )  # fmt: skip
     told = json.loads(warning.as_json())
@@ -160,9 +162,9 @@ def test_a_warning_by_the_forecast_tells_its_chance_and_the_numbers_to_accept() 
         Alternative("more_runs", "run 9 more", 0.5, sla=Sla(69, goal=5.0)),
         Alternative("close", "close mode=bad", 0.4, close=(("mode", "bad"),)),
     )
-    advice = Advice(1, seen.paper, None, (), "Likely to miss", "forecast", seen, changes)
+    advice = MissWarning(1, seen.paper, None, (), "Likely to miss", "forecast", seen, changes)
     _, (warning, finish) = happen(
-        experiment, Heard(), AdviceGiven(now_s, advice), ExperimentFinished(now_s, "enough")
+        experiment, NoticeState(), WarningIssued(now_s, advice), ExperimentFinished(now_s, "enough")
     )
     assert json.loads(warning.as_json())["warning"] == {
         "number": 1, "basis": "forecast", "exploitation": None,
@@ -200,7 +202,7 @@ def test_a_test_of_a_hook_has_every_field_of_its_kind(kind: str) -> None:
 
 
 def test_failures_are_told_at_once_then_once_a_minute_with_their_number() -> None:
-    experiment, heard, told = opened(), Heard(), []
+    experiment, heard, told = opened(), NoticeState(), []
     for run_id, at_s in ((1, 0.0), (2, 1.0), (3, 59.9), (4, 60.0), (5, 61.0), (6, 200.0)):
         heard, notices = happen(experiment, heard, failed(run_id, NOON_S + at_s))
         told += notices
@@ -211,7 +213,7 @@ def test_failures_are_told_at_once_then_once_a_minute_with_their_number() -> Non
 def test_what_was_held_back_is_told_by_the_next_event_after_a_minute_and_before_the_end() -> None:
     experiment = opened()
     heard, told = happen(
-        experiment, Heard(), failed(1, NOON_S), failed(2, NOON_S + 1),
+        experiment, NoticeState(), failed(1, NOON_S), failed(2, NOON_S + 1),
         completed(3, 1.0, NOON_S + 59), completed(4, 1.0, NOON_S + 61),
         completed(5, 1.0, NOON_S + 200),
     )  # fmt: skip
@@ -226,13 +228,13 @@ def test_what_was_held_back_is_told_by_the_next_event_after_a_minute_and_before_
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
     experiment = opened()
-    _, told = happen(experiment, Heard(), failed(1, NOON_S), failed(2, NOON_S - 86_400))
+    _, told = happen(experiment, NoticeState(), failed(1, NOON_S), failed(2, NOON_S - 86_400))
     assert len(told) == 2
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=23))
 def test_no_burst_breaks_the_rate_and_no_failure_is_lost(gaps: list[float]) -> None:
-    experiment, heard, at_s = opened(), Heard(), NOON_S
+    experiment, heard, at_s = opened(), NoticeState(), NOON_S
     counts, calls_s = [], []
     for run_id, gap_s in enumerate(gaps, 1):
         at_s += gap_s
@@ -246,9 +248,9 @@ def test_no_burst_breaks_the_rate_and_no_failure_is_lost(gaps: list[float]) -> N
 
 def test_the_end_of_automatic_steering_is_told_once_and_is_no_end_of_the_experiment() -> None:
     experiment = opened()
-    heard, (notice,) = hear_end(experiment, "the deadline has passed", Heard(), NOON_S)
+    heard, (notice,) = notices_of_end(experiment, "the deadline has passed", NoticeState(), NOON_S)
     assert notice.finish is not None
     assert notice.finish.finished is False
     assert "is not steered any more: the deadline has passed" in notice.sentence
-    assert hear_end(experiment, "the deadline has passed", heard, NOON_S + 9) == (heard, ())
-    assert hear_end(experiment, "another reason", heard, NOON_S + 9)[1]
+    assert notices_of_end(experiment, "the deadline has passed", heard, NOON_S + 9) == (heard, ())
+    assert notices_of_end(experiment, "another reason", heard, NOON_S + 9)[1]

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from agents import Follower
-from assistant import Session, Sla, notify, open_session
-from assistant.errors import SettingsError
-from assistant.executors import SerialExecutor
-from assistant.hooks import Hooks, HookSettings, anchored
-from assistant.notices import of_test
-from assistant.notify import Notifier, tell
-from assistant.settings import check_settings
-from assistant.store import MemoryStore
+from assistant import Session, Sla, open_session
+from assistant.config.models import HookSettings
+from assistant.config.sweep_file import check_settings
+from assistant.core.errors import SettingsError
+from assistant.executors.serial import SerialExecutor
+from assistant.hooks import notifier as notify
+from assistant.hooks.notices import HookCommands, of_test, resolve_hook_folder
+from assistant.hooks.notifier import Notifier, start_hook
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are POSIX processes")
@@ -62,7 +63,7 @@ def told_in(path: Path) -> list[dict[str, object]]:
 def test_a_sweep_tells_its_failures_and_its_end(tmp_path: Path) -> None:
     session, executor = bowl(fail_at_x=1)
     failures, end, said = tmp_path / "failures", tmp_path / "end", []
-    hooks = Hooks(on_finish=python(KEEP, end), on_failure=python(KEEP, failures))
+    hooks = HookCommands(on_finish=python(KEEP, end), on_failure=python(KEEP, failures))
     with Notifier(hooks, said.append) as notifier:
         notifier.follow(session)
         steered(session, executor)
@@ -87,9 +88,9 @@ def test_a_hook_gets_the_object_the_variables_and_the_environment(
         "import json, os, sys; print(json.dumps([json.load(sys.stdin), dict(os.environ), "
         "os.getcwd(), sys.argv[1:]]))"
     )
-    hooks = Hooks(on_finish=python(code, "a b", "$HOME", "*"), cwd=str(tmp_path))
+    hooks = HookCommands(on_finish=python(code, "a b", "$HOME", "*"), cwd=str(tmp_path))
     notice = of_test(bowl()[0].experiment, "finish", 0.0)
-    answer = tell(hooks, notice)
+    answer = start_hook(hooks, notice)
     assert answer.fault is None
     told, variables, folder, arguments = json.loads(answer.said)
     assert told == json.loads(notice.as_json())
@@ -104,7 +105,7 @@ def test_a_failing_hook_is_said_once_and_the_sweep_goes_on() -> None:
     session, executor = bowl(fail_at_x=1)
     said: list[str] = []
     bad = python("import sys; sys.exit('no mail today')")
-    with Notifier(Hooks(on_finish=bad, on_failure=bad), said.append) as notifier:
+    with Notifier(HookCommands(on_finish=bad, on_failure=bad), said.append) as notifier:
         notifier.follow(session)
         steered(session, executor)
     fault = "the program ended with exit code 1; its last words: no mail today"
@@ -118,7 +119,7 @@ def test_a_hook_that_vanishes_meanwhile_is_said(tmp_path: Path) -> None:
     program.chmod(0o755)
     said: list[str] = []
     session, _ = bowl()
-    with Notifier(Hooks(on_finish=(str(program),)), said.append) as notifier:
+    with Notifier(HookCommands(on_finish=(str(program),)), said.append) as notifier:
         notifier.follow(session)
         program.unlink()
         session.finish("enough")
@@ -142,7 +143,7 @@ time.sleep(60)
 """
     said: list[str] = []
     session, _ = bowl()
-    notifier = Notifier(Hooks(on_finish=python(code, pipe), timeout_s=1.0), said.append)
+    notifier = Notifier(HookCommands(on_finish=python(code, pipe), timeout_s=1.0), said.append)
     notifier.follow(session)
     session.finish("enough")
     started_s = time.monotonic()
@@ -160,7 +161,7 @@ def test_what_a_hook_leaves_behind_may_end_within_the_timeout(pipe: Path, tmp_pa
     session, _ = bowl()
     deliver = threading.Thread(target=pipe.write_text, args=("delivered\n",), daemon=True)
     deliver.start()  # waits for the reader
-    with Notifier(Hooks(on_finish=argv), pytest.fail) as notifier:
+    with Notifier(HookCommands(on_finish=argv), pytest.fail) as notifier:
         notifier.follow(session)
         session.finish("enough")
     assert late.read_text() == "delivered\n"
@@ -170,7 +171,7 @@ def test_what_a_hook_leaves_behind_may_end_within_the_timeout(pipe: Path, tmp_pa
 def test_what_was_held_back_is_told_when_the_block_ends(tmp_path: Path) -> None:
     session, executor = bowl(fail_at_x=0)
     kept = tmp_path / "kept"
-    with Notifier(Hooks(on_failure=python(KEEP, kept)), pytest.fail) as notifier:
+    with Notifier(HookCommands(on_failure=python(KEEP, kept)), pytest.fail) as notifier:
         notifier.follow(session)
         for y in (0, 1, 2):
             session.include({"x": 0, "y": y, "mode": "plain"})
@@ -182,7 +183,7 @@ def test_what_was_held_back_is_told_when_the_block_ends(tmp_path: Path) -> None:
 def test_no_run_waits_for_a_hook(pipe: Path) -> None:
     session, executor = bowl(fail_at_x=0)
     only_first = "import os, sys; os.path.exists(sys.argv[1]) and open(sys.argv[1]).read()"
-    with Notifier(Hooks(on_failure=python(only_first, pipe)), pytest.fail) as notifier:
+    with Notifier(HookCommands(on_failure=python(only_first, pipe)), pytest.fail) as notifier:
         notifier.follow(session)
         steered(session, executor)  # ends although the first hook is still at work
         assert session.experiment.finished is not None
@@ -194,7 +195,7 @@ def test_no_run_waits_for_a_hook(pipe: Path) -> None:
 def test_ctrl_c_does_not_wait_for_a_hook(pipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "SILENT_S", 0.05)
     session, _ = bowl()
-    notifier = Notifier(Hooks(on_finish=python(BLOCK, pipe), timeout_s=600.0), pytest.fail)
+    notifier = Notifier(HookCommands(on_finish=python(BLOCK, pipe), timeout_s=600.0), pytest.fail)
 
     def interrupted() -> None:
         with notifier:
@@ -217,7 +218,7 @@ def test_an_error_of_the_sweep_is_told(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
 
     def broken() -> None:
-        with Notifier(Hooks(on_failure=python(KEEP, kept)), pytest.fail) as notifier:
+        with Notifier(HookCommands(on_failure=python(KEEP, kept)), pytest.fail) as notifier:
             notifier.follow(session)
             raise RuntimeError("the disk is full")
 
@@ -233,10 +234,10 @@ def test_a_fault_of_ours_is_said_once_and_hurts_nothing(monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(notify, "hear", broken)
+    monkeypatch.setattr(notify, "notices_of_event", broken)
     said: list[str] = []
     session, executor = bowl()
-    with Notifier(Hooks(on_finish=python("")), said.append) as notifier:
+    with Notifier(HookCommands(on_finish=python("")), said.append) as notifier:
         notifier.follow(session)
         steered(session, executor)
     assert said == ["no hook was told: ZeroDivisionError: ours"]
@@ -245,7 +246,7 @@ def test_a_fault_of_ours_is_said_once_and_hurts_nothing(monkeypatch: pytest.Monk
 
 def test_without_hooks_nothing_listens() -> None:
     session, _ = bowl()
-    with Notifier(Hooks(), pytest.fail) as notifier:
+    with Notifier(HookCommands(), pytest.fail) as notifier:
         notifier.follow(session)
         assert session._journal._listeners == []
 
@@ -253,12 +254,18 @@ def test_without_hooks_nothing_listens() -> None:
 @pytest.mark.parametrize(
     ("hooks", "words"),
     [
-        (Hooks(on_finish=("no-such-program",)), "on_finish cannot be started: there is no program"),
-        (Hooks(on_warning=("./hook",)), "there is no program './hook' in the folder"),
-        (Hooks(on_failure=("sh",), cwd="no-such-folder"), "'no-such-folder' that hooks run in"),
+        (
+            HookCommands(on_finish=("no-such-program",)),
+            "on_finish cannot be started: there is no program",
+        ),
+        (HookCommands(on_warning=("./hook",)), "there is no program './hook' in the folder"),
+        (
+            HookCommands(on_failure=("sh",), cwd="no-such-folder"),
+            "'no-such-folder' that hooks run in",
+        ),
     ],
 )
-def test_what_cannot_be_started_is_refused_before(hooks: Hooks, words: str) -> None:
+def test_what_cannot_be_started_is_refused_before(hooks: HookCommands, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         Notifier(hooks, pytest.fail)
 
@@ -281,18 +288,18 @@ def test_a_table_of_hooks_is_read_strictly(table: dict[str, object], words: str)
 
 
 def test_hooks_are_values_checked_at_once() -> None:
-    assert HookSettings(on_finish=["sh"], timeout=5).build() == Hooks(
+    assert HookSettings(on_finish=["sh"], timeout=5).build() == HookCommands(
         on_finish=("sh",), timeout_s=5.0
     )
     for bad in ({"on_finish": ("",)}, {"on_finish": ("sh", "a\0")}, {"timeout_s": 0.0}):
         with pytest.raises(SettingsError):
-            Hooks(**bad)  # type: ignore[arg-type]
+            HookCommands(**bad)  # type: ignore[arg-type]
 
 
 def test_the_folder_of_hooks_is_that_of_their_file() -> None:
     there = Path("/there")
-    assert anchored({"hooks": {"on_finish": ["x"]}}, there)["hooks"]["cwd"] == "/there"
-    assert anchored({"hooks": {"cwd": "sub"}}, there)["hooks"]["cwd"] == "/there/sub"
-    assert anchored({"hooks": {"cwd": "/else"}}, there)["hooks"]["cwd"] == "/else"
-    assert anchored({"runs": 1}, there) == {"runs": 1}
-    assert anchored({"hooks": 3}, there) == {"hooks": 3}  # refused later, in words
+    assert resolve_hook_folder({"hooks": {"on_finish": ["x"]}}, there)["hooks"]["cwd"] == "/there"
+    assert resolve_hook_folder({"hooks": {"cwd": "sub"}}, there)["hooks"]["cwd"] == "/there/sub"
+    assert resolve_hook_folder({"hooks": {"cwd": "/else"}}, there)["hooks"]["cwd"] == "/else"
+    assert resolve_hook_folder({"runs": 1}, there) == {"runs": 1}
+    assert resolve_hook_folder({"hooks": 3}, there) == {"hooks": 3}  # refused later, in words

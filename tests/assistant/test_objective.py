@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant import Constraint, Objective, Rmse, Second, Value, WeightedSum
-from assistant.errors import ObjectiveError
+from assistant import Constraint, Objective, Rmse, SecondObjective, SingleMeasure, WeightedSum
+from assistant.core.errors import ObjectiveError
 
 finite = st.floats(-1e6, 1e6)
 
@@ -15,7 +15,7 @@ finite = st.floats(-1e6, 1e6)
 @given(finite)
 def test_the_sign_is_handled_once(value: float) -> None:
     for goal, sign in (("minimise", -1.0), ("maximise", 1.0)):
-        objective = Objective(Value("v"), goal)  # type: ignore[arg-type]
+        objective = Objective(SingleMeasure("v"), goal)  # type: ignore[arg-type]
         assessed = objective.assess({"v": value})
         assert assessed.quality == sign * value
         assert objective.value_of(assessed.quality) == value
@@ -33,7 +33,7 @@ def test_rmse_is_zero_only_for_equal_series_and_matches_the_formula(
 
 def test_feasibility_and_violation() -> None:
     objective = Objective(
-        Value("v"),
+        SingleMeasure("v"),
         "minimise",
         (Constraint("wait_s", at_most=100.0), Constraint("share", at_least=0.5)),
     )
@@ -62,7 +62,7 @@ def test_an_unknown_measure_violates_nothing_but_a_missing_one_is_an_error() -> 
 )
 def test_a_measure_that_cannot_be_judged_is_named(measures: dict, words: str) -> None:
     with pytest.raises(ObjectiveError, match=words):
-        Objective(Value("v")).assess(measures)
+        Objective(SingleMeasure("v")).assess(measures)
 
 
 def test_series_of_another_length_is_refused() -> None:
@@ -87,20 +87,22 @@ def test_a_second_measure_has_a_sign_of_its_own() -> None:
         WeightedSum((("wait_s", 1.0), ("procs", 2.0))),
         "minimise",
         (Constraint("power_w", at_most=9.0),),
-        second=Second(Value("utilisation"), "maximise"),
+        second=SecondObjective(SingleMeasure("utilisation"), "maximise"),
     )
     assessed = objective.assess({"wait_s": 3.0, "procs": 2.0, "utilisation": 0.5, "power_w": 1.0})
     assert (assessed.quality, assessed.second_value, assessed.second) == (-7.0, 0.5, 0.5)
     assert objective.measures == ("wait_s", "procs", "utilisation", "power_w")
     assert str(objective).endswith(" and maximise utilisation")
-    less = Second(Value("cost"), "minimise")
+    less = SecondObjective(SingleMeasure("cost"), "minimise")
     assert less.quality_of(4.0) == -4.0
     assert less.value_of(-4.0) == 4.0
     with pytest.raises(ObjectiveError, match="gave no measure 'utilisation'"):
         objective.assess({"wait_s": 3.0, "procs": 2.0, "power_w": 1.0})
     with pytest.raises(ObjectiveError, match="cannot be judged"):
-        Objective(Value("v"), second=Second(Value("w"))).assess({"v": 1.0, "w": 1e200})
+        Objective(SingleMeasure("v"), second=SecondObjective(SingleMeasure("w"))).assess(
+            {"v": 1.0, "w": 1e200}
+        )
     with pytest.raises(ObjectiveError, match="'minimise' or 'maximise'"):
-        Second(Value("w"), "least")  # type: ignore[arg-type]
+        SecondObjective(SingleMeasure("w"), "least")  # type: ignore[arg-type]
     with pytest.raises(ObjectiveError, match="is the first one already"):
-        Objective(Value("v"), second=Second(Value("v"), "maximise"))
+        Objective(SingleMeasure("v"), second=SecondObjective(SingleMeasure("v"), "maximise"))

@@ -6,25 +6,33 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from assistant.alarm import Check
-from assistant.chances import about, band_words, percent
-from assistant.forecasts import Forecast, GoalForecast, Interval, PaperForecast, TermForecast
-from assistant.report.outlook import (
-    Subject,
+from assistant.analysis.warning import warning
+from assistant.core.forecast import (
+    Forecast,
+    GoalForecast,
+    Interval,
+    PaperForecast,
+    TermForecast,
+    WarningCheck,
+    band_words,
+    percent,
+    share_phrase,
+)
+from assistant.presentation.text.forecast import (
+    ForecastSubject,
     best_words,
     chance_words,
     end_words,
+    forecast_sentences,
     headline,
     paper_words,
-    sentences,
     term_words,
     verdict_of,
 )
-from assistant.warning_words import warning
 from tests.draw.forecasts import NOW_S, forecasts, subjects
 
 AT_13_46_S = 1_000_000.0
-WAIT = Subject("mean_wait_s", "s", "EUR")
+WAIT = ForecastSubject("mean_wait_s", "s", "EUR")
 PAPER = PaperForecast(
     AT_13_46_S, "near", 22, 38, 38, None, 77, 39, (), None, None
 )  # fmt: skip
@@ -63,7 +71,7 @@ def with_chance(chance: float) -> Forecast:
 def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> None:
     told = f"Likely to miss: about 3 in 4 studies that looked like this missed their goal. {CHANCE}"
     assert headline(WAIT, SEEN) == told
-    assert sentences(WAIT, SEEN) == (
+    assert forecast_sentences(WAIT, SEEN) == (
         (
             "The goal is 4.1 steps beyond the best; with twice the runs left the chance is 38 % "
             "instead of 25 %. A step is the mean distance of the next three results from the best."
@@ -110,7 +118,7 @@ def test_what_is_decided_has_no_chance() -> None:
     )
     finished = replace(WAIT, is_finished=True)
     assert headline(finished, over) == "The goal of 12,000 s was not reached."
-    assert sentences(finished, over) == ()
+    assert forecast_sentences(finished, over) == ()
     assert chance_words(over) == ""
 
 
@@ -120,7 +128,7 @@ def test_silence_says_its_reason() -> None:
     assert headline(WAIT, seen) == (
         "No chance to reach 12,000 s is told yet: 7 runs are over, and a forecast needs 12."
     )
-    assert not any("%" in sentence for sentence in sentences(WAIT, seen))
+    assert not any("%" in sentence for sentence in forecast_sentences(WAIT, seen))
     assert headline(WAIT, replace(seen, goal=None)) == (
         "No goal is agreed, and nothing can be foreseen yet: 7 runs are over, and a forecast "
         "needs 12."
@@ -143,7 +151,7 @@ def test_late_there_is_no_verdict(left: float, verdict: str) -> None:
 
 def test_no_single_number_of_runs_beyond_what_was_tested() -> None:
     far = replace(SEEN, goal=replace(GOAL, runs_needed=Interval(40.0, None, None)))
-    assert "More likely than not: not within 100 further runs." in sentences(WAIT, far)
+    assert "More likely than not: not within 100 further runs." in forecast_sentences(WAIT, far)
 
 
 def test_terms_and_the_tightest_of_them() -> None:
@@ -163,7 +171,10 @@ def test_terms_and_the_tightest_of_them() -> None:
     passed = replace(deadline, limit=AT_13_46_S - 60.0, remaining=Interval(0.0, 0.0, 0.0))
     assert term_words(WAIT, passed, AT_13_46_S) == "deadline: 13:45 UTC has passed"
     both = replace(SEEN, terms=(waiting, cost), binding="max_cost", cautions=("of an example",))
-    assert sentences(WAIT, both)[-2:] == ("The tightest term: cost.", "Caution: of an example.")
+    assert forecast_sentences(WAIT, both)[-2:] == (
+        "The tightest term: cost.",
+        "Caution: of an example.",
+    )
 
 
 def test_ends_without_an_end() -> None:
@@ -194,10 +205,12 @@ def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
 
 
 @given(subjects, forecasts)
-def test_whatever_is_foreseen_unknown_is_never_a_number(subject: Subject, seen: Forecast) -> None:
+def test_whatever_is_foreseen_unknown_is_never_a_number(
+    subject: ForecastSubject, seen: Forecast
+) -> None:
     told = [
         headline(subject, seen),
-        *sentences(subject, seen),
+        *forecast_sentences(subject, seen),
         *(term_words(subject, term, NOW_S) for term in seen.terms),
         paper_words(seen.paper),
         chance_words(seen),
@@ -207,11 +220,11 @@ def test_whatever_is_foreseen_unknown_is_never_a_number(subject: Subject, seen: 
         assert "  " not in text
         assert "will be met" not in text
     assert headline(subject, seen).endswith(".")
-    assert all(text.endswith(".") for text in sentences(subject, seen))
+    assert all(text.endswith(".") for text in forecast_sentences(subject, seen))
 
 
 @given(subjects, forecasts)
-def test_a_chance_is_told_only_where_there_is_one(subject: Subject, seen: Forecast) -> None:
+def test_a_chance_is_told_only_where_there_is_one(subject: ForecastSubject, seen: Forecast) -> None:
     known = seen.goal is not None and seen.goal.chance is not None
     decided = verdict_of(seen) in ("reached", "missed", "no_goal")
     assert ("Chance to reach" in headline(subject, seen)) == (known and not decided)
@@ -222,7 +235,7 @@ def test_nothing_is_over_while_a_run_may_still_end() -> None:
     rare = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), under_way=1)
     assert verdict_of(rare) == "nearly_used"
     assert "runs left (most likely 0): 25 %" in headline(WAIT, rare)
-    assert "1 run is under way, and counted as left until over." in sentences(WAIT, rare)
+    assert "1 run is under way, and counted as left until over." in forecast_sentences(WAIT, rare)
     late = replace(rare, is_over=True, goal=replace(GOAL, chance=0.0), under_way=2)
     assert headline(WAIT, late) == (
         "2 runs are under way, and nothing can end within the agreement any more; the goal of "
@@ -243,8 +256,8 @@ def test_warnings_and_the_forecast_use_the_same_words(miss: float) -> None:
     for verdict in ("On track", "Very likely to miss", "Likely to miss"):
         assert warned.startswith(verdict) == told.startswith(verdict)
     if miss >= 0.7:
-        assert about(miss) in warned
-        assert about(miss) in told
+        assert share_phrase(miss) in warned
+        assert share_phrase(miss) in told
     if seen.goal.if_doubled is not None:
         assert f"from {percent(seen.goal.chance or 0.0)} to " in warned
 
@@ -252,5 +265,5 @@ def test_warnings_and_the_forecast_use_the_same_words(miss: float) -> None:
 @pytest.mark.parametrize("left", [3.0, 4.0, 5.0, 5.5, 6.0, 30.0])
 def test_a_budget_is_nearly_used_where_no_warning_is_given_any_more(left: float) -> None:
     seen = replace(SEEN, remaining=Interval(left, left, left))
-    check = Check(22, left, 0.75)
+    check = WarningCheck(22, left, 0.75)
     assert (verdict_of(seen) == "nearly_used") == (not check.may_warn)

@@ -7,23 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assistant.applications import MachineKind, Placing
-from assistant.applications.machine_kinds import (
-    grouped,
+from assistant.applications.extensions.placement import (
+    MEASURES,
+    FleetPlacement,
+    MachineKind,
+    machine_kinds,
     usual_machines,
     usual_workload,
     without_sharing,
 )
-from assistant.applications.placement import MEASURES
-from assistant.applications.placement_view import fleet_drawing, mean_held
-from assistant.charts_placement import fleet_picture
-from assistant.errors import ApplicationError, RunError, SettingsError
-from assistant.service.admission import admitted
-from assistant.settings import build_sweep, check_settings, parse_settings
+from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
+from assistant.core.errors import ApplicationError, RunError, SettingsError
+from assistant.presentation.charts.schedule import fleet_picture
+from assistant.service.experiment_service import apply_request_policy
+from assistant.simtools.application_views import fleet_drawing, mean_held
 from sim.api import MachineSpec, Tasks, Workload, known_names
 from strategies import StrategyError
 
-SMALL = Placing((usual_workload(seed=1, days=0.2),))
+SMALL = FleetPlacement((usual_workload(seed=1, days=0.2),))
 PODS = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
     "deletion_time,scheduled_time\n"
@@ -33,13 +34,13 @@ PODS = (
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,4000,1000,1,T4\nn2,4000,1000,1,T4\nn3,8000,1000,0,\n"
 
 
-def tiny(*, kinds: tuple[MachineKind, ...], **told: Any) -> Placing:
+def tiny(*, kinds: tuple[MachineKind, ...], **told: Any) -> FleetPlacement:
     """Three jobs of one instance: 2 cores for 3,600 s at 0, 2 at 0, 1 at 1,800 s."""
     tasks = Tasks.from_arrays(job=[0, 1, 2], runtime_s=[3600.0] * 3, mcpu=[2000, 2000, 1000])
     workload = Workload.from_arrays(
         submit_s=[0.0, 0.0, 1800.0], runtime_s=[3600.0] * 3, procs=[2, 2, 1], tasks=tasks
     )
-    return Placing((workload,), kinds, **told)
+    return FleetPlacement((workload,), kinds, **told)
 
 
 ONE = MachineKind(MachineSpec("m", 2), price_per_h=3.0, counts=(1, 2, 3))
@@ -106,7 +107,7 @@ def test_what_cannot_run_is_a_failed_run_and_a_rejected_job_is_infeasible() -> N
     tasks = Tasks.from_arrays(job=[0, 0], runtime_s=[1, 1], mcpu=[2000] * 2, gang=[1, 1])
     workload = Workload.from_arrays(submit_s=[0.0], runtime_s=[1.0], procs=[4], tasks=tasks)
     with pytest.raises(RunError, match="gang"):
-        Placing((workload,), (ONE,)).evaluate({"m_machines": 1, **TODAY_OF_ONE}, 0)
+        FleetPlacement((workload,), (ONE,)).evaluate({"m_machines": 1, **TODAY_OF_ONE}, 0)
 
 
 TODAY_OF_ONE = {
@@ -118,7 +119,7 @@ def test_jobs_without_tasks_are_machines_of_their_own() -> None:
     workload = Workload.from_arrays(
         submit_s=[0.0, 0.0], runtime_s=[10.0, 10.0], procs=[2, 1], mem_bytes_per_proc=[5, 7]
     )
-    tasks = Placing((workload,), (ONE,)).workloads[0].tasks
+    tasks = FleetPlacement((workload,), (ONE,)).workloads[0].tasks
     assert tasks is not None
     assert tasks.mcpu.tolist() == [2000, 1000]
     assert tasks.mem_bytes.tolist() == [10, 7]
@@ -138,13 +139,13 @@ def pods(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def from_files(pods: Path, **told: Any) -> Placing:
+def from_files(pods: Path, **told: Any) -> FleetPlacement:
     application = {
         "kind": "placement", "trace": str(pods / "pods.csv"), "nodes": str(pods / "nodes.csv"),
         **told,
     }  # fmt: skip
     built = build_sweep(check_settings({"application": application}, "x")).application
-    assert isinstance(built, Placing)
+    assert isinstance(built, FleetPlacement)
     return built
 
 
@@ -176,7 +177,7 @@ def test_whole_gpus_take_as_long(pods: Path) -> None:
 
 def test_machines_of_one_name_that_differ_are_told_apart() -> None:
     machines = [MachineSpec(f"n{i}", 4, gpus=1, mem_bytes=i % 2 + 1) for i in range(5)]
-    found = [(kind.spec.name, kind.spec.count) for kind in grouped(machines, {})]
+    found = [(kind.spec.name, kind.spec.count) for kind in machine_kinds(machines, {})]
     assert found == [("gpux1_4", 3), ("gpux1_4_2", 2)]
 
 
@@ -210,8 +211,8 @@ def test_settings_refuse_in_words(told: dict[str, Any], sentence: str) -> None:
 def test_a_request_names_files_of_the_services_folder_only(key: str, tmp_path: Path) -> None:
     tables = {"application": {"kind": "placement", key: "a.csv"}}
     with pytest.raises(SettingsError, match="reads no files"):
-        admitted(tables, programs=False, files=None)
-    found = admitted(tables, programs=False, files=tmp_path)
+        apply_request_policy(tables, programs=False, files=None)
+    found = apply_request_policy(tables, programs=False, files=tmp_path)
     assert found["application"][key] == str(tmp_path.resolve() / "a.csv")
 
 
@@ -254,6 +255,6 @@ def test_the_template_is_what_is_played() -> None:
     template = files("assistant.cli") / "templates" / "placement.toml"
     application = check_settings(tomllib.loads(template.read_text("utf-8")), "x").application
     built = application.build()  # type: ignore[union-attr, call-arg]
-    assert isinstance(built, Placing)
+    assert isinstance(built, FleetPlacement)
     assert built.kinds == usual_machines()
-    assert built == Placing()
+    assert built == FleetPlacement()

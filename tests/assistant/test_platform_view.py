@@ -6,30 +6,36 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assistant.applications import AiPlatform
-from assistant.applications.ai_platform import TODAY
-from assistant.applications.platform_accuracy import as_table, from_table
-from assistant.applications.platform_view import (
+from assistant.applications.extensions.ai_platform import TODAY, AiPlatform
+from assistant.presentation.charts.ai_platform import (
+    PlatformComparison,
+    QuantileComparison,
+    WeekBands,
+    platform_picture,
+    qq_chart,
+)
+from assistant.presentation.report.html import comparison_rows, render_comparison, render_dashboard
+from assistant.simtools.ai_platform import (
     FULL_TRAINING,
     MOST_POINTS,
+    as_table,
     dashboard,
     day_words,
+    from_table,
     parameters,
-    played,
+    simulated_dashboard,
 )
-from assistant.charts_platform import Likeness, Quantiles, WeekBands, platform_picture, qq_chart
-from assistant.report.platform import likeness_rows, render_dashboard, render_likeness
-from sim.aiops.graph import TASKS
-from sim.aiops.summary import About, Spread, Summary
+from sim.aiops.platform import TASKS
+from sim.aiops.summary import SimulationMetadata, SpreadSummary, TraceSummary
 
-NONE = Spread(0, None, (None, None, None))
-ABOUT = About(
+NONE = SpreadSummary(0, None, (None, None, None))
+ABOUT = SimulationMetadata(
     48 * 3_600.0, 0.0, 3, "realistic", 6.0, (("training", 4, "fifo", 2.5),), 0, 0.05, 0.1, 0, (),
     (("performance", 0.7),), "made up",
 )  # fmt: skip
 
 
-def summary(n_hours: int = 48, about: About | None = ABOUT) -> Summary:
+def summary(n_hours: int = 48, about: SimulationMetadata | None = ABOUT) -> TraceSummary:
     """Two days on which 10 pipelines come at 16:00 and 5 evaluations are ready at 22:00."""
     hours = {name: np.zeros(n_hours) for name in (
         "arrivals", "renewed", "traffic_bytes", "built", "built performance", "busy training",
@@ -42,7 +48,7 @@ def summary(n_hours: int = 48, about: About | None = ABOUT) -> Summary:
     hours["began training"][20::24] = 2.0
     hours["waited for training"][20::24] = 2 * 600.0
     hours["asked evaluate"][22::24] = 5.0
-    return Summary(
+    return TraceSummary(
         20, {"arrival": 20}, {"deployed": 0, "trained": 20, "stopped by a gate": 0}, NONE, (),
         {"training": NONE}, ("training",), hours, None, about,
     )  # fmt: skip
@@ -109,8 +115,8 @@ def test_what_was_simulated_is_told_or_nothing() -> None:
 
 def test_a_trace_in_a_folder_shows_what_the_run_shows(tmp_path) -> None:  # type: ignore[no-untyped-def]
     small = AiPlatform(seed=2, days=1.0, models=5)
-    kept, measured = played(small, FULL_TRAINING)
-    written, again = played(small, FULL_TRAINING, tmp_path)
+    kept, measured = simulated_dashboard(small, FULL_TRAINING)
+    written, again = simulated_dashboard(small, FULL_TRAINING, tmp_path)
     assert measured == again == small.evaluate(FULL_TRAINING, 0)
     assert kept.tables == written.tables
     assert kept.over_time == written.over_time
@@ -123,7 +129,7 @@ def test_a_trace_in_a_folder_shows_what_the_run_shows(tmp_path) -> None:  # type
 @pytest.mark.slow
 def test_the_page_of_a_dashboard_holds_it_and_asks_nobody() -> None:
     small = AiPlatform(seed=2, days=1.0, models=5)
-    board, _ = played(small, FULL_TRAINING)
+    board, _ = simulated_dashboard(small, FULL_TRAINING)
     page = render_dashboard(board)
     assert page.count("<svg") == len(board.over_time.panels) + len(board.day.panels)
     for sentence in board.words:
@@ -134,10 +140,10 @@ def test_the_page_of_a_dashboard_holds_it_and_asks_nobody() -> None:
     assert platform_picture(board.day)["vconcat"][-1]["encoding"]["x"]["title"] == "hour of the day"
 
 
-FOUND = Likeness(
+FOUND = PlatformComparison(
     "log.csv", 100, 50, 4, 0, "made up",
-    (Quantiles("train <b>", (1.0, 2.0, 4.0), (2.0, 4.0, 8.0), 9, 8, 0.5, 0.1, 3.0, np.log(2.0)),),
-    (Quantiles("gaps, random", (1.0, 2.0, 4.0), (1.0, 2.0, 4.0), 9, 8, 0.0, 0.1, 0.0, 0.0),),
+    (QuantileComparison("train <b>", (1.0, 2.0, 4.0), (2.0, 4.0, 8.0), 9, 8, 0.5, 0.1, 3.0, np.log(2.0)),),
+    (QuantileComparison("gaps, random", (1.0, 2.0, 4.0), (1.0, 2.0, 4.0), 9, 8, 0.0, 0.1, 0.0, 0.0),),
     {"random": WeekBands((1.0,) * 168, (2.0,) * 168, (0.0,) * 168, (3.0,) * 168, 1.0)},
 )  # fmt: skip
 
@@ -150,13 +156,13 @@ def test_a_comparison_is_told_in_words_and_read_again() -> None:
         "1 of 2 samples are as like the log as two samples of one law (KS, 5 %); furthest is "
         "'train <b>', KS 0.500."
     )
-    rows = likeness_rows(FOUND)
+    rows = comparison_rows(FOUND)
     assert rows[0][-2:] == ("100.0%", "differs by more than chance")
     assert rows[1][-2:] == ("0.0%", "alike")
 
 
 def test_the_page_of_a_comparison_is_whole_and_foreign_text_stays_text() -> None:
-    page = render_likeness(FOUND)
+    page = render_comparison(FOUND)
     assert page.count("<svg") == 3
     assert "train &lt;b&gt;" in page
     assert "train <b>" not in page

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assistant import Session, open_session
-from assistant.events import RunStarted
-from assistant.queueing import ahead, behind, changes
-from assistant.store import MemoryStore
+from assistant.core.commands import changes_since, priorities_ahead, priorities_behind
+from assistant.core.events import RunStarted
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Bowl, TickingClock
 
 N = 6
@@ -35,7 +35,7 @@ def order(session: Session) -> list[int]:
 def test_some_come_first_or_last_and_nothing_else_moves(
     priorities: list[float], chosen: set[int], held: set[int]
 ) -> None:
-    for move, in_front in ((ahead, True), (behind, False)):
+    for move, in_front in ((priorities_ahead, True), (priorities_behind, False)):
         session = queued(priorities, held)
         before = order(session)
         for run_id, priority in move(session.experiment, chosen).items():
@@ -49,19 +49,19 @@ def test_some_come_first_or_last_and_nothing_else_moves(
 
 def test_priorities_by_hand() -> None:
     session = queued([0, 0, 2.5, 0, 1, 0], set())
-    assert ahead(session.experiment, [1, 5]) == {5: 4.0, 1: 3.0}
-    assert ahead(session.experiment, [3]) == {}
-    assert behind(session.experiment, [3, 5, 1]) == {3: -1.0, 5: -2.0, 1: -3.0}
+    assert priorities_ahead(session.experiment, [1, 5]) == {5: 4.0, 1: 3.0}
+    assert priorities_ahead(session.experiment, [3]) == {}
+    assert priorities_behind(session.experiment, [3, 5, 1]) == {3: -1.0, 5: -2.0, 1: -3.0}
 
 
 def test_what_became_of_runs() -> None:
     session = queued([0, 0, 0, 0], set())
     shown = session.experiment.runs
-    assert changes(shown, session.experiment) == ()
+    assert changes_since(shown, session.experiment) == ()
     session.take([RunStarted(1.0, 1)])
     session.hold(2)
     session.reprioritise(3, 2)
     session.cancel(4)
-    assert changes(shown, session.experiment) == (
+    assert changes_since(shown, session.experiment) == (
         "run 1 has started", "run 2 was held", "run 3 was given priority 2", "run 4 was cancelled",
     )  # fmt: skip

@@ -9,13 +9,14 @@ import pytest
 
 from agents import Follower
 from assistant import Experiment, Measure, Session, Sla, load_session, open_session
-from assistant.codec import decode_event, encode_event
-from assistant.errors import ExperimentError, RunError
-from assistant.events import RunSubmitted
-from assistant.executors import SerialExecutor
-from assistant.report import collect, render_html
-from assistant.run import RunState
-from assistant.store import MemoryStore
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import ExperimentError, RunError
+from assistant.core.events import RunSubmitted
+from assistant.core.run import RunState
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import render_html
+from assistant.store.event_store import MemoryStore
 from strategies import Level, NotAllowedError, OptionError, UnknownLevelError
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 

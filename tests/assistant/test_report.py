@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from agents import Follower
-from assistant import Constraint, Fact, Measure, Objective, Sla, Value, open_session
-from assistant.errors import RunError, StoreError
-from assistant.executors import SerialExecutor
-from assistant.report import ReportData, collect, render_html, write_report
-from assistant.store import MemoryStore
+from assistant import Constraint, Fact, Measure, Objective, SingleMeasure, Sla, open_session
+from assistant.core.errors import RunError, StoreError
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import ReportData, collect
+from assistant.presentation.report.html import render_html, write_report
+from assistant.store.event_store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
@@ -47,7 +48,7 @@ def test_today_is_best_is_said() -> None:
 
 
 def test_nothing_feasible_is_said() -> None:
-    objective = Objective(Value("height"), "minimise", (Constraint("height", at_most=0.0),))
+    objective = Objective(SingleMeasure("height"), "minimise", (Constraint("height", at_most=0.0),))
     data = report_on(Bowl(baseline=TODAY), objective=objective)
     assert data.answer.verdict == "nothing_feasible"
     assert data.answer.improvement is None
@@ -55,7 +56,7 @@ def test_nothing_feasible_is_said() -> None:
 
 
 def test_a_feasible_run_beats_an_infeasible_today_even_if_its_value_is_worse() -> None:
-    objective = Objective(Value("height"), "maximise", (Constraint("height", at_most=3.0),))
+    objective = Objective(SingleMeasure("height"), "maximise", (Constraint("height", at_most=3.0),))
     data = report_on(Bowl(baseline=TODAY), runs=24, objective=objective)
     assert data.answer.verdict == "improved"
     assert "meets every constraint, today's configuration does not" in data.answer.headline

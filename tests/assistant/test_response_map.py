@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 from agents import Follower
 from assistant import Session, Sla, open_session
-from assistant.errors import ExperimentError
-from assistant.executors import SerialExecutor
-from assistant.response_map import (
+from assistant.analysis.response_map import (
     ANY,
     MOST_CELLS,
-    Admitted,
+    CellAdmission,
     Fold,
     admitted,
-    arranged,
-    folded,
+    arrange_axes,
+    build_grid,
+    fix_levels,
     from_key,
-    held_at,
     key_of,
-    measured,
+    measure_cells,
     regions_of,
 )
-from assistant.store import MemoryStore
+from assistant.core.errors import ExperimentError
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import (
     Configuration,
     Exclusion,
@@ -54,7 +54,7 @@ def all_of(space: ParameterSpace) -> list[Configuration]:
 
 
 def test_the_first_parameter_moves_slowest_and_levels_go_by_rank() -> None:
-    grid = folded(SPACE, Fold(("a", "b"), ("c",)))
+    grid = build_grid(SPACE, Fold(("a", "b"), ("c",)))
     assert (grid.columns, grid.rows) == (6, 2)
     values = [SPACE.values(Configuration(tuple(ids), SPACE.lineage)) for ids in grid.level_ids]
     assert [(v["a"], v["b"]) for v in values[:6]] == [
@@ -69,7 +69,7 @@ def test_every_configuration_has_its_own_cell(data: st.DataObject) -> None:
     space = data.draw(spaces())
     names = data.draw(st.permutations(space.names))
     cut = data.draw(st.integers(0, len(names)))
-    grid = folded(space, Fold(tuple(names[:cut]), tuple(names[cut:])))
+    grid = build_grid(space, Fold(tuple(names[:cut]), tuple(names[cut:])))
     places = {grid.place(c) for c in all_of(space)}
     assert len(places) == grid.columns * grid.rows == space.size
     for configuration in all_of(space):
@@ -79,7 +79,7 @@ def test_every_configuration_has_its_own_cell(data: st.DataObject) -> None:
 
 
 def test_what_is_held_is_the_same_in_every_cell_and_what_is_not_falls_together() -> None:
-    grid = folded(SPACE, Fold(("a",), (), {"b": "y"}))
+    grid = build_grid(SPACE, Fold(("a",), (), {"b": "y"}))
     assert grid.over == (2,)
     assert {tuple(ids[1:]) for ids in grid.level_ids.tolist()} == {(1, ANY)}
     assert grid.place(SPACE.from_values({"a": 4, "b": "x", "c": 0})) is None
@@ -93,7 +93,7 @@ def test_a_fold_that_is_held_at_a_configuration_goes_through_it(data: st.DataObj
     space = data.draw(spaces())
     names = data.draw(st.lists(st.sampled_from(space.names), unique=True))
     configuration = data.draw(configurations(space))
-    grid = folded(space, held_at(space, Fold(tuple(names)), configuration))
+    grid = build_grid(space, fix_levels(space, Fold(tuple(names)), configuration))
     place = grid.place(configuration)
     assert grid.over == ()
     assert place is not None
@@ -109,20 +109,20 @@ def test_a_fold_that_is_held_at_a_configuration_goes_through_it(data: st.DataObj
 )
 def test_a_parameter_lies_in_one_place(fold: Fold, told: str) -> None:
     with pytest.raises(ExperimentError, match=told):
-        folded(SPACE, fold)
+        build_grid(SPACE, fold)
 
 
 def test_what_cannot_be_folded_is_refused_in_words() -> None:
     with pytest.raises(StrategyError, match="no parameter 'd'"):
-        folded(SPACE, Fold(("d",)))
+        build_grid(SPACE, Fold(("d",)))
     with pytest.raises(StrategyError, match="has no level 3"):
-        folded(SPACE, Fold(("b",), (), {"a": 3}))
+        build_grid(SPACE, Fold(("b",), (), {"a": 3}))
     wide = ParameterSpace((Parameter("n", tuple(range(200))), Parameter("m", tuple(range(200)))))
     with pytest.raises(ExperimentError, match="200 x 200 cells; a map has at most 20,000"):
-        folded(wide, Fold(("n",), ("m",)))
+        build_grid(wide, Fold(("n",), ("m",)))
     long = ParameterSpace((Parameter("n", tuple(range(1_001))),))
     with pytest.raises(ExperimentError, match="1,000 along an axis"):
-        folded(long, Fold(("n",)))
+        build_grid(long, Fold(("n",)))
 
 
 # -- the arrangement ---------------------------------------------------------------------------
@@ -144,12 +144,12 @@ def test_the_papers_spaces_are_nearly_square(
     levels: tuple[int, ...], wanted: tuple[int, int]
 ) -> None:
     space = ParameterSpace(tuple(Parameter(f"p{i}", tuple(range(n))) for i, n in enumerate(levels)))
-    assert sides(space, arranged(space, {})) == wanted
+    assert sides(space, arrange_axes(space, {})) == wanted
 
 
 def test_what_matters_most_is_outermost() -> None:
     space = ParameterSpace(tuple(Parameter(name, (0, 1, 2)) for name in "abcd"))
-    fold = arranged(space, {"c": 0.6, "d": 0.3, "b": 0.1})
+    fold = arrange_axes(space, {"c": 0.6, "d": 0.3, "b": 0.1})
     rank = "cdba".index
     assert {*fold.across, *fold.down} == {*"abcd"}
     for axis in (fold.across, fold.down):
@@ -159,10 +159,10 @@ def test_what_matters_most_is_outermost() -> None:
 
 def test_a_great_space_shows_what_matters_and_stays_lazy() -> None:
     space = ParameterSpace(tuple(Parameter(f"k{i}", tuple(range(10))) for i in range(12)))
-    fold = arranged(space, {"k7": 0.5, "k11": 0.3, "k2": 0.1, "k9": 0.05})
+    fold = arrange_axes(space, {"k7": 0.5, "k11": 0.3, "k2": 0.1, "k9": 0.05})
     assert {*fold.shown} == {"k7", "k11", "k2", "k9"}
     best = space.configuration(123_456_789_012)
-    grid = folded(space, held_at(space, fold, best))
+    grid = build_grid(space, fix_levels(space, fold, best))
     states, is_known = admitted(grid)
     assert len(grid.level_ids) == 10_000 <= MOST_CELLS
     assert grid.place(best) is not None
@@ -173,7 +173,7 @@ def test_a_great_space_shows_what_matters_and_stays_lazy() -> None:
 @given(spaces(max_parameters=4))
 @settings(max_examples=30)
 def test_no_split_is_nearer_to_a_square(space: ParameterSpace) -> None:
-    fold = arranged(space, {})
+    fold = arrange_axes(space, {})
     varied = [p for p in space.parameters if p.n_levels > 1]
     assert {*fold.shown} == {p.name for p in varied}
     across, down = sides(space, fold)
@@ -194,7 +194,7 @@ def test_no_split_is_nearer_to_a_square(space: ParameterSpace) -> None:
 def test_a_cell_is_open_if_one_of_its_configurations_is(data: st.DataObject) -> None:
     space = data.draw(spaces())
     shown = data.draw(st.lists(st.sampled_from(space.names), unique=True))
-    grid = folded(space, Fold(tuple(shown)))
+    grid = build_grid(space, Fold(tuple(shown)))
     states, is_known = admitted(grid)
     assert is_known
     wanted = np.zeros(len(states), dtype=np.bool_)
@@ -202,14 +202,14 @@ def test_a_cell_is_open_if_one_of_its_configurations_is(data: st.DataObject) -> 
         place = grid.place(configuration)
         assert place is not None
         wanted[grid.cell(place)] = True
-    assert ((states == Admitted.OPEN) == wanted).all()
+    assert ((states == CellAdmission.OPEN) == wanted).all()
 
 
 def test_closed_and_excluded_are_told_apart() -> None:
     space = SPACE.closing("a", 2).excluding(Exclusion("a == 4 and b == 'x'"))
-    states, _ = admitted(folded(space, Fold(("a", "b"), ("c",))))
-    row = [Admitted.OPEN, Admitted.OPEN, Admitted.CLOSED, Admitted.CLOSED, Admitted.EXCLUDED,
-           Admitted.OPEN]  # fmt: skip
+    states, _ = admitted(build_grid(space, Fold(("a", "b"), ("c",))))
+    row = [CellAdmission.OPEN, CellAdmission.OPEN, CellAdmission.CLOSED, CellAdmission.CLOSED, CellAdmission.EXCLUDED,
+           CellAdmission.OPEN]  # fmt: skip
     assert states.tolist() == row * 2
 
 
@@ -218,7 +218,7 @@ def test_exclusions_over_too_much_are_said_to_be_unknown() -> None:
         tuple(Parameter(name, tuple(range(100))) for name in "abc"),
         (Exclusion("a + b + c < 10"),),
     ).closing("a", 3)
-    states, is_known = admitted(folded(space, Fold(("a",))))
+    states, is_known = admitted(build_grid(space, Fold(("a",))))
     assert not is_known
     assert np.flatnonzero(states).tolist() == [3]
 
@@ -232,8 +232,8 @@ def swept(runs: int = 12) -> Session:
 
 def test_measured_cells_hold_the_runs_and_nothing_else() -> None:
     experiment = swept().experiment
-    grid = folded(experiment.space, Fold(("x", "mode"), ("y",)))
-    cells = measured(grid, experiment.runs)
+    grid = build_grid(experiment.space, Fold(("x", "mode"), ("y",)))
+    cells = measure_cells(grid, experiment.runs)
     for cell, ids in enumerate(grid.level_ids.tolist()):
         stand = experiment.standings.get(Configuration(tuple(ids), experiment.space.lineage))
         if stand is None:
@@ -246,7 +246,7 @@ def test_measured_cells_hold_the_runs_and_nothing_else() -> None:
 
 def test_configurations_that_fall_together_show_the_best() -> None:
     experiment = swept().experiment
-    cells = measured(folded(experiment.space, Fold(("x",))), experiment.runs)
+    cells = measure_cells(build_grid(experiment.space, Fold(("x",))), experiment.runs)
     for x in range(4):
         own = [
             run.outcome.value
@@ -255,7 +255,9 @@ def test_configurations_that_fall_together_show_the_best() -> None:
         ]
         assert cells.n_runs[x] == len(own)
         assert (min(own) == cells.values[x]) if own else np.isnan(cells.values[x])
-    held = measured(folded(experiment.space, Fold(("x",), (), {"mode": "odd"})), experiment.runs)
+    held = measure_cells(
+        build_grid(experiment.space, Fold(("x",), (), {"mode": "odd"})), experiment.runs
+    )
     assert held.outside + held.n_runs.sum() == cells.n_runs.sum()
     assert held.outside > 0
 
@@ -268,14 +270,14 @@ def test_regions_are_those_that_contain_the_cell(data: st.DataObject) -> None:
     seen = tuple(Observation(c, float(i % 3)) for i, c in enumerate(some))
     rule = RegionRule(quantile=0.6, min_samples=1, eps=data.draw(st.sampled_from((0.5, 1.0, 1.5))))
     regions = find_regions(Knowledge(space, seen), rule)
-    grid = folded(space, Fold(space.names))
+    grid = build_grid(space, Fold(space.names))
     found = regions_of(grid, regions, rule.radius)
     for configuration in all_of(space):
         place = grid.place(configuration)
         assert place is not None
         homes = [r.id for r in regions if r.contains(space, configuration, rule.radius)]
         assert found[grid.cell(place)] == min(homes, default=0)
-    part = folded(space, Fold(space.names[:1]))
+    part = build_grid(space, Fold(space.names[:1]))
     together = regions_of(part, regions, rule.radius)
     for cell in range(len(together)):
         inside = [

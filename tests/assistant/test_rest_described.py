@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from assistant.applications.rest_address import TOKEN
-from assistant.cli.described import described_sweep
+from assistant.cli.commands.sweep_file import described_sweep
 from assistant.cli.main import run
-from assistant.errors import AssistantError
-from assistant.settings import build_sweep, check_settings, parse_settings
+from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
+from assistant.core.errors import AssistantError
 from strategies import StrategyError
 from tests.assistant.adapter import Reply, program
 

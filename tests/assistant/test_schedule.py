@@ -8,27 +8,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.applications import Lookup, Scheduling, schedule_view
-from assistant.applications.schedule import Part, Schedule, Steps, placed, schedule, schedule_of
-from assistant.applications.schedule_view import (
-    Window,
+from assistant.applications.lookup import Lookup
+from assistant.applications.scheduling import Scheduling
+from assistant.core.errors import ApplicationError
+from assistant.simtools import schedule_view
+from assistant.simtools.schedule import (
+    JobSchedule,
+    PartitionRange,
+    StepFunction,
+    processor_ranges,
+    schedule,
+    schedule_of,
+)
+from assistant.simtools.schedule_view import (
+    TimeWindow,
     at,
     busiest,
     changes,
     classes,
-    compared,
+    compare_schedules,
     curve,
     drawn,
     means,
     peaks,
     waits,
 )
-from assistant.errors import ApplicationError
 from sim.api import Scenario, Workload, simulate
 from tests.draw.workloads import scenarios
 
 
-def by_hand(**changed: Any) -> Schedule:
+def by_hand(**changed: Any) -> JobSchedule:
     """Four processors. Jobs 1 and 2 side by side, 3 behind 1, 4 (all four) behind everything.
 
     ======  ======  =====  ====  =====
@@ -51,13 +60,13 @@ def by_hand(**changed: Any) -> Schedule:
         "partition": np.zeros(4, dtype=np.int64),
         "user": np.array([7, 7, 8, -1]),
         "state": np.zeros(4, dtype=np.int8),
-        "parts": (Part("main", 4, 0),),
+        "parts": (PartitionRange("main", 4, 0),),
         "measures": {},
     }
-    return Schedule(**{**columns, **changed})
+    return JobSchedule(**{**columns, **changed})
 
 
-def pieces(jobs: Schedule) -> dict[int, list[tuple[int, int]]]:
+def pieces(jobs: JobSchedule) -> dict[int, list[tuple[int, int]]]:
     places, told = jobs.places, {}
     for row, low, high in zip(places.row, places.low, places.high, strict=True):
         told.setdefault(int(jobs.job_id[row]), []).append((int(low), int(high)))
@@ -82,14 +91,14 @@ def test_partitions_lie_one_above_the_other() -> None:
     jobs = by_hand(
         procs=np.array([2, 1, 2, 2]),
         partition=np.array([0, 1, 1, 0]),
-        parts=(Part("small", 2, 0), Part("main", 3, 2)),
+        parts=(PartitionRange("small", 2, 0), PartitionRange("main", 3, 2)),
     )
     assert pieces(jobs) == {1: [(0, 2)], 2: [(2, 3)], 3: [(3, 5)], 4: [(0, 2)]}
 
 
 def test_a_schedule_that_cannot_be_says_which_job() -> None:
     with pytest.raises(ApplicationError, match="job 4 cannot be drawn: it starts on 5 processors"):
-        placed(by_hand(procs=np.array([2, 1, 3, 5])))
+        processor_ranges(by_hand(procs=np.array([2, 1, 3, 5])))
 
 
 def test_use_and_queue_worked_by_hand() -> None:
@@ -107,7 +116,7 @@ def test_use_and_queue_worked_by_hand() -> None:
 
 
 def test_means_and_peaks_of_steps_worked_by_hand() -> None:
-    steps = Steps(np.array([0.0, 10.0, 20.0]), np.array([3.0, 4.0, 0.0]))
+    steps = StepFunction(np.array([0.0, 10.0, 20.0]), np.array([3.0, 4.0, 0.0]))
     edges = np.array([-5.0, 5.0, 15.0, 25.0])
     assert means(steps, edges).tolist() == [1.5, 3.5, 2.0]
     assert peaks(steps, edges).tolist() == [3.0, 4.0, 4.0]
@@ -116,30 +125,30 @@ def test_means_and_peaks_of_steps_worked_by_hand() -> None:
 
 
 def test_a_curve_has_every_step_or_means_with_their_peaks() -> None:
-    line = curve("all", by_hand().used(), Window(5.0, 35.0), 4.0)
+    line = curve("all", by_hand().used(), TimeWindow(5.0, 35.0), 4.0)
     assert line.points == ((5.0, 0.75), (10.0, 1.0), (20.0, 0.75), (30.0, 1.0), (35.0, 1.0))
     assert line.peaks == ()
-    many = Steps(np.arange(2000.0), np.tile([1.0, 3.0], 1000))
-    line = curve("all", many, Window(0.0, 2000.0))
+    many = StepFunction(np.arange(2000.0), np.tile([1.0, 3.0], 1000))
+    line = curve("all", many, TimeWindow(0.0, 2000.0))
     assert {value for _, value in line.points} == {2.0}
     assert {value for _, value in line.peaks} == {3.0}
     assert (line.points[-1][0], len(line.points)) == (2000.0, 501)
 
 
 def test_a_window_is_kept_inside() -> None:
-    assert Window(-50.0, 50.0).inside(1000.0) == Window(0.0, 100.0)
-    assert Window(950.0, 1050.0).inside(1000.0) == Window(900.0, 1000.0)
-    assert Window(0.0, 9e9).inside(1000.0) == Window(0.0, 1000.0)
-    assert Window(500.0, 500.0).inside(1000.0) == Window(500.0, 560.0)
-    assert Window(400.0, 600.0).zoomed(0.5, 1000.0) == Window(450.0, 550.0)
-    assert Window(400.0, 600.0).moved(-0.5, 1000.0) == Window(300.0, 500.0)
-    assert Window(0.0, 0.0).inside(0.0) == Window(0.0, 0.1)  # all jobs at once, none lasts
+    assert TimeWindow(-50.0, 50.0).inside(1000.0) == TimeWindow(0.0, 100.0)
+    assert TimeWindow(950.0, 1050.0).inside(1000.0) == TimeWindow(900.0, 1000.0)
+    assert TimeWindow(0.0, 9e9).inside(1000.0) == TimeWindow(0.0, 1000.0)
+    assert TimeWindow(500.0, 500.0).inside(1000.0) == TimeWindow(500.0, 560.0)
+    assert TimeWindow(400.0, 600.0).zoomed(0.5, 1000.0) == TimeWindow(450.0, 550.0)
+    assert TimeWindow(400.0, 600.0).moved(-0.5, 1000.0) == TimeWindow(300.0, 500.0)
+    assert TimeWindow(0.0, 0.0).inside(0.0) == TimeWindow(0.0, 0.1)  # all jobs at once, none lasts
 
 
 def test_it_begins_where_the_queue_is_longest() -> None:
     """At 6 two jobs wait; all fits, or no more jobs than may be drawn."""
     jobs = by_hand()
-    assert busiest(jobs) == Window(0.0, 40.0)
+    assert busiest(jobs) == TimeWindow(0.0, 40.0)
     window = busiest(jobs, most=2)
     assert window.from_s <= 6.0 <= window.to_s
     assert 1 <= np.count_nonzero(window.holds(jobs)) <= 2
@@ -175,13 +184,13 @@ def test_users_beyond_seven_are_others() -> None:
 
 def test_waits_by_class_worked_by_hand() -> None:
     jobs = by_hand()
-    whole = Window(0.0, 40.0)
+    whole = TimeWindow(0.0, 40.0)
     (main,) = waits(jobs, whole, classes(jobs, "partition"))
     assert (main.n, main.mean, main.median, main.low, main.high) == (4, 7.25, 2.5, 0.0, 9.75)
     assert (main.max, main.p95) == (24.0, pytest.approx(5 + 0.85 * 19))
-    (late,) = waits(jobs, Window(5.5, 40.0), classes(jobs, "partition"))
+    (late,) = waits(jobs, TimeWindow(5.5, 40.0), classes(jobs, "partition"))
     assert (late.n, late.mean) == (1, 24.0)
-    none = waits(jobs, Window(30.0, 40.0), classes(jobs, "partition"))[0]
+    none = waits(jobs, TimeWindow(30.0, 40.0), classes(jobs, "partition"))[0]
     assert (none.n, none.mean, none.p95) == (0, None, None)
 
 
@@ -193,7 +202,7 @@ def test_a_comparison_worked_by_hand() -> None:
         end_s=np.array([10.0, np.nan, 25.0, 7240.0]),
         partition=np.array([0, -1, 0, 0]),
     )
-    told = compared(here, there)
+    told = compare_schedules(here, there)
     assert (told.n, told.n_only_here, told.n_only_there) == (3, 1, 0)
     assert (told.earlier, told.later) == ((1, 7200.0), (1, 5.0))
     assert told.mean_s == pytest.approx(-7195 / 3)
@@ -202,15 +211,15 @@ def test_a_comparison_worked_by_hand() -> None:
     assert [kinds.names[i] for i in kinds.of] == [
         "at the same time", "not in both", "later", "over 1 h earlier",
     ]  # fmt: skip
-    (all_at_once,) = changes(here, told, Window(0.0, 40.0))
+    (all_at_once,) = changes(here, told, TimeWindow(0.0, 40.0))
     assert (all_at_once.n, all_at_once.median) == (3, 0.0)
-    back = compared(there, here)
+    back = compare_schedules(there, here)
     assert (back.earlier, back.later) == ((1, 5.0), (1, 7200.0))
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ApplicationError, match="not of the same jobs"):
-        compared(by_hand(), by_hand(job_id=np.array([1, 2, 3, 5])))
+        compare_schedules(by_hand(), by_hand(job_id=np.array([1, 2, 3, 5])))
     with pytest.raises(ApplicationError, match="no other schedule"):
         classes(by_hand(), "change")
 
@@ -220,7 +229,7 @@ def test_of_too_many_jobs_the_largest_are_drawn_and_the_others_shaded(
 ) -> None:
     """Job 1 takes 20 processor-seconds, 2 takes 20, 3 takes 60, 4 takes 40."""
     monkeypatch.setattr(schedule_view, "_AT_ONCE", 1)
-    jobs, window = by_hand(), Window(0.0, 40.0)
+    jobs, window = by_hand(), TimeWindow(0.0, 40.0)
     kinds = classes(jobs, "wait")
     all_of_them = drawn(jobs, window, kinds)
     assert (all_of_them.n_jobs, all_of_them.n_drawn, all_of_them.shades) == (4, 4, ())
@@ -251,11 +260,11 @@ def test_the_schedule_of_a_run_has_the_measures_of_the_run() -> None:
     jobs = schedule_of(application, values, 3)
     assert jobs.measures == application.evaluate(values, 3)
     assert (jobs.asked_procs[0], jobs.procs[0], jobs.end_s[0]) == (8, 6, 40.0)
-    assert jobs.parts == (Part("small", 2, 0), Part("main", 6, 2))
+    assert jobs.parts == (PartitionRange("small", 2, 0), PartitionRange("main", 6, 2))
     assert pieces(jobs)[1] == [(2, 8)]
 
 
-def told_by(scenario: Scenario) -> Schedule:
+def told_by(scenario: Scenario) -> JobSchedule:
     return schedule(scenario, simulate(scenario, engine="interpreted"))
 
 
@@ -278,7 +287,7 @@ def test_no_two_jobs_have_a_processor_at_once_and_none_is_lost(scenario: Scenari
     assert (places.low >= first).all()
     assert (places.high <= first + size).all()
     assert (places.high > places.low).all()
-    again = placed(jobs)
+    again = processor_ranges(jobs)
     assert again.low.tolist() == places.low.tolist()
 
 
@@ -287,7 +296,7 @@ def test_what_is_not_drawn_is_shaded(
     scenario: Scenario, most: int, from_s: float, width_s: float
 ) -> None:
     jobs = told_by(scenario)
-    window = Window(from_s, from_s + width_s)
+    window = TimeWindow(from_s, from_s + width_s)
     told = drawn(jobs, window, classes(jobs, "wait"), most)
     seen_s = np.clip(
         np.minimum(jobs.end_s, window.to_s) - np.maximum(jobs.start_s, window.from_s), 0, None
@@ -309,12 +318,13 @@ def test_use_and_queue_are_what_the_monitor_saw(scenario: Scenario) -> None:
     watched = simulate(scenario, engine="process", monitor=True).series
     assert watched is not None
     queued = sum(
-        at(Steps(one.time_s, one.n_queued.astype(float)), jobs.queue.time_s) for one in watched
+        at(StepFunction(one.time_s, one.n_queued.astype(float)), jobs.queue.time_s)
+        for one in watched
     )
     assert jobs.queue.value.tolist() == np.asarray(queued).tolist()
     for i, one in enumerate(watched):
         used = jobs.used(i)
-        seen = at(Steps(one.time_s, one.used_procs.astype(float)), used.time_s)
+        seen = at(StepFunction(one.time_s, one.used_procs.astype(float)), used.time_s)
         assert used.value.tolist() == seen.tolist()
     for moment in jobs.queue.time_s:
         balance = (jobs.submit_s <= moment).sum() - (jobs.start_s <= moment).sum()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.applications import Scheduling, Today
-from assistant.applications.scheduling.computed import filled, times, widths
-from assistant.errors import ApplicationError
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling_parameters import fill_gaps, time_levels, width_levels
+from assistant.core.errors import ApplicationError
 from sim import SimError, Workload, default_workload, load_workload
 
 
@@ -52,7 +52,7 @@ def test_today_is_one_partition_and_is_what_the_simulator_alone_gives() -> None:
 def test_a_split_keeps_a_place_for_small_jobs() -> None:
     """A long job on 6 of 8 holds up a 4-wide one; the 1-wide job behind goes to the small part."""
     jobs = workload([6, 4, 1, 1], [1000.0, 1000.0, 10.0, 5000.0])
-    none = Scheduling(jobs, today=Today(backfill="none"))
+    none = Scheduling(jobs, today=CurrentPolicies(backfill="none"))
     assert none.evaluate(none.baseline, 0)["mean_wait_s"] == pytest.approx(
         (0 + 999 + 998 + 997) / 4
     )
@@ -112,7 +112,7 @@ def test_further_parameters() -> None:
         ({"levels": {"small_procs": (4,)}}, ApplicationError, "today's small_procs, 0"),
         ({"procs": 4}, ApplicationError, "widest job"),
         ({"procs": 0}, ApplicationError, "at least 1"),
-        ({"today": Today(order="fcfc")}, SimError, "did you mean 'fcfs'"),
+        ({"today": CurrentPolicies(order="fcfc")}, SimError, "did you mean 'fcfs'"),
         ({"levels": {"backfill": ("easy", "esay")}}, SimError, "did you mean 'easy'"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_log_without_a_machine_needs_procs() -> None:
 @settings(max_examples=200)
 @given(st.integers(1, 40_000_000), st.integers(0, 40_000_000))
 def test_time_levels_are_distinct_sorted_and_admit_the_longest(least: int, more: int) -> None:
-    levels = times(float(least), float(least + more))
+    levels = time_levels(float(least), float(least + more))
     assert list(levels) == sorted(set(levels))
     assert 1 <= len(levels) <= 20
     assert levels[-1] >= least + more
@@ -142,12 +142,12 @@ def test_time_levels_are_distinct_sorted_and_admit_the_longest(least: int, more:
 @settings(max_examples=200)
 @given(st.integers(1, 5000), st.integers(0, 100_000))
 def test_width_levels_are_distinct_sorted_and_reach_both_ends(least: int, more: int) -> None:
-    levels = widths(least, least + more)
+    levels = width_levels(least, least + more)
     assert list(levels) == sorted(set(levels))
     assert (levels[0], levels[-1]) == (least, least + more)
     assert len(levels) == min(20, more + 1)
 
 
 def test_gaps_are_filled_by_ratio() -> None:
-    assert filled([1, 100], 3, step=1) == (1, 10, 100)
-    assert filled([1, 2], 5, step=1) == (1, 2)
+    assert fill_gaps([1, 100], 3, step=1) == (1, 10, 100)
+    assert fill_gaps([1, 2], 5, step=1) == (1, 2)

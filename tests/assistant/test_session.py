@@ -4,9 +4,9 @@ import pytest
 
 from agents import Follower
 from assistant import AssistantError, Experiment, Run, RunState, Session, Sla, open_session
-from assistant.errors import ExperimentError
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
+from assistant.core.errors import ExperimentError
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import NotAllowedError, StrategyError, UnknownLevelError
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 

@@ -3,10 +3,10 @@
 import pytest
 
 from agents import Follower
-from assistant import Advice, Experiment, Session, Sla, Tariff, Watch, open_session
-from assistant.errors import ExperimentError, SettingsError
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
+from assistant import Experiment, MissWarning, Session, Sla, Tariff, WarningPolicy, open_session
+from assistant.core.errors import ExperimentError, SettingsError
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import RegionRule
 from tests.assistant.examples import Bowl, TickingClock
 
@@ -21,7 +21,7 @@ def session_with(runs: int, **watch: object) -> tuple[Session, MemoryStore]:
         store=store,
         sla=Sla(runs),
         clock=TickingClock(),
-        watch=Watch(regions=RULE, **watch),  # type: ignore[arg-type]
+        watch=WarningPolicy(regions=RULE, **watch),  # type: ignore[arg-type]
     )
     for x, y in ((2, 0), (2, 1), (1, 0)):
         session.include({"x": x, "y": y, "mode": "plain"})
@@ -135,7 +135,7 @@ def test_no_warning_when_the_budget_suffices_or_it_is_too_early() -> None:
 @pytest.mark.parametrize("answer", ["accept", "ignore"])
 def test_the_follower_tells_and_answers_warnings(answer: str) -> None:
     session, _ = session_with(runs=9)
-    told: list[Advice] = []
+    told: list[MissWarning] = []
     agent = Follower(initial=0, batch=2, advice=answer)  # type: ignore[arg-type]
     agent.steer(session, SerialExecutor(Bowl()), on_advice=told.append)
     assert told

@@ -16,20 +16,37 @@ from assistant import (
     Measure,
     Objective,
     Session,
+    SingleMeasure,
     Sla,
-    Value,
     open_session,
 )
-from assistant.charts_steering import MOST_PROMISES, PromiseMark, promises
-from assistant.cli.summary import summary
-from assistant.decisions import edited_from
-from assistant.errors import RunError
-from assistant.events import Event
-from assistant.executors import SerialExecutor
-from assistant.report import collect, render_html
-from assistant.report.trust import FEW, marks, trust_section
-from assistant.store import MemoryStore
-from assistant.trust import GROUPS, Score, Trust, coverage_of, error_of, trust, wilson
+from assistant.analysis.prediction_record import (
+    GROUPS,
+    GroupScore,
+    PredictionScoreboard,
+    coverage_of,
+    error_of,
+    prediction_scoreboard,
+    wilson,
+)
+from assistant.cli.experiment_view import summary
+from assistant.core.commands import edited_from
+from assistant.core.errors import RunError
+from assistant.core.events import Event
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.charts.forecast import (
+    MOST_PREDICTIONS,
+    PredictionMark,
+    prediction_chart,
+)
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import render_html
+from assistant.presentation.tables.forecast_backtest import (
+    FEW,
+    prediction_marks,
+    prediction_section,
+)
+from assistant.store.event_store import MemoryStore
 from strategies import Level, Parameter, ParameterSpace, Suggestion
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
@@ -42,7 +59,9 @@ class Line:
     space = ParameterSpace((Parameter("n", tuple(range(21))),))
     facts = ()
     baseline = {"n": 10}  # noqa: RUF012 - a constant
-    objective = Objective(Value("wait_s"), "minimise", (Constraint("wait_s", at_most=15.0),), "s")
+    objective = Objective(
+        SingleMeasure("wait_s"), "minimise", (Constraint("wait_s", at_most=15.0),), "s"
+    )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         if values["n"] == 13:
@@ -72,7 +91,7 @@ def offer(session: Session, *suggestions: Suggestion) -> BatchSuggested:
     return batch
 
 
-def by_group(told: Trust) -> dict[str, Score]:
+def by_group(told: PredictionScoreboard) -> dict[str, GroupScore]:
     return {score.group: score for score in told.scores}
 
 
@@ -97,7 +116,7 @@ def steered() -> Session:
 
 
 def test_every_group_has_its_known_answer(steered: Session) -> None:
-    told = trust(steered.experiment)
+    told = prediction_scoreboard(steered.experiment)
     assert told.today == 10.0
     assert told.unanswered == 1
     scores = by_group(told)
@@ -120,29 +139,31 @@ def test_every_group_has_its_known_answer(steered: Session) -> None:
 
 
 def test_what_was_left_out_is_unknown_unless_it_was_run_later(steered: Session) -> None:
-    score = by_group(trust(steered.experiment))["left out"]
+    score = by_group(prediction_scoreboard(steered.experiment))["left out"]
     assert (score.n, score.completed, score.mean) == (2, 1, 5.0)  # 4 was never run
     assert score.improved is None
     assert score.coverage is not None
     assert (score.coverage.n, score.coverage.inside) == (1, 0)  # 5 came, 2 to 4 was stated
-    (late,) = [p for p in trust(steered.experiment).promises if p.group == "left out"]
+    (late,) = [
+        p for p in prediction_scoreboard(steered.experiment).promises if p.group == "left out"
+    ]
     assert (late.expected, late.low, late.high, late.came) == (3.0, 2.0, 4.0, 5.0)
     assert (
-        trust(steered.experiment).coverage
-        == by_group(trust(steered.experiment))["suggested"].coverage
+        prediction_scoreboard(steered.experiment).coverage
+        == by_group(prediction_scoreboard(steered.experiment))["suggested"].coverage
     ), "what was left out is not among those that were taken"
 
 
 def test_nothing_and_no_today_are_unknown_not_zero() -> None:
     session = opened()
-    assert trust(session.experiment).scores == ()
-    assert trust_section(session.experiment) is None
+    assert prediction_scoreboard(session.experiment).scores == ()
+    assert prediction_section(session.experiment) is None
     batch = offer(session, suggested(8, 8.5, 7, 9))
     session.submit(batch)
-    (score,) = trust(session.experiment).scores  # it waits
+    (score,) = prediction_scoreboard(session.experiment).scores  # it waits
     assert (score.completed, score.mean, score.gain, score.coverage) == (0, None, None, None)
     session.run_queued(SerialExecutor(Line()))
-    (score,) = trust(session.experiment).scores
+    (score,) = prediction_scoreboard(session.experiment).scores
     assert (score.mean, score.gain) == (8.0, None)
     assert score.improved == 0, "the first result has nothing to improve on"
 
@@ -154,7 +175,7 @@ def test_a_confirmation_promises_a_mean_and_is_not_judged() -> None:
     batch = offer(session, *[suggested(8, 8, 7.9, 8.1, kind="confirmation")] * 2)
     session.submit(batch, keep=[0])
     session.run_queued(SerialExecutor(Line()))
-    scores = by_group(trust(session.experiment))
+    scores = by_group(prediction_scoreboard(session.experiment))
     assert (scores["repeated"].n, scores["repeated"].coverage) == (1, None)
     assert scores["repeated"].improved == 0, "it was the best before"
     left = scores["left out"]
@@ -165,7 +186,7 @@ def test_a_promise_of_no_width_survives_that_it_is_told_in_eight_digits() -> Non
     session = opened()
     session.submit(offer(session, suggested(8, 8.0000003, 8.0000003, 8.0000003)))
     session.run_queued(SerialExecutor(Line()))
-    assert trust(session.experiment).promises[0].inside is True
+    assert prediction_scoreboard(session.experiment).promises[0].inside is True
 
 
 def test_wilson_is_that_of_the_table() -> None:
@@ -210,7 +231,7 @@ def test_groups_partition_all_runs_and_suggestions(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             session.run_queued(SerialExecutor(Line()))
     experiment = session.experiment
-    told = trust(experiment)
+    told = prediction_scoreboard(experiment)
     scores = by_group(told)
     assert set(scores) <= set(GROUPS)
     left_out = scores.pop("left out").n if "left out" in scores else 0
@@ -241,7 +262,7 @@ def judged(n: int, inside: int, shift: float = 0.0) -> Experiment:
     @dataclass(frozen=True)
     class Long(Line):
         space = ParameterSpace((Parameter("n", tuple(range(200))),))
-        objective = Objective(Value("wait_s"), "minimise", (), "s")
+        objective = Objective(SingleMeasure("wait_s"), "minimise", (), "s")
 
         def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
             return {"wait_s": float(values["n"])}
@@ -269,7 +290,7 @@ def judged(n: int, inside: int, shift: float = 0.0) -> Experiment:
     ],
 )
 def test_the_verdict_on_intervals_is_said_in_words(n: int, inside: int, said: str) -> None:
-    section = trust_section(judged(n, inside))
+    section = prediction_section(judged(n, inside))
     assert section is not None
     assert f"{inside} of {n} results" in section.sentences[0]
     assert said in section.sentences[0]
@@ -277,7 +298,7 @@ def test_the_verdict_on_intervals_is_said_in_words(n: int, inside: int, said: st
 
 @pytest.mark.parametrize(("shift", "said"), [(3.0, "too hopeful"), (-3.0, "too cautious")])
 def test_a_lean_is_said_in_words_of_the_goal(shift: float, said: str) -> None:
-    section = trust_section(judged(20, 20, shift))
+    section = prediction_section(judged(20, 20, shift))
     assert section is not None
     assert said in section.sentences[1]
     assert ("above" in section.sentences[1]) == (shift > 0)
@@ -299,13 +320,13 @@ def test_the_report_and_the_summary_have_it(steered: Session) -> None:
 
 def test_the_chart_draws_the_latest_and_names_their_kind() -> None:
     drawn = [
-        PromiseMark(f"run {i}, batch 1", 1.0, None if i % 3 == 2 else 0.5, 2.0, 1.5,
+        PredictionMark(f"run {i}, batch 1", 1.0, None if i % 3 == 2 else 0.5, 2.0, 1.5,
                     None if i % 3 == 2 else i % 3 == 0)
-        for i in range(MOST_PROMISES + 5)
+        for i in range(MOST_PREDICTIONS + 5)
     ]  # fmt: skip
-    spec = promises(drawn, "wait_s [s]")
+    spec = prediction_chart(drawn, "wait_s [s]")
     rows = spec["data"]["values"]
-    assert (len(rows), rows[0]["label"]) == (MOST_PROMISES, "run 5, batch 1")
+    assert (len(rows), rows[0]["label"]) == (MOST_PREDICTIONS, "run 5, batch 1")
     assert {row["kind"] for row in rows[:3]} == {
         "came as stated", "came outside", "came, no interval stated"
     }  # fmt: skip
@@ -318,7 +339,7 @@ def test_a_real_sweep_is_judged_and_promises_are_those_of_its_journal() -> None:
         bowl, store=MemoryStore(), sla=Sla(20), clock=TickingClock(), strategy="anova"
     )
     session.finish(Follower(initial=6, batch=4).steer(session, SerialExecutor(bowl)))
-    told = trust(session.experiment)
+    told = prediction_scoreboard(session.experiment)
     assert told.coverage is not None
     events: tuple[Event, ...] = session.events()
     stated = {
@@ -334,4 +355,4 @@ def test_a_real_sweep_is_judged_and_promises_are_those_of_its_journal() -> None:
         assert promise.expected == -(one.expected or 0.0)
         assert run.outcome is not None
         assert promise.came == run.outcome.value
-    assert len(marks(told.promises)) == len(told.promises)
+    assert len(prediction_marks(told.promises)) == len(told.promises)

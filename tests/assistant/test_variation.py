@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim import api
-from sim.policies import backfill
-from assistant.applications import Scheduling, Today
-from assistant.applications.scheduling.variation import every_option, openable
-from assistant.errors import ApplicationError, RunError
-from sim import SimError, Workload
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling_parameters import every_option, optional_parameters
+from assistant.core.errors import ApplicationError, RunError
+from sim import SimError, Workload, api
 from sim.api import backfills_for, known_names, known_options
-from sim.policies.backfill import backfill_named
+from sim.policies import backfills
+from sim.policies.backfills import backfill_named
 from strategies import Level, StrategyError
 
 
@@ -72,8 +71,8 @@ def test_an_option_that_two_rules_know_means_something_with_both(
 ) -> None:
     """Two levels for each of two rules, one for that which has no such option: 5 of 6."""
     also = replace(backfill_named("easy"), name="easy_too")
-    for module in (api, backfill):
-        monkeypatch.setattr(module, "BACKFILLS", (*backfill.BACKFILLS, also))
+    for module in (api, backfills):
+        monkeypatch.setattr(module, "BACKFILLS", (*backfills.BACKFILLS, also))
     levels = {"backfill": ("none", "easy", "easy_too"), "reserve_anew": (1, 0)}
     application = one_partition(levels=levels)
     assert application.space.count_allowed() == 5 == len(set(digests(application)))
@@ -94,12 +93,14 @@ def test_a_policy_is_told_what_it_knows_and_nothing_else() -> None:
 
 
 def test_an_option_is_what_the_simulator_is_told() -> None:
-    application = one_partition(today=Today(backfill="depth"), levels={"depth": (0, 1, 4)})
+    application = one_partition(
+        today=CurrentPolicies(backfill="depth"), levels={"depth": (0, 1, 4)}
+    )
     waits = [application.evaluate({"depth": k}, 0)["mean_wait_s"] for k in (0, 1)]
     named = [
-        one_partition(today=Today(backfill=rule), levels={"order": ("fcfs", "sjf")}).evaluate(
-            {"order": "fcfs"}, 0
-        )["mean_wait_s"]
+        one_partition(
+            today=CurrentPolicies(backfill=rule), levels={"order": ("fcfs", "sjf")}
+        ).evaluate({"order": "fcfs"}, 0)["mean_wait_s"]
         for rule in ("greedy", "easy")
     ]
     assert waits == named
@@ -159,7 +160,7 @@ def applications(draw: st.DrawFn) -> Scheduling:
     names = draw(st.permutations(list(levels)))
     return one_partition(
         levels={name: levels[name] for name in names},
-        today=Today(str(today["order"]), str(today["backfill"])),
+        today=CurrentPolicies(str(today["order"]), str(today["backfill"])),
         overrun=today["overrun"],
     )
 
@@ -185,7 +186,7 @@ def test_every_option_that_is_declared_can_be_opened_by_its_name() -> None:
     for kind in ("order", "backfill"):
         for policy in NAMES[kind]:
             for option in known_options(kind, policy):  # type: ignore[arg-type]
-                today = Today(**{kind: policy})
+                today = CurrentPolicies(**{kind: policy})
                 levels = tuple(sorted({option.usual, max(option.lowest, 0.0), 1.0}))
                 counts = kind == "order" or policy in backfills_for("processors")
                 given = {} if counts else {"allocation": "whole_nodes", "machine_procs": 1}
@@ -198,7 +199,9 @@ def test_every_option_that_is_declared_can_be_opened_by_its_name() -> None:
 
 
 def test_what_can_be_opened_says_what_it_is() -> None:
-    found = {one.name: one for one in openable({"order": ("fcfs",), "backfill": ("easy",)})}
+    found = {
+        one.name: one for one in optional_parameters({"order": ("fcfs",), "backfill": ("easy",)})
+    }
     assert list(found)[:5] == ["procs", "order", "backfill", "overrun", "grace_s"]
     assert (found["extra_processors"].choices, found["extra_processors"].usual) == ((0, 1), 1)
     assert found["order"].usual is None

@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from assistant import Session, Sla, Tariff, Watch, load_session, open_session, regulation
-from assistant.errors import AssistantError, ExperimentError, SettingsError
-from assistant.events import Event
-from assistant.executors import SerialExecutor
-from assistant.forecast.calibration import inputs, shipped
-from assistant.forecast.whole import evidence_of
-from assistant.store import MemoryStore
-from assistant.what_if import RegionRuns, WhatIf
+from assistant import Session, Sla, Tariff, WarningPolicy, load_session, open_session
+from assistant.analysis.calibration import load_calibration, model_inputs
+from assistant.analysis.forecast import evidence_of
+from assistant.analysis.what_if import RegionRuns, WhatIf
+from assistant.core import commands
+from assistant.core.errors import AssistantError, ExperimentError, SettingsError
+from assistant.core.events import Event
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import RegionRule, SpaceError, StrategyError, find_regions
 from tests.assistant.examples import Hills, TickingClock
 
@@ -115,12 +116,12 @@ def test_fewer_levels_are_a_smaller_space_in_the_formula(session: Session) -> No
     assert now is not None
     assert thought.before.remaining == thought.after.remaining
     closed = session.experiment.supposing(
-        regulation.closing_all(session.experiment, [("mode", "bad")], 2_000_000.0)
+        commands.close_levels(session.experiment, [("mode", "bad")], 2_000_000.0)
     )
     before, after = evidence_of(session.experiment), evidence_of(closed)
     assert (before.size, after.size) == (6250, 3125)
-    terms = shipped().missed
-    moved = terms.at(inputs(before, -0.0)) - terms.at(inputs(after, -0.0))
+    terms = load_calibration().missed
+    moved = terms.at(model_inputs(before, -0.0)) - terms.at(model_inputs(after, -0.0))
     told = math.log(now / (1 - now)) - math.log(was / (1 - was))
     assert told == pytest.approx(moved)
     assert moved != 0
@@ -245,7 +246,7 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
         session.weigh_region(77, 2.0)
 
 
-def _watching(session: Session) -> Watch:
+def _watching(session: Session) -> WarningPolicy:
     return replace(session.experiment.watch, regions=RULE)
 
 

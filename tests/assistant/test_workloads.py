@@ -10,31 +10,31 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from assistant import charts_workload as specs
-from assistant.applications.workloads import (
+from assistant.core.errors import ApplicationError
+from assistant.presentation.charts import workload as specs
+from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.text.number_format import cell
+from assistant.simtools.workload_log import (
     BUILT_IN_SEED,
-    Window,
-    Workload,
     built_in,
     days_of,
     highlights,
-    look,
+    log_profile,
     percentiles,
     profile_csv,
     read_log,
     read_upload,
+    reading_alternatives,
     reading_choices,
     share,
     size_classes,
     summary,
     time_classes,
-    ways_out,
     window_of_days,
 )
-from assistant.charts import Spec
-from assistant.errors import ApplicationError
-from assistant.report.words import cell
 from sim.api import SimError
+from sim.metrics.workload_profile import ProfileWindow
+from sim.model.workload import Workload
 
 LOG = """; MaxProcs: 8
 ; UnixStartTime: 376200
@@ -56,7 +56,7 @@ def log(tmp_path: Path) -> Workload:
 
 def test_what_stands_out(log: Workload) -> None:
     # Monday 5 January 1970, 8:30; the work is 3,600 + 240 + 3 + 800 + 14,400 processor-seconds.
-    told = " | ".join(highlights(look(log, Window())))
+    told = " | ".join(highlights(log_profile(log, ProfileWindow())))
     assert told == (
         "The jobs would keep 2.8 % of 8 processors busy (offered load 0.028); the busiest hour "
         "brought 0.5 times what fits. | "
@@ -75,7 +75,7 @@ def test_what_stands_out(log: Workload) -> None:
 
 def test_what_is_unknown_is_said() -> None:
     jobs = Workload.from_arrays(submit_s=[0], runtime_s=[0], procs=[2])
-    told = highlights(look(jobs, Window()))
+    told = highlights(log_profile(jobs, ProfileWindow()))
     assert told[0] == (
         "The log does not say how many processors it ran on, so its load is unknown."
     )
@@ -83,12 +83,12 @@ def test_what_is_unknown_is_said() -> None:
     assert told[2] == "0 % of the jobs are serial; 100 % take a power of two of processors."
     assert "No requested times are known" in " ".join(told)
     assert told[-1] == "The log does not tell users."
-    assert "one instant" in highlights(look(jobs, Window(), procs=4))[0]
-    assert summary(look(jobs, Window()))["offered load"] == "unknown"
+    assert "one instant" in highlights(log_profile(jobs, ProfileWindow(), procs=4))[0]
+    assert summary(log_profile(jobs, ProfileWindow()))["offered load"] == "unknown"
 
 
 def test_the_tables_of_a_log(log: Workload) -> None:
-    seen = look(log, Window())
+    seen = log_profile(log, ProfileWindow())
     rows = {row.name: row for row in percentiles(seen)}
     assert rows["work"].summary.most == 4.0
     assert rows["work"].unit == "processor-h"
@@ -101,7 +101,7 @@ def test_the_tables_of_a_log(log: Workload) -> None:
 
 def test_the_csv_holds_every_number_and_no_formula(log: Workload) -> None:
     named = replace(log, name="=HYPERLINK(1)")
-    rows = list(csv.DictReader(io.StringIO(profile_csv(look(named, Window())))))
+    rows = list(csv.DictReader(io.StringIO(profile_csv(log_profile(named, ProfileWindow())))))
     told = {(row["part"], row["name"]): row["value"] for row in rows}
     assert len(told) == len(rows)
     assert told["log", "jobs"] == "5"
@@ -109,8 +109,8 @@ def test_the_csv_holds_every_number_and_no_formula(log: Workload) -> None:
     hours = [int(v) for (part, name), v in told.items() if part == "arrivals" and " h" in name]
     assert (len(hours), sum(hours), told["arrivals", "Mon 08 h"]) == (168, 5, "2")
     assert told["load", "1970-01-05 08:00 offered"] == "3840.0"
-    unknown = profile_csv(look(Workload.from_arrays(submit_s=[0], runtime_s=[1], procs=[1]),
-                               Window()))  # fmt: skip
+    unknown = profile_csv(log_profile(Workload.from_arrays(submit_s=[0], runtime_s=[1], procs=[1]),
+                               ProfileWindow()))  # fmt: skip
     assert "log,processors,,\n" in unknown
     assert "arrivals,day 1 00 h,1,jobs\n" in unknown
 
@@ -118,12 +118,12 @@ def test_the_csv_holds_every_number_and_no_formula(log: Workload) -> None:
 def test_a_window_of_whole_days(log: Workload) -> None:
     monday, tuesday = datetime.date(1970, 1, 5), datetime.date(1970, 1, 6)
     assert days_of(log) == (monday, tuesday)
-    assert look(log, window_of_days(log, monday, monday)).described.n_jobs == 4
-    assert look(log, window_of_days(log, tuesday, tuesday)).described.n_jobs == 1
-    assert look(log, window_of_days(log, monday, tuesday)).described.n_jobs == 5
+    assert log_profile(log, window_of_days(log, monday, monday)).described.n_jobs == 4
+    assert log_profile(log, window_of_days(log, tuesday, tuesday)).described.n_jobs == 1
+    assert log_profile(log, window_of_days(log, monday, tuesday)).described.n_jobs == 5
     sunday = datetime.date(1970, 1, 4)
     assert days_of(log, "Etc/GMT+12") == (sunday, monday)  # 12 hours behind UTC
-    assert look(log, window_of_days(log, sunday, sunday, "Etc/GMT+12")).described.n_jobs == 4
+    assert log_profile(log, window_of_days(log, sunday, sunday, "Etc/GMT+12")).described.n_jobs == 4
     undated = replace(log, start_unix_s=None)
     assert days_of(undated) is None
     with pytest.raises(ApplicationError, match="tiny has no dates"):
@@ -134,7 +134,7 @@ def test_an_upload_is_read_under_its_own_name() -> None:
     assert read_upload("../my log.swf", LOG.encode()).name == "my_log"
     with pytest.raises(SimError, match=r"^x\.swf, line 2: ") as caught:
         read_upload("x.swf", b"; MaxProcs: 8\n1 2\n")
-    assert ways_out(caught.value) == ()
+    assert reading_alternatives(caught.value) == ()
 
 
 def test_a_refusal_names_its_ways_out() -> None:
@@ -143,14 +143,14 @@ def test_a_refusal_names_its_ways_out() -> None:
     )
     with pytest.raises(SimError) as caught:
         read_upload("x.swf", late.encode())
-    assert ways_out(caught.value) == (("unsorted", "sort"),)
+    assert reading_alternatives(caught.value) == (("unsorted", "sort"),)
     assert read_upload("x.swf", late.encode(), {"unsorted": "sort"}).n_jobs == 2
     assert ("unsorted", "sort") in reading_choices()
-    assert ways_out(ValueError("unsorted='refuse' nothing='x'")) == ()
+    assert reading_alternatives(ValueError("unsorted='refuse' nothing='x'")) == ()
 
 
 def test_the_built_in_log_is_that_of_a_sweep_with_its_seed() -> None:
-    from assistant.settings import build_sweep, check_settings
+    from assistant.config.sweep_file import build_sweep, check_settings
 
     tables = {"runs": 3, "seed": BUILT_IN_SEED, "application": {"kind": "scheduling"}}
     built = build_sweep(check_settings(tables, "test"))
@@ -213,7 +213,7 @@ DRAWN: dict[str, tuple[Callable[[], Spec], tuple[str, ...]]] = {
     "requests": (
         lambda: specs.requests([[1, 0, 0], [5, 100, 0], [0, 0, 0]], NAMES), ("requested time",),
     ),
-    "used": (lambda: specs.used(NAMES, [1, 2, 3]), ("used of the requested time",)),
+    "used": (lambda: specs.used_shares(NAMES, [1, 2, 3]), ("used of the requested time",)),
     "users": (lambda: specs.users(CLASSES), ("share of the jobs",)),
     "no users": (lambda: specs.users(()), ()),
 }  # fmt: skip

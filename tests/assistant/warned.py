@@ -1,9 +1,9 @@
 """A journal that ends with an open warning by the forecast."""
 
 from assistant import Sla, open_session
-from assistant.events import Event
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
+from assistant.core.events import Event
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Hills, TickingClock
 
 

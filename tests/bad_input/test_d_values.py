@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from assistant import Objective, Value
-from assistant.applications import Command, JsonFile
+from assistant import Objective, SingleMeasure
+from assistant.applications.command import Command
+from assistant.applications.measures import JsonFile
 from assistant.cli.main import run
-from assistant.errors import ApplicationError, AssistantError, RunError
-from assistant.settings import build_sweep, check_settings
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.errors import ApplicationError, AssistantError, RunError
 from strategies import Exclusion, Parameter, ParameterSpace, SpaceError
-from strategies.errors import StrategyError
+from strategies.space.errors import StrategyError
 from tests.fuzz.watch import fault_of, fault_of_sentence
 
-COST = Objective(Value("cost"))
+COST = Objective(SingleMeasure("cost"))
 TELL = (
     "import json, os, sys; "
     "told = {'argv': sys.argv[2:], 'stdin': sys.stdin.read(), 'env': dict(os.environ)}; "

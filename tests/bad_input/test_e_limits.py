@@ -7,10 +7,11 @@ from uuid import uuid4
 import pytest
 
 from assistant import RunState, Sla, open_session
-from assistant.applications import Command, Patterns
-from assistant.executors import SerialExecutor
-from assistant.ports import Environment
-from assistant.store import MemoryStore
+from assistant.applications.command import Command
+from assistant.applications.measures import Patterns
+from assistant.core.ports import Environment
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from tests.assistant.programs import WALLED, alive, failure, linux, python
 from tests.fuzz.watch import fault_of_sentence
 

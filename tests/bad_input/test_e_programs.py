@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from assistant import Objective, RunState, Sla, Value, open_session
-from assistant.applications import Command
-from assistant.applications.child import KEPT_BYTES
-from assistant.errors import ApplicationError, RunError
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
+from assistant import Objective, RunState, SingleMeasure, Sla, open_session
+from assistant.applications.child_process import KEPT_BYTES
+from assistant.applications.command import Command
+from assistant.core.errors import ApplicationError, RunError
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import Parameter, ParameterSpace
 from tests.fuzz.watch import fault_of_sentence
 
 SPACE = ParameterSpace((Parameter("x", (1, 2, 3)),))
-COST = Objective(Value("cost"))
+COST = Objective(SingleMeasure("cost"))
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 

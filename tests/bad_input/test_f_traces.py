@@ -22,7 +22,7 @@ from sim.api import (
     load_workload,
     simulate,
 )
-from sim.traces.swf_bytes import LONGEST_LINE_BYTES, MOST_BYTES, MOST_LINES, read_bytes
+from sim.formats.text_files import LONGEST_LINE_BYTES, MOST_BYTES, MOST_LINES, read_bytes
 from tests.fuzz.watch import fault_of, fault_of_sentence
 
 HEADER = "; MaxProcs: 64\n"
@@ -171,7 +171,7 @@ def test_f86_a_line_of_a_gigabyte_without_its_end(tmp_path: Path) -> None:
 
 def test_f86_more_bytes_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_BYTES == 2**30
-    monkeypatch.setattr("sim.traces.swf_bytes.MOST_BYTES", 3 * 2**20)
+    monkeypatch.setattr("sim.formats.text_files.MOST_BYTES", 3 * 2**20)
     path = tmp_path / "log.swf"
     path.write_text(row() * 100_000)
     assert "at most 3,145,728 bytes of text are read" in refused(path)

@@ -11,14 +11,24 @@ from pathlib import Path
 import pytest
 
 from agents import Follower
-from assistant import Constraint, Experiment, Fact, Measure, Objective, Sla, Value, open_session
+from assistant import (
+    Constraint,
+    Experiment,
+    Fact,
+    Measure,
+    Objective,
+    SingleMeasure,
+    Sla,
+    open_session,
+)
 from assistant.cli.main import run
-from assistant.errors import RunError
-from assistant.executors import SerialExecutor
-from assistant.report import collect, render_html, write_report
-from assistant.store import MemoryStore
-from assistant.ui.reporting import runs_csv
-from assistant.ui.words import plain
+from assistant.core.errors import RunError
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import render_html, write_report
+from assistant.store.event_store import MemoryStore
+from assistant.ui.labels import escape_markdown
+from assistant.ui.pages.report import runs_csv
 from strategies import Level, Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
 
@@ -60,7 +70,7 @@ def everything_is(text: str) -> Experiment:
             )
         )
         objective = Objective(
-            Value(text),
+            SingleMeasure(text),
             constraints=(Constraint(f"{text} limit", at_most=100.0, label=text),),
             unit=text,
         )
@@ -172,7 +182,7 @@ def test_g93_a_partition_of_that_name_in_the_table_of_jobs(
 
 @pytest.mark.parametrize("text", MARKUP.values(), ids=MARKUP)
 def test_the_browser_draws_no_tag_and_no_link(text: str) -> None:
-    drawn = plain(f"{text} ![a](http://evil/p.png) [b](javascript:alert(1)) :red[c]")
+    drawn = escape_markdown(f"{text} ![a](http://evil/p.png) [b](javascript:alert(1)) :red[c]")
     assert not re.search(r"(?<!\\)[<\[]", drawn)
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from assistant import Sla, open_session
+from assistant.analysis.calibration import load_calibration, read_calibration, write_calibration
 from assistant.cli.main import run
-from assistant.errors import AssistantError, CodecError, StoreError
-from assistant.executors import SerialExecutor
-from assistant.forecast.calibration import read_calibration, shipped, write_calibration
-from assistant.store import SqliteStore
+from assistant.core.errors import AssistantError, CodecError, StoreError
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import SqliteStore
 from sim.api import ClusterSpec, ResultCache, Scenario, default_workload, simulate
 from tests.assistant.examples import Bowl, TickingClock
 from tests.fuzz.corpus import databases
@@ -318,8 +318,8 @@ def test_a_damaged_calibration_is_refused(tmp_path: Path, data: bytes) -> None:
 
 def test_g95_every_part_of_a_calibration_is_needed_and_is_finite(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
-    write_calibration(shipped(), path)
-    assert read_calibration(path) == shipped()
+    write_calibration(load_calibration(), path)
+    assert read_calibration(path) == load_calibration()
     good = json.loads(path.read_text())
     for key in good:
         for value in (None, float("nan"), "x", []):

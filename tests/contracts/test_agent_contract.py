@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents import AGENTS, AgentEntry, Clustering, Insight, Learning, agent_entry
+from agents import AGENTS, AgentEntry, ClusteringAdvice, Insight, Learning, agent_entry
 from assistant import AssistantError, Run, Sla
-from assistant.events import SteeringChanged
+from assistant.core.events import SteeringChanged
 from tests.agents.examples import indices, played, truth
 
 TRAITS = {
@@ -93,7 +93,7 @@ def test_the_clustering_advice_comes_when_it_is_due(
         entry.build(**traits, batch=4),
         truth("rugged"),
         max_runs=16,
-        clustering=Clustering(11, 0.5),
+        clustering=ClusteringAdvice(11, 0.5),
     )
     events = session.events()
     changed = [i for i, event in enumerate(events) if isinstance(event, SteeringChanged)]
@@ -106,7 +106,7 @@ def test_the_clustering_advice_comes_when_it_is_due(
 
 @each
 def test_a_deadline_ends_it(entry: AgentEntry, traits: dict[str, object]) -> None:
-    from agents.simulated import EPOCH_S
+    from agents.analysts.episode import EPOCH_S
 
     session, ended = played(
         entry.build(**traits, batch=2),

@@ -5,20 +5,27 @@ import pickle
 
 import pytest
 
-from assistant.applications import APPLICATIONS, ApplicationEntry, Foreseen, Futures, foreseen
-from assistant.errors import RunError
-from assistant.executors.attempt import attempt
-from assistant.ports import Application, Work
+from assistant.applications import APPLICATIONS, ApplicationEntry
+from assistant.applications.scheduling_futures import (
+    FutureScheduling,
+    WorkloadFutures,
+    future_scheduling,
+)
+from assistant.core.errors import RunError
+from assistant.core.ports import Application, ExecutionRequest
+from assistant.executors.serial import execute_run
 from sim.api import published_model
 
 
-def _over_futures() -> Foreseen:
-    futures = Futures(published_model("lublin"), 2, 43_200.0, judge="worst")
-    return foreseen(futures, threads=1)
+def _over_futures() -> FutureScheduling:
+    futures = WorkloadFutures(published_model("lublin"), 2, 43_200.0, judge="worst")
+    return future_scheduling(futures, threads=1)
 
 
-def _each_run_its_own() -> Foreseen:
-    return foreseen(Futures(published_model("lublin"), 2, 43_200.0, anew=True), threads=1)
+def _each_run_its_own() -> FutureScheduling:
+    return future_scheduling(
+        WorkloadFutures(published_model("lublin"), 2, 43_200.0, anew=True), threads=1
+    )
 
 
 EVERY = (
@@ -45,8 +52,8 @@ def test_a_run_is_a_function_of_values_and_seed(entry: ApplicationEntry) -> None
     application, again = entry.example(), pickle.loads(pickle.dumps(entry.example()))
     measured = 0
     for configuration in list(application.space.configurations())[:5]:
-        work = Work(1, application.space.values(configuration), seed=7)
-        first, second = attempt(application, work), attempt(again, work)
+        work = ExecutionRequest(1, application.space.values(configuration), seed=7)
+        first, second = execute_run(application, work), execute_run(again, work)
         assert (first.measures, first.failure) == (second.measures, second.failure)
         if first.measures is not None:
             application.objective.assess(first.measures)
@@ -58,14 +65,16 @@ def test_a_run_is_a_function_of_values_and_seed(entry: ApplicationEntry) -> None
 def test_one_that_says_it_repeats_itself_does_whatever_the_seed(entry: ApplicationEntry) -> None:
     application = entry.example()
     if application.deterministic is not True:
-        if isinstance(application, Foreseen):
+        if isinstance(application, FutureScheduling):
             assert application.futures.anew
             return
         assert application.deterministic is None  # an example of ours does not know either
         return
     for configuration in list(application.space.configurations())[:5]:
         values = application.space.values(configuration)
-        first, other = (attempt(application, Work(1, values, seed)) for seed in (7, 8))
+        first, other = (
+            execute_run(application, ExecutionRequest(1, values, seed)) for seed in (7, 8)
+        )
         assert (first.measures, first.failure) == (other.measures, other.failure)
 
 

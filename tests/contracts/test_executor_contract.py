@@ -11,19 +11,13 @@ import pytest
 
 from assistant import Measure, RunState, Sla, open_session
 from assistant.cli.options import executor_table
-from assistant.errors import SettingsError
-from assistant.executors import (
-    EXECUTORS,
-    BatchSystem,
-    Certificates,
-    ExecutorEntry,
-    Place,
-    make_executor,
-)
-from assistant.ports import Completion, Work
-from assistant.service.admission import admitted
-from assistant.settings import check_settings, read_settings
-from assistant.store import MemoryStore
+from assistant.config.sweep_file import check_settings, read_settings
+from assistant.core.errors import SettingsError
+from assistant.core.ports import ExecutionRequest, ExecutionResult
+from assistant.executors import EXECUTORS, ExecutorEntry, make_executor
+from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates
+from assistant.service.experiment_service import apply_request_policy
+from assistant.store.event_store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb, TickingClock
 
@@ -73,7 +67,7 @@ def test_results_equal_those_of_the_serial_executor(entry: ExecutorEntry) -> Non
 @every_executor
 def test_numbers_that_are_not_finite_are_unknown(entry: ExecutorEntry) -> None:
     with entry.build(Bowl(), 1) as executor:
-        executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         (completion,) = executor.collect()
     assert completion.measures is not None
     assert completion.measures["unknown"] is None
@@ -84,7 +78,7 @@ def test_numbers_that_are_not_finite_are_unknown(entry: ExecutorEntry) -> None:
 @every_executor
 def test_an_exception_is_a_failed_run_with_its_words(entry: ExecutorEntry) -> None:
     with entry.build(Dying(), 1) as executor:
-        executor.submit(Work(1, {"x": 1, "y": 0, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(1, {"x": 1, "y": 0, "mode": "plain"}, seed=1))
         (completion,) = executor.collect()
     assert completion.measures is None
     assert "ZeroDivisionError" in (completion.failure or "")
@@ -94,10 +88,10 @@ def test_an_exception_is_a_failed_run_with_its_words(entry: ExecutorEntry) -> No
 def test_nothing_under_way_gives_nothing_and_cancel_forgets(entry: ExecutorEntry) -> None:
     with entry.build(Bowl(), 1) as executor:
         assert executor.collect() == ()
-        executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         executor.cancel()
         assert executor.collect() == ()
-        executor.submit(Work(2, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(2, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         assert [c.run_id for c in executor.collect()] == [2]
 
 
@@ -128,7 +122,7 @@ def test_a_run_tells_what_it_has_measured_and_ends_when_somebody_wants_it(
     with entry.build(Climb(), 1) as executor:
         heard = Heard()
         executor.listen(heard)
-        executor.submit(Work(7, LONG, seed=1))
+        executor.submit(ExecutionRequest(7, LONG, seed=1))
 
         def stop() -> None:
             heard.wait_for((7, {"height": 98.0, "unknown": None}))  # the latest of three
@@ -144,7 +138,7 @@ def test_a_run_tells_what_it_has_measured_and_ends_when_somebody_wants_it(
         assert completion.measures is None
         assert completion.failure == "it was told to end"
         executor.stop(7)  # it is over: nothing happens
-        executor.submit(Work(7, {**LONG, "x": 2}, seed=1))
+        executor.submit(ExecutionRequest(7, {**LONG, "x": 2}, seed=1))
         (again,) = executor.collect()
     assert again.measures is not None
     assert again.measures["height"] == 3.0
@@ -154,10 +148,10 @@ def test_a_run_tells_what_it_has_measured_and_ends_when_somebody_wants_it(
 @every_executor
 def test_only_the_run_that_is_meant_is_ended(entry: ExecutorEntry) -> None:
     with entry.build(Climb(), 2) as executor:
-        executor.submit(Work(1, LONG, seed=1))
-        executor.submit(Work(2, {**LONG, "x": 0}, seed=1))
+        executor.submit(ExecutionRequest(1, LONG, seed=1))
+        executor.submit(ExecutionRequest(2, {**LONG, "x": 0}, seed=1))
         executor.stop(1)
-        found: dict[int, Completion] = {}
+        found: dict[int, ExecutionResult] = {}
         while len(found) < 2:
             found |= {one.run_id: one for one in executor.collect()}
     assert found[1].stopped
@@ -169,7 +163,7 @@ def test_only_the_run_that_is_meant_is_ended(entry: ExecutorEntry) -> None:
 def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: ExecutorEntry) -> None:
     with entry.build(Bowl(), 1) as executor:
         executor.listen(Heard())
-        executor.submit(Work(1, LONG, seed=1))
+        executor.submit(ExecutionRequest(1, LONG, seed=1))
         (completion,) = executor.collect()
         executor.stop(1)
     assert completion.measures is not None
@@ -186,7 +180,7 @@ def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: Execu
 def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on(name: str, n_runs: int) -> None:
     dying = Dying()
     session = open_session(dying, store=MemoryStore(), sla=Sla(n_runs), clock=TickingClock())
-    with make_executor(dying, 2, Place(name)) as executor:
+    with make_executor(dying, 2, ExecutorSpec(name)) as executor:
         session.submit(session.suggest(n_runs))
         session.run_queued(executor)
     failed = session.experiment.runs_in(RunState.FAILED)
@@ -206,28 +200,33 @@ def test_no_workers_are_refused() -> None:
 def test_a_place_is_refused_in_words_before_anything_starts(tmp_path: Path) -> None:
     pem = tmp_path / "a.pem"
     pem.write_text("")
-    told = Certificates(pem, pem, pem)
+    told = TlsCertificates(pem, pem, pem)
     for place, said in (
-        (lambda: Place("dusk"), "no executor 'dusk'; did you mean 'dask'"),
-        (lambda: Place("serial").check(2), "makes one run at a time, not 2"),
-        (lambda: Place("process_pool", "tcp://127.0.0.1:1"), "go with the executor 'dask'"),
-        (lambda: Place("dask", "head:8786"), "not of the form tls://HOST:PORT"),
-        (lambda: Place("dask", "tcp://127.0.0.1:99999"), "not of the form tls://HOST:PORT"),
-        (lambda: Place("dask", "tcp://head:8786"), "tcp is not encrypted"),
-        (lambda: Place("dask", "tcp://0.0.0.0:8786"), "tcp is not encrypted"),
-        (lambda: Place("dask", "tls://head:8786"), "needs certificates"),
-        (lambda: Place("dask", None, told), "certificates go with the address"),
-        (lambda: Place("serial", batch=BatchSystem()), "go with the executors 'slurm' and 'dask'"),
+        (lambda: ExecutorSpec("dusk"), "no executor 'dusk'; did you mean 'dask'"),
+        (lambda: ExecutorSpec("serial").check(2), "makes one run at a time, not 2"),
+        (lambda: ExecutorSpec("process_pool", "tcp://127.0.0.1:1"), "go with the executor 'dask'"),
+        (lambda: ExecutorSpec("dask", "head:8786"), "not of the form tls://HOST:PORT"),
+        (lambda: ExecutorSpec("dask", "tcp://127.0.0.1:99999"), "not of the form tls://HOST:PORT"),
+        (lambda: ExecutorSpec("dask", "tcp://head:8786"), "tcp is not encrypted"),
+        (lambda: ExecutorSpec("dask", "tcp://0.0.0.0:8786"), "tcp is not encrypted"),
+        (lambda: ExecutorSpec("dask", "tls://head:8786"), "needs certificates"),
+        (lambda: ExecutorSpec("dask", None, told), "certificates go with the address"),
         (
-            lambda: Place("dask", "tls://head:1", Certificates(pem, tmp_path / "no.pem", pem)),
+            lambda: ExecutorSpec("serial", batch=BatchSystem()),
+            "go with the executors 'slurm' and 'dask'",
+        ),
+        (
+            lambda: ExecutorSpec(
+                "dask", "tls://head:1", TlsCertificates(pem, tmp_path / "no.pem", pem)
+            ),
             "no.pem' \\(certificate of TLS\\) is not there",
         ),
     ):
         with pytest.raises(SettingsError, match=said):
             place()
-    Place("dask", "tls://head:8786", told)
-    Place("dask", "tcp://localhost:8786")
-    Place("dask", "tcp://[::1]:8786")
+    ExecutorSpec("dask", "tls://head:8786", told)
+    ExecutorSpec("dask", "tcp://localhost:8786")
+    ExecutorSpec("dask", "tcp://[::1]:8786")
 
 
 def test_a_sweep_file_says_where_runs_are_executed(tmp_path: Path) -> None:
@@ -240,7 +239,7 @@ def test_a_sweep_file_says_where_runs_are_executed(tmp_path: Path) -> None:
         _ = told.place
     for name in ("authority", "certificate", "key"):
         (tmp_path / f"{name}.pem").write_text("")
-    assert told.place.certificates == Certificates(
+    assert told.place.certificates == TlsCertificates(
         *(tmp_path / f"{name}.pem" for name in ("authority", "certificate", "key"))
     )
     with pytest.raises(SettingsError, match="TLS needs all of"):
@@ -262,4 +261,4 @@ def test_a_sweep_file_says_where_runs_are_executed(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="partition"):
         check_settings({"executor": {"kind": "slurm", "partition": "--wrap=x"}}, "x")
     with pytest.raises(SettingsError, match="to no executor of a sweep file"):
-        admitted({"executor": {"kind": "serial"}}, programs=True, files=None)
+        apply_request_policy({"executor": {"kind": "serial"}}, programs=True, files=None)

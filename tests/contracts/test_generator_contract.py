@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 
 from sim.api import describe
-from sim.errors import SimError, UnknownNameError, WorkloadError
+from sim.generators.generator import (
+    Generator,
+    Horizon,
+    Json,
+    Model,
+    RandomStreams,
+    load_model,
+    save_model,
+)
+from sim.generators.registry import GENERATORS, fit, generate, generator_named, published_model
+from sim.generators.resampling import measure_moments
+from sim.model.errors import SimError, UnknownNameError, WorkloadError
 from sim.model.workload import Workload
-from sim.workloads.generator import Generator, Horizon
-from sim.workloads.generators import GENERATORS, fit, generate, generator_named, published_model
-from sim.workloads.model import Json, Model, load_model, save_model
-from sim.workloads.moments import measured
-from sim.workloads.streams import Streams
 
 DAY_S = 86400.0
 COLUMNS = ("submit_s", "runtime_s", "requested_s", "procs", "user", "queue")
@@ -40,7 +46,7 @@ SURE = 4.0
 
 
 @dataclass(frozen=True)
-class Tampered(Streams):
+class Tampered(RandomStreams):
     """Streams of which one has another seed, as if its stage drew something else; it says which
     were asked for.
     """
@@ -52,7 +58,7 @@ class Tampered(Streams):
         path = (*self.within, name)
         self.asked.append(path)
         seed = self.seed + (10**9 if path == self.changed else 0)
-        return Streams(seed, self.within).sequence(name)
+        return RandomStreams(seed, self.within).sequence(name)
 
     def inside(self, name: str) -> "Tampered":
         return Tampered(self.seed, (*self.within, name), self.changed, self.asked)
@@ -122,7 +128,7 @@ def test_it_says_when_it_begins(generator: Generator) -> None:
 def test_the_same_seed_gives_the_same_workload_and_another_another(generator: Generator) -> None:
     model = model_of(generator.name)
     first = generate(model, duration_s=3 * DAY_S, seed=7)
-    assert generate(model, duration_s=3 * DAY_S, seed=Streams(7)) == first
+    assert generate(model, duration_s=3 * DAY_S, seed=RandomStreams(7)) == first
     assert generate(model, duration_s=3 * DAY_S, seed=8) != first
 
 
@@ -131,7 +137,9 @@ def test_streams_are_independent(generator: Generator) -> None:
     model, horizon = model_of(generator.name), Horizon(3 * DAY_S)
     plain = Tampered(3)
     base = generator.draw(model, horizon, plain)
-    assert base == generator.draw(model, horizon, Streams(3)), "a stream beside those of names"
+    assert base == generator.draw(model, horizon, RandomStreams(3)), (
+        "a stream beside those of names"
+    )
     assert plain.asked, "nothing was drawn from a named stream"
     assert len(set(plain.asked)) == len(plain.asked), "two stages draw the same numbers"
     moved: dict[tuple[str, ...], set[str]] = {}
@@ -155,7 +163,7 @@ def test_what_a_model_states_is_measured(generator: Generator) -> None:
     for seed in (1, 2):
         horizon = Horizon(100 * DAY_S)
         workload = drawn_of(generator.name, 100, seed)
-        found = measured(workload, horizon)
+        found = measure_moments(workload, horizon)
         assert set(stated) <= set(found)
         for name, moment in stated.items():
             n = 100.0 if name == "jobs_per_day" else float(workload.n_jobs)
@@ -174,7 +182,7 @@ def test_scale_10_gives_10_times_the_jobs_of_the_same_kinds(generator: Generator
     assert abs(ten.mean() - 10 * one.mean()) <= allowed, (one, ten)
     assert allowed < 0.8 * ten.mean(), "this says nothing"
     logs = [
-        np.array([measured(w, Horizon(5 * DAY_S))["log_runtime"] for w in many])
+        np.array([measure_moments(w, Horizon(5 * DAY_S))["log_runtime"] for w in many])
         for many in (ones, tens)
     ]
     spread = np.sqrt(sum(values.var(ddof=1) for values in logs) / len(seeds))
@@ -197,7 +205,7 @@ def test_what_is_fitted_to_a_generated_workload_generates_the_like(generator: Ge
     taught = generate(model_of(generator.name), duration_s=horizon.duration_s, seed=21)
     learnt = fit(generator.name, taught, CALMER.get(generator.name))
     again = generate(learnt, duration_s=horizon.duration_s, seed=22)
-    before, after = measured(taught, horizon), measured(again, horizon)
+    before, after = measure_moments(taught, horizon), measure_moments(again, horizon)
     assert abs(np.log(after["jobs_per_day"] / before["jobs_per_day"])) < 0.35
     assert abs(after["log_runtime"] - before["log_runtime"]) < 0.35
     assert abs(after["log2_procs"] - before["log2_procs"]) < 0.35

@@ -5,16 +5,21 @@ import pickle
 import numpy as np
 import pytest
 
-from sim import api
-from sim.policies import order as orders
-from assistant.applications import Preset, Scheduling, Today, presets
-from assistant.applications.scheduling.presets import PRESETS, preset_named
-from assistant.applications.scheduling.variation import every_option
-from assistant.errors import ApplicationError
-from assistant.settings import build_sweep, check_settings
-from sim import Workload
+from assistant.applications.scheduling import (
+    PRESETS,
+    CurrentPolicies,
+    Preset,
+    Scheduling,
+    preset_named,
+    presets,
+)
+from assistant.applications.scheduling_parameters import every_option
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.errors import ApplicationError
+from sim import Workload, api
 from sim.api import backfills_for, known_names
-from sim.policies.kinds import Option, Order
+from sim.policies import orders
+from sim.policies.policy import Order, PolicyOption
 
 every_preset = pytest.mark.parametrize("preset", presets(), ids=lambda preset: preset.name)
 
@@ -128,13 +133,15 @@ FAKE = Order(
     "for the test",
     lambda facts: facts.submit_s,
     options=(
-        Option("age_weight", 1000, "weight of the wait"),
-        Option("size_weight", 0, "weight of the size"),
-        Option("fairshare_weight", 1000, "weight of what was used"),
-        Option(
+        PolicyOption("age_weight", 1000, "weight of the wait"),
+        PolicyOption("size_weight", 0, "weight of the size"),
+        PolicyOption("fairshare_weight", 1000, "weight of what was used"),
+        PolicyOption(
             "half_life_s", 604_800, "in which usage counts half", unit="s", needs="fairshare_weight"
         ),
-        Option("favor_small", 0, "small jobs first", 0, 1, is_whole=True, needs="size_weight"),
+        PolicyOption(
+            "favor_small", 0, "small jobs first", 0, 1, is_whole=True, needs="size_weight"
+        ),
     ),
 )
 
@@ -162,7 +169,7 @@ def test_a_preset_exists_as_soon_as_its_policies_do() -> None:
     assert len(found) == 281
     assert application.baseline["half_life_s"] == 604_800
     mine = Scheduling(
-        JOBS, preset="slurm_priorities", today=Today("multifactor"),
+        JOBS, preset="slurm_priorities", today=CurrentPolicies("multifactor"),
         options={"age_weight": 500, "half_life_s": "3d"},
     )  # fmt: skip
     assert "order" not in mine.space.names
@@ -174,7 +181,7 @@ def test_a_preset_exists_as_soon_as_its_policies_do() -> None:
 @pytest.mark.usefixtures("_fake")
 def test_an_option_that_needs_another_is_refused_where_that_is_always_0() -> None:
     said = "'favor_small' changes nothing while 'size_weight' is 0"
-    today = Today("multifactor")
+    today = CurrentPolicies("multifactor")
     with pytest.raises(ApplicationError, match=said):
         Scheduling(JOBS, today=today, levels={"favor_small": (0, 1)})
     varied = Scheduling(

@@ -11,25 +11,28 @@ from typing import Any
 
 import pytest
 
-from assistant import Experiment, RunState, Session, Sla, Tariff, Watch, open_session
-from assistant.client import Link, RemoteSession, open_remote
-from assistant.errors import (
+from assistant import Experiment, RunState, Session, Sla, Tariff, WarningPolicy, open_session
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession, open_remote
+from assistant.core.errors import (
     AssistantError,
     ExperimentError,
-    GoneOnError,
     SettingsError,
     StoreError,
+    VersionConflictError,
 )
-from assistant.events import AdviceAnswered, BatchSuggested, ResultRefused, RunCompleted
-from assistant.executors import SerialExecutor, make_executor
-from assistant.ports import Application
+from assistant.core.events import BatchSuggested, ResultRefused, RunCompleted, WarningAnswered
+from assistant.core.ports import Application
+from assistant.core.sla import AutoSteering
+from assistant.executors import make_executor
+from assistant.executors.serial import SerialExecutor
+from assistant.service.api_tokens import Role
 from assistant.service.app import make_service
-from assistant.service.auth import Role, Tokens
-from assistant.service.house import House
-from assistant.service.logs import Log
-from assistant.service.server import Server, bind
-from assistant.sla import Automatic
-from assistant.store import MemoryStore, SqliteStore
+from assistant.service.auth import RoleTokens
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import ServiceLog
+from assistant.service.server import HttpServer, bind
+from assistant.store.event_store import MemoryStore, SqliteStore
 from strategies import SpaceError, StrategyError
 from tests.assistant.examples import TODAY, Bowl, Climb, Hills
 
@@ -48,11 +51,11 @@ def on_disk(folder: Path) -> Iterator[Open]:
 
 
 def remote(folder: Path) -> Iterator[Open]:
-    tokens, log = Tokens.of_owner(), Log(level="error")
-    house = House(SqliteStore(folder / "store.db"), log)
+    tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
+    house = ExperimentService(SqliteStore(folder / "store.db"), log)
     service = make_service(house, tokens, log)
-    with Server(service.asgi, bind(), log, drain=service.context.drain) as server:
-        link = Link(server.url, tokens.by_role[Role.OWNER])
+    with HttpServer(service.asgi, bind(), log, drain=service.context.drain) as server:
+        link = ApiClient(server.url, tokens.by_role[Role.OWNER])
 
         def opened(application: Application, **more: Any) -> RemoteSession:
             return open_remote(link, application, **more)
@@ -92,7 +95,7 @@ def story(session: Steered, bowl: Bowl) -> None:
     session.plan({"x": [1, 2]})
     session.change_strategy("grasp", {"beta": 0.5}, 0.3)
     session.change_budget(Sla(20, goal=1.0, run_limit_s=60.0))
-    session.change_watch(Watch(warn_from=0.5))
+    session.change_watch(WarningPolicy(warn_from=0.5))
     batch = session.suggest(2)
     session.submit(batch)
     session.hold(6)
@@ -170,7 +173,7 @@ def test_reading_is_the_same(opened: Open) -> None:
         (lambda s: s.answer_advice("accepted"), ExperimentError),
         (lambda s: s.reopen(), ExperimentError),
         (lambda s: s.replicate(77), ExperimentError),
-        (lambda s: s.change_watch(Watch(rule="forecast")), SettingsError),
+        (lambda s: s.change_watch(WarningPolicy(rule="forecast")), SettingsError),
         (lambda s: s.import_results([({"x": 9}, {})]), StrategyError),
         (lambda s: s.weigh_region(3, 1.0), AssistantError),
     ],
@@ -209,7 +212,7 @@ def test_a_warning_is_answered(opened: Open) -> None:
     assert session.experiment.open_advice is not None
     follows = session.answer_advice("accepted", alternative=0)
     assert session.experiment.open_advice is None
-    assert isinstance(session.events()[-1], BatchSuggested | AdviceAnswered) or follows is None
+    assert isinstance(session.events()[-1], BatchSuggested | WarningAnswered) or follows is None
 
 
 def test_listeners_hear_what_happens_and_runs_are_told(opened: Open) -> None:
@@ -291,7 +294,7 @@ def test_a_decision_for_another_version_is_refused_and_own_ones_follow_each_othe
     with session.only_on(looked):
         session.run_first(3)
         session.hold(1)
-    with pytest.raises(GoneOnError, match="look at it again"), session.only_on(looked):
+    with pytest.raises(VersionConflictError, match="look at it again"), session.only_on(looked):
         session.cancel(2)
     session.catch_up()
     assert [run.state for run in session.experiment.runs] == [RunState.QUEUED] * 3
@@ -301,15 +304,15 @@ def test_a_decision_for_another_version_is_refused_and_own_ones_follow_each_othe
 def test_it_is_handed_over_and_given_back(opened: Open) -> None:
     session = opened(Bowl(baseline=TODAY), seed=5)
     with pytest.raises(ExperimentError, match="would not end by itself"):
-        session.hand_over(Automatic())
+        session.hand_over(AutoSteering())
     session.change_budget(Sla(12))
-    session.hand_over(Automatic(4, 2, "accept"), "lunch")
-    assert session.look().automatic == Automatic(4, 2, "accept")
+    session.hand_over(AutoSteering(4, 2, "accept"), "lunch")
+    assert session.look().automatic == AutoSteering(4, 2, "accept")
     session.hand_over(None)
     assert session.look().automatic is None
     session.finish("enough")
     with pytest.raises(ExperimentError, match="finished"):
-        session.hand_over(Automatic())
+        session.hand_over(AutoSteering())
 
 
 def test_what_was_looked_at_stays_as_it_was(opened: Open) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from assistant import Sla, open_session
-from assistant.client import HttpStore
-from assistant.door import open_store, serving
-from assistant.errors import StoreError
-from assistant.events import RunRated, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.ports import Store
-from assistant.store import STORES, MemoryStore, SqliteStore
+from assistant.client.api import HttpStore
+from assistant.core.errors import StoreError
+from assistant.core.events import RunRated, RunStarted
+from assistant.core.ports import Store
+from assistant.executors.serial import SerialExecutor
+from assistant.service.store_connection import embedded_service, open_store
+from assistant.store import STORES
+from assistant.store.event_store import MemoryStore, SqliteStore
 from tests.assistant.examples import Bowl, TickingClock
 
 Make = Callable[[], Store]
@@ -24,7 +25,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     if request.param is SqliteStore:
         yield lambda: SqliteStore(path)
     elif request.param is HttpStore:
-        with serving(path):
+        with embedded_service(path):
             yield lambda: open_store(path)
     else:
         memory = MemoryStore()

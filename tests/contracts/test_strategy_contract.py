@@ -15,7 +15,7 @@ from strategies import (
     STRATEGIES,
     Configuration,
     Exclusion,
-    Exploiting,
+    ExploitationStrategy,
     Failure,
     Grasp,
     Knowledge,
@@ -23,9 +23,9 @@ from strategies import (
     OptionError,
     Parameter,
     ParameterSpace,
-    Preferring,
+    PreferenceStrategy,
     RegionRule,
-    Scalarising,
+    ScalarisedStrategy,
     Strategy,
     StrategyEntry,
     Suggestion,
@@ -78,7 +78,7 @@ EXPLOITING = tuple(
     StrategyEntry(
         base,
         f"{base} that spends {exploitation:g} of its suggestions inside regions.",
-        lambda base=base, exploitation=exploitation: Exploiting(
+        lambda base=base, exploitation=exploitation: ExploitationStrategy(
             make_strategy(base), exploitation, RegionRule(min_samples=2)
         ),
     )
@@ -119,7 +119,7 @@ class ThePreferred:
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
         known = dataclasses.replace(knowledge, space=with_preferences(knowledge.space))
-        return Preferring(self.base, self.share).suggest(n, known, rng)
+        return PreferenceStrategy(self.base, self.share).suggest(n, known, rng)
 
 
 PREFERRING = tuple(
@@ -150,7 +150,7 @@ class MeasuredTwice:
             for o in knowledge.observations
         )
         known = dataclasses.replace(knowledge, observations=twice)
-        return Scalarising(self.base).suggest(n, known, rng)
+        return ScalarisedStrategy(self.base).suggest(n, known, rng)
 
 
 SCALARISING = tuple(

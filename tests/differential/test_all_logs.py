@@ -7,7 +7,7 @@ import pytest
 
 from sim import ClusterSpec, Partition, Scenario, simulate
 from sim.api import backfills_for, known_names, simulate_many
-from sim.engine import process
+from sim.engines import process
 from tests.differential import naive
 from tests.draw import real_logs
 

@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sim import (
-    ClusterSpec,
-    Partition,
-    Scenario,
-    Workload,
-    default_workload,
-    simulate,
-)
+from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
 from sim.api import backfills_for, known_names, measures
-from sim.model.columns import frozen
+from sim.model.columns import read_only_copy
 from tests.differential import naive
 from tests.draw import real_logs
 from tests.draw.workloads import contended, scenarios
@@ -87,7 +80,7 @@ def test_users_who_compete_start_as_in_the_naive_scheduler(backfill: str) -> Non
     n_moved = 0
     for seed in range(3):
         workload = default_workload(seed=seed, n_jobs=100)
-        workload = replace(workload, submit_s=frozen(np.floor(workload.submit_s / 10)))
+        workload = replace(workload, submit_s=read_only_copy(np.floor(workload.submit_s / 10)))
         widest = workload.widest_procs
         cluster = ClusterSpec((Partition("short", 16, 3600.0), Partition("all", widest)))
         scenario = contended(Scenario(workload, cluster, backfill=backfill), seed)
@@ -105,7 +98,9 @@ def test_fair_shares_of_real_users_are_those_of_the_naive_scheduler(
     shared_data: Path, log: str
 ) -> None:
     workload = real_logs.read(shared_data, log).head(300)
-    workload = replace(workload, submit_s=frozen(np.floor(workload.submit_s / 20)))  # so they queue
+    workload = replace(
+        workload, submit_s=read_only_copy(np.floor(workload.submit_s / 20))
+    )  # so they queue
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 8)
     assert len(set(workload.user.tolist())) > 5
     for half_life_s in (0.0, 3600.0, 7 * 86400.0):

@@ -168,7 +168,7 @@ MUTANTS = {
 }
 
 CODE = """
-from sim.policies.placement import PLACEMENTS
+from sim.policies.placements import PLACEMENTS
 from tests.differential.test_instances import as_in_the_reference, of_users, placed_by
 from tests.draw.instances import scenario_of_instances
 for seed in range(1000, 1030):

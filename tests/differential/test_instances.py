@@ -7,8 +7,8 @@ import pytest
 
 from sim import Scenario, Workload, simulate
 from sim.api import ScenarioError, SimulationResult
-from sim.engine.fleets.process import run as run_process
-from sim.policies.placement import PLACEMENTS
+from sim.engines.process import run_instances as run_process
+from sim.policies.placements import PLACEMENTS
 from tests.differential import naive_instances
 from tests.draw.instances import scenario_of_instances
 

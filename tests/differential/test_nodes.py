@@ -10,7 +10,7 @@ from hypothesis import given
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, load_workload, simulate
 from sim.api import ReadingRules, SimulationResult
-from sim.engine.process import run as run_process
+from sim.engines.process import run as run_process
 from sim.kernel.pool import Pool, may_start
 from tests.differential import naive_nodes
 from tests.differential.machines import ENGINES, assert_same_on_machines

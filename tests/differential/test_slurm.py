@@ -9,9 +9,9 @@ from hypothesis import given
 
 from sim import ClusterSpec, Scenario, load_workload, simulate
 from sim.api import SimulationResult
-from sim.engine.compiled import _interpret
-from sim.engine.process import run as run_process
-from sim.kernel.node import Nodes
+from sim.engines.compiled import _interpret
+from sim.engines.process import run as run_process
+from sim.kernel.nodes import Nodes
 from sim.model.scenario import Allocation
 from tests.differential import naive_slurm
 from tests.differential.machines import assert_same_on_machines

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents import Analyst, Insight, Learning, Streams, Truth
+from agents import Analyst, EpisodeStreams, Insight, Learning, Truth
 from assistant.applications.lookup import Lookup
 
 
@@ -15,7 +15,7 @@ class Drawn:
 
     truth: Truth
     analyst: Analyst
-    streams: Streams
+    streams: EpisodeStreams
     max_runs: int
     goal: float | None
     options: dict[str, float | int]
@@ -67,7 +67,7 @@ def episode(seed: int, most_levels: int = 6, most_size: int = 300) -> Drawn:
     return Drawn(
         truth,
         Analyst(insight, confidence, learning if learns else None, batch),
-        Streams((seed, *rng.integers(2**32, size=4).tolist()), int(rng.integers(500))),
+        EpisodeStreams((seed, *rng.integers(2**32, size=4).tolist()), int(rng.integers(500))),
         truth.size + 2 if rng.random() < 0.4 else int(rng.integers(1, truth.size + 1)),
         truth.optimum if rng.random() < 0.5 else None,
         options if rng.random() < 0.7 else {},

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from assistant.forecasts import (
+from assistant.core.forecast import (
     FanPoint,
     Forecast,
     GoalForecast,
@@ -11,7 +11,7 @@ from assistant.forecasts import (
     RegionCount,
     TermForecast,
 )
-from assistant.report.outlook import Subject
+from assistant.presentation.text.forecast import ForecastSubject
 
 NOW_S = 1_795_273_000.0
 values = st.floats(-1e12, 1e12)
@@ -120,7 +120,7 @@ forecasts = st.builds(
 )
 
 subjects = st.builds(
-    Subject,
+    ForecastSubject,
     st.just("mean_wait_s"),
     st.sampled_from(["", "s"]),
     st.sampled_from(["", "EUR"]),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload
-from sim.api import Tasks, Term, ThrottleWindow, Work
+from sim.api import Tasks, TaskWork, Term, ThrottleWindow
 
 LABELS = ({}, {"zone": "a"}, {"zone": "b", "eco": "true"})
 TERMS = (
@@ -57,7 +57,7 @@ def tasks(rng: np.random.Generator, n_jobs: int, *, units: bool) -> Tasks:
     work = None
     if units:
         mcpu = np.maximum(mcpu, 500)
-        work = Work(
+        work = TaskWork(
             cpu_units=rng.integers(0, 40, n).astype(float),
             gpu_units=np.where(mgpu > 0, rng.integers(0, 30, n), 0).astype(float),
             cpu_sensitivity=rng.random(n),

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload
-from sim.api import Option, Overrun
-from sim.policies.backfill import rules_for
-from sim.policies.order import ORDERS
+from sim.api import Overrun, PolicyOption
+from sim.policies.backfills import rules_for
+from sim.policies.orders import ORDERS
 
 WHOLE = st.integers(0, 12).map(float)
 FRACTIONS = st.sampled_from([0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 0.7, 1.1, 1.3, 2.5, 3.9, 5.9, 23.8])
@@ -44,7 +44,7 @@ def clusters(draw: st.DrawFn, *, widest: int = 8) -> ClusterSpec:
 
 
 @st.composite
-def told(draw: st.DrawFn, options: tuple[Option, ...]) -> dict[str, float]:
+def told(draw: st.DrawFn, options: tuple[PolicyOption, ...]) -> dict[str, float]:
     """Draw values for some of the options of a policy."""
     values = {}
     for option in options:

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Self
 
 from assistant import Measure, Sla, open_session
-from assistant.errors import RunError
-from assistant.events import RunCompleted, RunFailed
-from assistant.executors import SerialExecutor
-from assistant.ports import Completion, Executor
-from assistant.store import MemoryStore
+from assistant.core.errors import RunError
+from assistant.core.events import RunCompleted, RunFailed
+from assistant.core.ports import ExecutionResult, Executor
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import Bowl, TickingClock
 
@@ -46,7 +46,7 @@ class Watched:
         self.submit, self.cancel = executor.submit, executor.cancel
         self.listen, self.stop = executor.listen, executor.stop
 
-    def collect(self) -> tuple[Completion, ...]:
+    def collect(self) -> tuple[ExecutionResult, ...]:
         found = self._executor.collect()
         self.n += len(found)
         self._on_count(self.n)

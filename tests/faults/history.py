@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from assistant import Session, Sla, load_session, open_session
-from assistant.errors import ClaimLostError, UnknownClaimError
-from assistant.events import Event
-from assistant.run import RunState
-from assistant.store import MemoryStore, SqliteStore
-from assistant.store.queue import Claim, RunQueue
+from assistant.core.errors import LeaseLostError, UnknownLeaseError
+from assistant.core.events import Event
+from assistant.core.run import RunState
+from assistant.store.event_store import MemoryStore, SqliteStore
+from assistant.store.queue import RunLease, RunQueue
 from tests.assistant.examples import Hills
 from tests.queue.examples import HandClock
 
@@ -24,7 +24,7 @@ Ack = dict[str, Any]
 Step = Callable[["World"], None]
 
 
-def measured(claim: Claim) -> dict[str, float]:
+def measured(claim: RunLease) -> dict[str, float]:
     return {name: float(value) for name, value in Hills().evaluate(claim.values, 0).items()}
 
 
@@ -51,7 +51,7 @@ class World:
     tell: Callable[[Ack], object]
     clock: HandClock = field(default_factory=HandClock)
     sessions: dict[str, Session] = field(default_factory=dict)
-    claims: dict[str, Claim] = field(default_factory=dict)
+    claims: dict[str, RunLease] = field(default_factory=dict)
     n_tokens: int = 0
 
     def open(self) -> None:
@@ -99,7 +99,7 @@ class World:
         try:
             if self.queue.complete(claim.token, measures, None, 1.5):
                 self.told("completed", claim.experiment_id, claim.run_id, measures=measures)
-        except ClaimLostError:
+        except LeaseLostError:
             self.told("refused", claim.experiment_id, claim.run_id, token=claim.token)
 
     def fail(self, key: str) -> None:
@@ -197,7 +197,7 @@ def play(world: World) -> None:
         step(world)
 
 
-def finish(path: Path, claims: dict[str, Claim] | None = None) -> int:
+def finish(path: Path, claims: dict[str, RunLease] | None = None) -> int:
     """Start anew on a file that was left behind, end all that is in it; return how many runs.
 
     Workers that live on tell again what they had not heard an answer to.
@@ -210,7 +210,7 @@ def finish(path: Path, claims: dict[str, Claim] | None = None) -> int:
         for _ in range(2):
             try:
                 queue.complete(claim.token, measured(claim), None, 1.5)
-            except (ClaimLostError, UnknownClaimError):
+            except (LeaseLostError, UnknownLeaseError):
                 continue
     n_runs = 0
     for stored in world.store.experiments():

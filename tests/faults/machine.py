@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from assistant import Experiment, Session, Sla, load_session
-from assistant.errors import AssistantError, ClaimLostError, ExperimentError, UnknownClaimError
-from assistant.executors import SerialExecutor
-from assistant.store import SqliteStore
+from assistant.core.errors import AssistantError, ExperimentError, LeaseLostError, UnknownLeaseError
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import SqliteStore
 from assistant.store.queue import RunQueue
 from tests.assistant.examples import Hills
 from tests.faults.checker import check, hills
@@ -151,11 +151,11 @@ class Queue(RuleBasedStateMachine):
         self.count("heartbeat")
         told = self.told(which)
         if told is None:
-            self.refused(UnknownClaimError, lambda: self.queue.heartbeat("never"))
+            self.refused(UnknownLeaseError, lambda: self.queue.heartbeat("never"))
         elif not told.goes_on:
-            self.refused(ClaimLostError, lambda: self.queue.heartbeat(told.token))
+            self.refused(LeaseLostError, lambda: self.queue.heartbeat(told.token))
         elif self.leases[told.token][1] <= self.clock.steady:
-            self.refused(ClaimLostError, lambda: self.queue.heartbeat(told.token))
+            self.refused(LeaseLostError, lambda: self.queue.heartbeat(told.token))
             self.lose(told.run)
         else:
             lease_s = self.leases[told.token][0]
@@ -167,9 +167,9 @@ class Queue(RuleBasedStateMachine):
         self.count("report")
         told = self.told(which)
         if told is None:
-            self.refused(UnknownClaimError, lambda: self.queue.report("never", {"height": 1.0}))
+            self.refused(UnknownLeaseError, lambda: self.queue.report("never", {"height": 1.0}))
         elif not told.goes_on:
-            self.refused(ClaimLostError, lambda: self.queue.report(told.token, {"height": 1.0}))
+            self.refused(LeaseLostError, lambda: self.queue.report(told.token, {"height": 1.0}))
         else:
             self.queue.report(told.token, {"height": 1.0})
             self.sweeps[told.run.name].n_events += 1
@@ -180,7 +180,7 @@ class Queue(RuleBasedStateMachine):
         told = self.told(which)
         if told is None:
             call = lambda: self.queue.complete("never", {"height": 1.0}, None, 1.0)  # noqa: E731
-            self.refused(UnknownClaimError, call)
+            self.refused(UnknownLeaseError, call)
             return
         if kind == "other" and told.goes_on:
             kind = "right"  # the checker knows what it should be
@@ -203,7 +203,7 @@ class Queue(RuleBasedStateMachine):
             told.result = said
             self.wait_again(told.run, "completed" if kind == "right" else "failed")
         else:
-            self.refused(ClaimLostError, call)
+            self.refused(LeaseLostError, call)
             if told.refused != said:
                 told.refused = said
                 self.sweeps[told.run.name].n_events += 1
@@ -213,7 +213,7 @@ class Queue(RuleBasedStateMachine):
         self.count("give back")
         told = self.told(which)
         if told is None:
-            self.refused(UnknownClaimError, lambda: self.queue.give_back("never", ""))
+            self.refused(UnknownLeaseError, lambda: self.queue.give_back("never", ""))
             return
         self.queue.give_back(told.token, "going home")
         if told.goes_on:

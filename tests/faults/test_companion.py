@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from assistant import RunState, load_session
-from assistant.client import RemoteSession
-from assistant.companion import Companion
-from assistant.door import open_store
-from assistant.service.endpoint import find
-from assistant.settings import build_sweep, check_settings
-from assistant.sla import Automatic
-from assistant.starting import open_sweep, recipe
-from assistant.store import SqliteStore
+from assistant.client.remote_session import RemoteSession
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.sla import AutoSteering
+from assistant.service.store_connection import ServiceSupervisor, open_store
+from assistant.service.store_lock import find_endpoint
+from assistant.store.event_store import SqliteStore
 
 pytestmark = pytest.mark.faults
 
@@ -39,11 +38,11 @@ def until(holds: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def opened(store: Path, companion: Companion) -> RemoteSession:
+def opened(store: Path, companion: ServiceSupervisor) -> RemoteSession:
     link = companion.reach()
     built = build_sweep(check_settings(SLEEPER, "the test"))
     kept = open_store(store, take_key=False)
-    session = open_sweep(built, kept, "test", recipe(SLEEPER, ()))
+    session = open_sweep(built, kept, "test", config_snapshot(SLEEPER, ()))
     return RemoteSession(link, session.id)
 
 
@@ -56,11 +55,11 @@ def alive(pid: int) -> bool:
 
 def test_killed_midway_it_comes_back_and_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
-    companion = Companion(store)
+    companion = ServiceSupervisor(store)
     try:
         session = opened(store, companion)
         companion.keep()
-        session.hand_over(Automatic(4, 4, "ignore"))
+        session.hand_over(AutoSteering(4, 4, "ignore"))
         session.start()
 
         def completed() -> int:
@@ -69,14 +68,14 @@ def test_killed_midway_it_comes_back_and_nothing_is_lost_or_done_twice(tmp_path:
 
         until(lambda: completed() >= 2)
         workers = {run.worker for run in session.experiment.runs if run.worker}
-        first = find(store)
+        first = find_endpoint(store)
         assert first is not None
         os.kill(first.pid, signal.SIGKILL)
-        until(lambda: (now := find(store)) is not None and now.pid != first.pid)
+        until(lambda: (now := find_endpoint(store)) is not None and now.pid != first.pid)
         until(lambda: completed() == 12, 90)
         until(lambda: companion_idle(session))
         assert len(workers) == 2, "as many runs at once as it says"
-        second = find(store)
+        second = find_endpoint(store)
         assert second is not None
     finally:
         companion.end()
@@ -94,7 +93,7 @@ def companion_idle(session: RemoteSession) -> bool:
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     code = (
-        "import sys, time; from pathlib import Path; from assistant.companion import Companion; "
+        "import sys, time; from pathlib import Path; from assistant.service.store_connection import Companion; "
         "Companion(Path(sys.argv[1])).reach(); print('up', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -102,8 +101,8 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"up\n"
-        service = find(store)
+        service = find_endpoint(store)
         assert service is not None
         parent.kill()
     until(lambda: not alive(service.pid))
-    assert find(store) is None
+    assert find_endpoint(store) is None

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ExecutorError
-from assistant.executors import DaskExecutor
+from assistant.core.errors import ExecutorError
+from assistant.executors.dask import DaskExecutor
 from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
 
 pytestmark = pytest.mark.faults

@@ -16,9 +16,11 @@ import psutil
 import pytest
 
 from assistant.cli.main import run
-from assistant.errors import ExecutorError, SettingsError
-from assistant.executors import BatchSystem, DaskExecutor, dask_slurm
-from assistant.ports import Environment, Work
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.ports import Environment, ExecutionRequest
+from assistant.executors import dask_cluster
+from assistant.executors.dask import DaskExecutor
+from assistant.executors.spec import BatchSystem
 from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
 from tests.slurm_cluster import SlurmCluster, until
 
@@ -29,7 +31,7 @@ BOX = Environment(cores=2, memory_bytes=512 * 2**20)
 
 @pytest.fixture(autouse=True)
 def _asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_slurm, "LOOK_S", 1.0)
+    monkeypatch.setattr(dask_cluster, "LOOK_S", 1.0)
 
 
 def batch_in(folder: Path, **changes: object) -> BatchSystem:
@@ -80,7 +82,7 @@ def test_jobs_are_as_they_were_asked_for_and_nobody_without_the_key_is_let_in(
     batch = batch_in(tmp_path, partition="main", options=("--nice=7",))
     application = Counted(lines=str(tmp_path / "lines.txt"))
     with DaskExecutor(application, 1, batch=batch, environment=BOX) as executor:
-        executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         (completion,) = executor.collect()
         assert completion.measures is not None
         told = slurm.ask("scontrol", "show", "job", "-o")
@@ -136,11 +138,11 @@ def test_what_slurm_would_never_start_is_refused_in_its_words(
 def test_jobs_that_end_before_a_run_came_back_are_not_sent_for_ever(
     slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_slurm, "version", lambda name: "0.0.1")
-    monkeypatch.setattr(dask_slurm, "LOOK_S", 0.2)
+    monkeypatch.setattr(dask_cluster, "version", lambda name: "0.0.1")
+    monkeypatch.setattr(dask_cluster, "LOOK_S", 0.2)
     application = Counted(lines=str(tmp_path / "lines.txt"))
     with DaskExecutor(application, 1, batch=batch_in(tmp_path)) as executor:
-        executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         with pytest.raises(ExecutorError, match=r"is on the node, and 0\.0\.1 is wanted"):
             executor.collect()
     until(lambda: no_jobs(slurm), "all jobs to be gone")
@@ -150,7 +152,7 @@ KILLED = """
 import sys, threading
 from pathlib import Path
 from assistant.executors import BatchSystem, DaskExecutor
-from assistant.ports import Work
+from assistant.core.ports import Work
 from tests.faults.counted import Counted
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assistant.errors import ExecutorError
-from assistant.executors import Certificates, DaskExecutor, Place, dask, make_executor
-from assistant.executors.dask_certificates import make_certificates
-from assistant.executors.dask_cluster import LocalWorkers
-from assistant.ports import Work
-from assistant.settings import check_settings, read_settings
+from assistant.config.sweep_file import check_settings, read_settings
+from assistant.core.errors import ExecutorError
+from assistant.core.ports import ExecutionRequest
+from assistant.executors import dask, make_executor
+from assistant.executors.dask import DaskExecutor
+from assistant.executors.dask_cluster import LocalDaskWorkers, make_certificates
+from assistant.executors.spec import ExecutorSpec, TlsCertificates
 from tests.assistant.examples import Bowl
 
 WITHIN_S = 90.0
@@ -31,13 +32,13 @@ def authority(folder: Path, name: str) -> list[Path]:
     return [key, certificate]
 
 
-def signed(folder: Path, name: str, by: list[Path]) -> Certificates:
+def signed(folder: Path, name: str, by: list[Path]) -> TlsCertificates:
     """Return the files of somebody whom an authority vouches for."""
     key, asked, certificate = (folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
     _openssl("req", *NEW, key, "-out", asked, "-subj", f"/CN={name}")
     _openssl("x509", "-req", "-in", asked, "-CAkey", by[0], "-CA", by[1], "-CAcreateserial",
              "-out", certificate, "-days", "2")  # fmt: skip
-    return Certificates(by[1], certificate, key)
+    return TlsCertificates(by[1], certificate, key)
 
 
 NEW = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout")
@@ -90,13 +91,13 @@ def test_a_scheduler_elsewhere_is_spoken_to_with_certificates_only(
     )
     place = check_settings(read_settings(tmp_path / "sweep.toml"), "sweep.toml").place
     with _connected(place) as executor:
-        executor.submit(Work(1, {"x": 2, "y": 1, "mode": "plain"}, seed=1))
+        executor.submit(ExecutionRequest(1, {"x": 2, "y": 1, "mode": "plain"}, seed=1))
         (completion,) = executor.collect()
     assert completion.measures == _here({"x": 2, "y": 1, "mode": "plain"})
 
     monkeypatch.setattr(dask, "CONNECT_S", 1.0)
     stranger = signed(tmp_path, "stranger", authority(tmp_path, "theirs"))
-    half = Certificates(ours[1], stranger.certificate, stranger.key)  # knows whom it talks to
+    half = TlsCertificates(ours[1], stranger.certificate, stranger.key)  # knows whom it talks to
     for others in (stranger, half):
         with pytest.raises(ExecutorError, match="does not answer"):
             DaskExecutor(Bowl(), 1, address=address, certificates=others)
@@ -106,11 +107,11 @@ def test_a_scheduler_elsewhere_is_spoken_to_with_certificates_only(
 
 def _here(values: dict[str, object]) -> object:
     with make_executor(Bowl(), 1) as executor:
-        executor.submit(Work(1, values, seed=1))  # type: ignore[arg-type]
+        executor.submit(ExecutionRequest(1, values, seed=1))  # type: ignore[arg-type]
         return executor.collect()[0].measures
 
 
-def _connected(place: Place) -> DaskExecutor:
+def _connected(place: ExecutorSpec) -> DaskExecutor:
     """Return an executor as soon as there is a worker."""
     until_s = time.monotonic() + WITHIN_S
     while True:
@@ -123,7 +124,7 @@ def _connected(place: Place) -> DaskExecutor:
 
 @pytest.mark.slow
 def test_workers_of_our_own_are_reached_from_this_machine_only_and_show_no_pages() -> None:
-    cluster = LocalWorkers(1)
+    cluster = LocalDaskWorkers(1)
     try:
         me = psutil.Process()
         listening = [

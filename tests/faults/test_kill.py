@@ -15,7 +15,7 @@ import pytest
 
 from assistant import Experiment
 from assistant.cli.main import run
-from assistant.store import SqliteStore
+from assistant.store.event_store import SqliteStore
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import StoreError, StoreFullError
-from assistant.store import SqliteStore
+from assistant.core.errors import StoreError, StoreFullError
+from assistant.store.event_store import SqliteStore
 from tests.faults.checker import check
 from tests.faults.history import Ack, Step, World, opening, play, steps
 from tests.faults.wire import Fault, Refusal, wired

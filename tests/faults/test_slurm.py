@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ExecutorError, SettingsError
-from assistant.executors import BatchSystem, SlurmExecutor
-from assistant.executors.slurm import asking, executor, keeping
-from assistant.ports import Environment, Work
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.ports import Environment, ExecutionRequest
+from assistant.executors.slurm import executor, jobs
+from assistant.executors.slurm import executor as keeping
+from assistant.executors.slurm.executor import SlurmExecutor
+from assistant.executors.spec import BatchSystem
 from tests.assistant.examples import Bowl
 from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
 from tests.slurm_cluster import SlurmCluster, until
@@ -88,7 +90,7 @@ def test_a_cancelled_pilot_that_slurm_brings_back_runs_nothing(
     lines = tmp_path / "slurm.txt"
     application = Counted(lines=str(lines), run_s=60.0)
     with SlurmExecutor(application, 1) as ours:
-        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        ours.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         until(lines.exists, "the run to begin")
         (pilot,) = ours._folder.pilots()
         ours.cancel()
@@ -108,7 +110,7 @@ def test_what_another_executor_left_is_cancelled_and_removed(
     lines = tmp_path / "slurm.txt"
     application = Counted(lines=str(lines), run_s=60.0)
     with SlurmExecutor(application, 1) as dead:
-        dead.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        dead.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         until(lines.exists, "the run to begin")
         dead._folder.release(tidy=False)  # what the end of its process does
         with SlurmExecutor(application, 1):
@@ -126,7 +128,7 @@ def test_what_slurm_refuses_is_said_in_its_words(
     ):
         with pytest.raises(SettingsError, match=why):
             SlurmExecutor(Bowl(), 1, batch, needs)
-    assert not list((tmp_path / asking.FOLDER).iterdir())
+    assert not list((tmp_path / jobs.FOLDER).iterdir())
     slurm.kill_controller()
     monkeypatch.setattr(executor, "CONNECT_S", 0.0)
     with pytest.raises(ExecutorError, match=r"Unable to contact slurm controller.*is it running"):
@@ -141,7 +143,7 @@ def test_pilots_that_never_come_are_given_up_with_their_last_words(
     monkeypatch.setattr(executor, "RECONCILE_S", 0.2)
     with SlurmExecutor(Bowl(), 1) as ours:
         ours._folder.script.write_text("#!/bin/sh\necho no python here >&2\nexit 1\n")
-        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        ours.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         with pytest.raises(ExecutorError, match=r"1 jobs of Slurm in a row .* no python here"):
             ours.collect()
 
@@ -151,7 +153,7 @@ def test_a_job_asks_for_what_a_run_needs(slurm: SlurmCluster, tmp_path: Path) ->
     batch = BatchSystem(partition="main", walltime_s=600.0)
     application = Counted(lines=str(lines), run_s=60.0)
     with SlurmExecutor(application, 1, batch, Environment(3, 200 * 2**20)) as ours:
-        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        ours.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         until(lines.exists, "the run to begin")
         (pilot,) = ours._folder.pilots()
         told = slurm.ask("scontrol", "show", "job", "-o")
@@ -172,7 +174,7 @@ def test_a_controller_that_stays_away_ends_a_sweep_for_which_nobody_works(
     monkeypatch.setattr(executor, "CLOSE_S", 0.0)
     with SlurmExecutor(Bowl(), 1) as ours:
         slurm.kill_controller()
-        ours.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        ours.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
         with pytest.raises(ExecutorError, match=r"controller has not answered .*copperline resume"):
             ours.collect()
     assert ours._folder.path.exists()  # for the next one to tidy up

@@ -14,9 +14,10 @@ import httpx
 import pytest
 
 from assistant import Experiment, RunState
-from assistant.client import Link, open_settings
-from assistant.service.endpoint import find
-from assistant.store import SqliteStore
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import open_settings
+from assistant.service.store_lock import find_endpoint
+from assistant.store.event_store import SqliteStore
 from tests.faults.soak.app import MARK
 from tests.faults.soak.processes import marked
 
@@ -79,7 +80,9 @@ def served(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes
         )
     mark = f"{MARK}={folder}"
     try:
-        assert until(lambda: find(folder / "store.db") is not None), (folder / "words").read_text()
+        assert until(lambda: find_endpoint(folder / "store.db") is not None), (
+            folder / "words"
+        ).read_text()
         yield service, mark
     finally:
         for pid, _ in marked(mark):
@@ -87,17 +90,17 @@ def served(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes
         service.wait()
 
 
-def link(folder: Path) -> Link:
-    endpoint = find(folder / "store.db")
+def link(folder: Path) -> ApiClient:
+    endpoint = find_endpoint(folder / "store.db")
     assert endpoint is not None
-    return Link(endpoint.url, endpoint.token)
+    return ApiClient(endpoint.url, endpoint.token)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
 def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals) -> None:
     def claims() -> float:
         """Return how often a worker has asked in vain."""
-        endpoint = find(tmp_path / "store.db")
+        endpoint = find_endpoint(tmp_path / "store.db")
         assert endpoint is not None
         headers = {"Authorization": f"Bearer {endpoint.token}"}
         try:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.executors import SerialExecutor
-from assistant.store import SqliteStore
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import SqliteStore
 from tests.assistant.examples import Hills
 from tests.faults.checker import check
 from tests.faults.history import World, finish, steps

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from assistant import Experiment, Outcome, Sla, open_session
-from assistant.events import Event, RunCompleted, RunFailed, RunStarted, RunSubmitted
-from assistant.store import MemoryStore
+from assistant.core.events import Event, RunCompleted, RunFailed, RunStarted, RunSubmitted
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Hills, TickingClock
 
 START_S = 1_000_000.0

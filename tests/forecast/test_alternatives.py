@@ -1,11 +1,15 @@
 """What is proposed where a share of the runs is kept inside regions: to end that, if it helps."""
 
-from assistant.alternatives import Prospects, alternatives, changes
-from assistant.events import Alternative, SteeringChanged
-from assistant.experiment import Experiment
-from assistant.forecast import forecast
-from assistant.forecast.calibration import shipped
-from assistant.sla import Sla, Steering
+from assistant.analysis.alternatives import (
+    AlternativeSearch,
+    events_of_alternative,
+    find_alternatives,
+)
+from assistant.analysis.calibration import load_calibration
+from assistant.analysis.forecast import forecast
+from assistant.core.events import Alternative, SteeringChanged
+from assistant.core.experiment import Experiment
+from assistant.core.sla import Sla, Steering
 from tests.forecast.examples import ended_s, told
 
 FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
@@ -14,10 +18,12 @@ FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
 def proposed(strategy: str, exploitation: float | None) -> dict[float | None, Alternative]:
     """Return the exploitation levels that are proposed, by the level."""
     experiment, now_s = split(strategy, exploitation)
-    prospects = Prospects(experiment, forecast(experiment, now_s), now_s, shipped())
+    prospects = AlternativeSearch(
+        experiment, forecast(experiment, now_s), now_s, load_calibration()
+    )
     return {
         one.steering.exploitation: one
-        for one in alternatives(prospects)
+        for one in find_alternatives(prospects)
         if one.kind == "exploitation" and one.steering is not None
     }
 
@@ -34,7 +40,7 @@ def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
     assert ending.text == "keep no share of the runs inside the regions any more (70 % now)"
     experiment, now_s = split("anova", 0.7)
     seen = forecast(experiment, now_s).goal
-    after = experiment.supposing(changes(experiment, ending, now_s))
+    after = experiment.supposing(events_of_alternative(experiment, ending, now_s))
     told_after = forecast(after, now_s).goal
     assert after.steering.exploitation is None
     assert seen is not None

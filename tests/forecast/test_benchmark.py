@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 from assistant import Sla
-from assistant.events import WatchChanged
-from assistant.forecast import paper_forecast
-from assistant.forecast.calibration import shipped
-from assistant.forecast.paper import counted
+from assistant.analysis.calibration import load_calibration
+from assistant.analysis.paper_forecast import count_pending, paper_forecast
+from assistant.core.events import WarningPolicyChanged
 from benchmarks.forecasting import deadline
 from benchmarks.forecasting.baselines import READINGS, paper_shares
 from benchmarks.forecasting.goal import Held, paper_chances
 from benchmarks.forecasting.rows import Episode, _soft
 from benchmarks.spaces import Problem
 from strategies import Parameter, ParameterSpace
-from strategies.regions import PendingRuns
+from strategies.steering.regions import PendingRuns
 from tests.forecast.examples import ended_s, told
 
 X = np.arange(400)
@@ -26,7 +25,9 @@ SPACE = ParameterSpace(
 PROBLEM = Problem("made up", "generated", SPACE, (X * 37 % 400 + 100.0).astype(np.float64))
 BY_NEIGHBOURS = "boxes, eps by third neighbours"
 NOTHING = np.zeros(0)
-HELD = Held(NOTHING, NOTHING, NOTHING, NOTHING, {"made up": (shipped().missed, {"random": 0.0})})
+HELD = Held(
+    NOTHING, NOTHING, NOTHING, NOTHING, {"made up": (load_calibration().missed, {"random": 0.0})}
+)
 
 
 def episode(n: int) -> Episode:
@@ -40,10 +41,12 @@ CELLS = [SPACE.configuration(i) for i in range(4)]
 
 def test_the_papers_rule_counts_each_configuration_once() -> None:
     one, two = PendingRuns(3, tuple(CELLS[:3])), PendingRuns(2, (CELLS[2], CELLS[3]))
-    assert counted([one, two]) == 4
-    assert counted([one, PendingRuns(None, ())]) is None
-    assert counted([]) is None
-    assert counted([one, PendingRuns(5_000, ())]) == 5_003  # not listed whole: no union is known
+    assert count_pending([one, two]) == 4
+    assert count_pending([one, PendingRuns(None, ())]) is None
+    assert count_pending([]) is None
+    assert (
+        count_pending([one, PendingRuns(5_000, ())]) == 5_003
+    )  # not listed whole: no union is known
 
 
 @pytest.mark.parametrize("n", [1, 12, 16, 20])
@@ -54,7 +57,7 @@ def test_the_baseline_counts_what_the_product_counts(n: int) -> None:
     shares = paper_shares(experiment.submitted_knowledge, names)
     for pending, rule in zip(shares, names.values(), strict=True):
         watch = replace(experiment.watch, pending=rule)  # type: ignore[arg-type]
-        seen = experiment.supposing([WatchChanged(ended_s(experiment), watch)])
+        seen = experiment.supposing([WarningPolicyChanged(ended_s(experiment), watch)])
         assert pending == paper_forecast(seen, ended_s(experiment)).pending
 
 

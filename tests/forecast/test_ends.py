@@ -3,10 +3,10 @@
 import pytest
 
 from assistant import Session, Sla, open_session
-from assistant.events import RunCompleted, RunStarted
-from assistant.forecast.ends import MOST_WAITING, queue_ends
-from assistant.run import Outcome
-from assistant.store import MemoryStore
+from assistant.analysis.remaining_runs import MOST_WAITING, queue_ends
+from assistant.core.events import RunCompleted, RunStarted
+from assistant.core.run import Outcome
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Hills, TickingClock
 
 
@@ -64,5 +64,5 @@ def test_held_runs_are_not_waited_for_and_too_many_are_not_told(
     session.hold(7)
     assert queue_ends(session.experiment, 0.0).over is None
     assert MOST_WAITING >= 500
-    monkeypatch.setattr("assistant.forecast.ends.MOST_WAITING", 1)
+    monkeypatch.setattr("assistant.analysis.remaining_runs.MOST_WAITING", 1)
     assert queue_ends(queued(5, 1, 2).experiment, 0.0).over is None

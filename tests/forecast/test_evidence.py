@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.forecast.evidence import Evidence, stale_share
-from strategies import AnovaModel, Knowledge, Observation, Reach
+from assistant.analysis.calibration import ForecastEvidence, stale_share
+from strategies import AnovaModel, Knowledge, Observation, UntriedPredictions
 from tests.assistant.examples import Bowl, Hills
 
 SPACE = Hills().space
@@ -23,8 +23,8 @@ def known(n: int = 16, size: int = 6250) -> Knowledge:
     return Knowledge(SPACE, tuple(observed))
 
 
-def evidence(losses: list[float], used: int = 20) -> Evidence:
-    return Evidence(used, 6250, tuple(sorted(losses)), 0.5, Reach.of(known()))
+def evidence(losses: list[float], used: int = 20) -> ForecastEvidence:
+    return ForecastEvidence(used, 6250, tuple(sorted(losses)), 0.5, UntriedPredictions.of(known()))
 
 
 def test_the_step_is_the_mean_distance_of_the_three_behind_the_best() -> None:
@@ -50,11 +50,14 @@ def test_equal_top_results_leave_a_least_step() -> None:
         (evidence([1.0], used=1), "1 run is over"),
         (evidence([1, 2, 3, 4, 5, 6, 7]), "7 configurations have a result"),
         (evidence([5.0] * 12), "all results are equal"),
-        (Evidence(20, 24, tuple(map(float, range(20))), 0.1, None), "nothing is left to try"),
+        (
+            ForecastEvidence(20, 24, tuple(map(float, range(20))), 0.1, None),
+            "nothing is left to try",
+        ),
         (evidence([1, 2, 3, 4, 5, 6, 7, 8]), ""),
     ],
 )
-def test_too_little_has_a_sentence(one: Evidence, said: str) -> None:
+def test_too_little_has_a_sentence(one: ForecastEvidence, said: str) -> None:
     assert one.silence.startswith(said)
     assert bool(one.silence) == bool(said)
 
@@ -73,7 +76,7 @@ def test_stale_is_the_share_since_the_last_improvement(losses: list[float | None
 
 def test_reach_is_the_greatest_standardised_distance_over_what_is_untried() -> None:
     knowledge = known()
-    reach, model = Reach.of(knowledge), AnovaModel.of(knowledge)
+    reach, model = UntriedPredictions.of(knowledge), AnovaModel.of(knowledge)
     assert reach is not None
     assert model is not None
     assert len(reach.mean) == SPACE.size - 16
@@ -87,12 +90,12 @@ def test_reach_is_the_greatest_standardised_distance_over_what_is_untried() -> N
 
 
 def test_there_is_no_reach_without_two_distinct_results_or_with_nothing_untried() -> None:
-    assert Reach.of(Knowledge(SPACE, ())) is None
-    assert Reach.of(known(1)) is None
+    assert UntriedPredictions.of(Knowledge(SPACE, ())) is None
+    assert UntriedPredictions.of(known(1)) is None
     bowl = Bowl().space
     everything = Knowledge(
         bowl, tuple(Observation(c, float(i)) for i, c in enumerate(bowl.configurations()))
     )
-    assert Reach.of(everything) is None
+    assert UntriedPredictions.of(everything) is None
     equal = Knowledge(SPACE, tuple(Observation(o.configuration, 1.0) for o in known().observations))
-    assert Reach.of(equal) is None
+    assert UntriedPredictions.of(equal) is None

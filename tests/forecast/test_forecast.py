@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assistant import Experiment, Sla, Tariff, open_session
-from assistant.codec import decode_event, encode_event
-from assistant.events import (
+from assistant.analysis.forecast import forecast
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.events import (
     BudgetChanged,
     ExperimentFinished,
     RunCompleted,
@@ -21,11 +22,10 @@ from assistant.events import (
     RunStarted,
     SpaceChanged,
 )
-from assistant.executors import SerialExecutor
-from assistant.forecast import forecast
-from assistant.forecasts import Forecast, GoalForecast
-from assistant.report.outlook import Subject, headline, sentences
-from assistant.store import MemoryStore
+from assistant.core.forecast import Forecast, GoalForecast
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.text.forecast import ForecastSubject, forecast_sentences, headline
+from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Bowl
 from tests.forecast.examples import ended_s, told, told_events
 
@@ -45,8 +45,8 @@ def chance(experiment: Experiment, **other: object) -> float:
 
 
 def words(seen: Forecast) -> str:
-    subject = Subject("height")
-    return " ".join((headline(subject, seen), *sentences(subject, seen)))
+    subject = ForecastSubject("height")
+    return " ".join((headline(subject, seen), *forecast_sentences(subject, seen)))
 
 
 def test_it_is_the_same_after_a_restart_and_changes_nothing() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from assistant import Sla, open_session
-from assistant.codec import encode_event
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore, SqliteStore
+from assistant.core.codec import encode_event
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore, SqliteStore
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 SWF = (

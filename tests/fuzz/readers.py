@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from assistant.applications.child import Tail
-from assistant.applications.measuring import JsonOutput, Patterns, measures_of
-from assistant.codec import decode_event, encode_event
-from assistant.errors import StoreError
-from assistant.experiment import Experiment
-from assistant.objective import Objective, Value
-from assistant.results import read_results
-from assistant.settings import build_sweep, check_settings, read_settings
-from assistant.store import SqliteStore
+from assistant.applications.child_process import StreamTail
+from assistant.applications.measures import JsonOutput, Patterns, measures_of
+from assistant.config.snapshot import read_results
+from assistant.config.sweep_file import build_sweep, check_settings, read_settings
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import StoreError
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Objective, SingleMeasure
+from assistant.store.event_store import SqliteStore
 from sim.api import ReadingRules, describe, load_workload, read_joulie, write_joulie
 from strategies import MeasuredTable
 from tests.assistant.examples import SPACE
@@ -97,9 +97,9 @@ def _results(data: bytes, folder: Path) -> None:
 
 
 def _measures(data: bytes, folder: Path) -> None:
-    stdout = Tail()
+    stdout = StreamTail()
     stdout.add(data)
-    objective = Objective(Value("cost"))
+    objective = Objective(SingleMeasure("cost"))
     faults = []
     for reading in (
         JsonOutput("whole"),

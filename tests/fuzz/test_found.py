@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.codec import decode_event
-from assistant.errors import AssistantError
+from assistant.core.codec import decode_event
+from assistant.core.errors import AssistantError
 from tests.fuzz import corpus
 from tests.fuzz.readers import READERS
 from tests.fuzz.watch import fault_of, fault_of_sentence

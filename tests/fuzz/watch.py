@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from assistant.errors import AssistantError
-from sim.errors import SimError
-from strategies.errors import StrategyError
+from assistant.core.errors import AssistantError
+from sim.model.errors import SimError
+from strategies.space.errors import StrategyError
 
 OURS = (AssistantError, SimError, StrategyError)
 MOST_CPU_S = 2.0

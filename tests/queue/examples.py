@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 
 from assistant import Session, Sla, open_session
-from assistant.store import SqliteStore
+from assistant.store.event_store import SqliteStore
 from assistant.store.queue import RunQueue
 from tests.assistant.examples import Hills
 

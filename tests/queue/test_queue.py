@@ -6,16 +6,11 @@ from pathlib import Path
 import pytest
 
 from assistant import Experiment, RunState, Sla, load_session
-from assistant.errors import (
-    AssistantError,
-    ClaimLostError,
-    ExperimentError,
-    UnknownClaimError,
-)
-from assistant.events import ResultRefused, RunCompleted, RunReturned, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.store import SqliteStore
-from assistant.store.queue import Claim, RunQueue
+from assistant.core.errors import AssistantError, ExperimentError, LeaseLostError, UnknownLeaseError
+from assistant.core.events import ResultRefused, RunCompleted, RunReturned, RunStarted
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import SqliteStore
+from assistant.store.queue import RunLease, RunQueue
 from tests.assistant.examples import Hills
 from tests.queue.examples import HandClock, queue_of, store_at, with_runs
 
@@ -37,13 +32,13 @@ def queue(store: SqliteStore, clock: HandClock) -> RunQueue:
     return queue_of(store, clock)
 
 
-def taken(queue: RunQueue, worker: str = "w", only: str | None = None) -> Claim:
+def taken(queue: RunQueue, worker: str = "w", only: str | None = None) -> RunLease:
     claim = queue.claim(worker, LEASE_S, only)
     assert claim is not None
     return claim
 
 
-def done(queue: RunQueue, claim: Claim) -> bool:
+def done(queue: RunQueue, claim: RunLease) -> bool:
     return queue.complete(claim.token, Hills().evaluate(claim.values, claim.seed), None, 1.5)
 
 
@@ -86,7 +81,7 @@ def test_another_result_under_the_same_token_is_refused_and_the_first_kept(
     claim = taken(queue)
     done(queue, claim)
     for _ in range(2):
-        with pytest.raises(ClaimLostError, match="another result was recorded"):
+        with pytest.raises(LeaseLostError, match="another result was recorded"):
             queue.complete(claim.token, {"height": 1.0}, None, 1.0)
     refused = [event for event in store.load("hills") if isinstance(event, ResultRefused)]
     assert [event.measures for event in refused] == [{"height": 1.0}]  # kept once
@@ -100,7 +95,7 @@ def test_a_token_that_was_never_given_is_unknown(queue: RunQueue) -> None:
         lambda: queue.give_back("x", ""),
         lambda: queue.report("x", {}),
     ):
-        with pytest.raises(UnknownClaimError, match="ever claimed"):
+        with pytest.raises(UnknownLeaseError, match="ever claimed"):
             ask()
 
 
@@ -116,16 +111,16 @@ def test_a_lease_that_runs_out_gives_the_run_to_another_and_fences_the_first(
     clock.wait(1)
     second = taken(queue, "b")
     assert (second.run_id, second.attempt) == (1, 2)
-    with pytest.raises(ClaimLostError, match="given to another worker"):
+    with pytest.raises(LeaseLostError, match="given to another worker"):
         queue.heartbeat(first.token)
-    with pytest.raises(ClaimLostError, match="given to another worker"):
+    with pytest.raises(LeaseLostError, match="given to another worker"):
         done(queue, first)
-    with pytest.raises(ClaimLostError):
+    with pytest.raises(LeaseLostError):
         queue.report(first.token, {"height": 3.0})
     assert done(queue, second)
     run = state(store).run(1)
     assert (run.worker, run.attempts) == ("b", 2)
-    with pytest.raises(ClaimLostError, match="is completed"):
+    with pytest.raises(LeaseLostError, match="is completed"):
         done(queue, first)
 
 
@@ -135,7 +130,7 @@ def test_a_heartbeat_after_the_end_of_a_lease_is_refused(
     with_runs(store, clock, 1)
     claim = taken(queue)
     clock.wait(LEASE_S)
-    with pytest.raises(ClaimLostError, match="run out"):
+    with pytest.raises(LeaseLostError, match="run out"):
         queue.heartbeat(claim.token)
     assert state(store).run(1).state is RunState.QUEUED
 
@@ -224,9 +219,9 @@ def test_a_cancelled_run_is_over_and_its_result_is_refused(
     session.cancel(1)
     session.cancel(2)
     assert session.experiment.n_charged == before - 1  # the second never started
-    with pytest.raises(ClaimLostError, match="is cancelled"):
+    with pytest.raises(LeaseLostError, match="is cancelled"):
         queue.heartbeat(claim.token)
-    with pytest.raises(ClaimLostError, match="is cancelled"):
+    with pytest.raises(LeaseLostError, match="is cancelled"):
         done(queue, claim)
     assert queue.claim("w", LEASE_S) is None
     assert [run.state for run in state(store).runs] == [RunState.CANCELLED] * 2
@@ -324,7 +319,7 @@ def test_a_number_that_json_has_no_word_for_is_unknown(
     outcome = state(store).run(1).outcome
     assert outcome is not None
     assert outcome.measures == {"height": 1.0, "other": None}
-    with pytest.raises(ClaimLostError, match="another result"):
+    with pytest.raises(LeaseLostError, match="another result"):
         queue.complete(claim.token, {"height": odd}, None, 1.0)
     refused = store.load("hills")[-1]
     assert isinstance(refused, ResultRefused)

@@ -14,37 +14,42 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
-from assistant.applications.schema import Strict
-from assistant.errors import StoreError, UnknownExperimentError
-from assistant.service.auth import Caller, Failures, Needs, Role, Tokens
-from assistant.service.guard import Limits, guarded
-from assistant.service.logs import Log, tell
-from assistant.service.metrics import CONTENT_TYPE, Metrics
+from assistant.config.application import StrictModel
+from assistant.core.errors import StoreError, UnknownExperimentError
+from assistant.service.api_tokens import Role
+from assistant.service.auth import AuthRateLimiter, Caller, RoleRequirement, RoleTokens
+from assistant.service.middleware import BodyRule, ServiceLimits, build_middleware
+from assistant.service.observability import (
+    CONTENT_TYPE,
+    MetricsRegistry,
+    ServiceLog,
+    annotate_request,
+)
 from assistant.service.problems import refusal
-from assistant.service.protocol import Patience
-from assistant.service.server import Drain, Server, bind
-from assistant.service.walls import BodyRule
+from assistant.service.server import ConnectionLimits, DrainState, HttpServer, bind
 
-TOKENS = Tokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
+TOKENS = RoleTokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
 PATIENCE_S = 60.0
-LIMITS = Limits(body_s=0.5, working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),))
+LIMITS = ServiceLimits(
+    body_s=0.5, working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),)
+)
 
 
-class Point(Strict):
+class Point(StrictModel):
     x: int
 
 
-class Body(Strict):
+class Body(StrictModel):
     name: str = ""
     number: float = 0.0
     count: int = 0
     points: list[Point] = Field(default_factory=list, max_length=1000)
 
 
-Worker = Annotated[Caller, Depends(Needs(Role.WORKER))]
-Steerer = Annotated[Caller, Depends(Needs(Role.STEERER))]
-Viewer = Annotated[Caller, Depends(Needs(Role.VIEWER))]
-Anybody = Annotated[Caller, Depends(Needs(Role.VIEWER, Role.WORKER))]
+Worker = Annotated[Caller, Depends(RoleRequirement(Role.WORKER))]
+Steerer = Annotated[Caller, Depends(RoleRequirement(Role.STEERER))]
+Viewer = Annotated[Caller, Depends(RoleRequirement(Role.VIEWER))]
+Anybody = Annotated[Caller, Depends(RoleRequirement(Role.VIEWER, Role.WORKER))]
 
 
 class Waiting:
@@ -55,7 +60,7 @@ class Waiting:
         self.may_go = threading.Event()
 
 
-def echo_app(metrics: Metrics, drain: Drain, waiting: Waiting) -> FastAPI:
+def echo_app(metrics: MetricsRegistry, drain: DrainState, waiting: Waiting) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None)
 
     @app.get("/v1/health")
@@ -64,7 +69,7 @@ def echo_app(metrics: Metrics, drain: Drain, waiting: Waiting) -> FastAPI:
 
     @app.post("/v1/echo")
     def echo(body: Body, caller: Steerer, request: Request) -> dict[str, Any]:
-        tell(request.scope, experiment=body.name or None)
+        annotate_request(request.scope, experiment=body.name or None)
         assert "authorization" not in request.headers  # the token stays at the gate
         return {"role": caller.role, "body": body.model_dump()}
 
@@ -109,10 +114,10 @@ def echo_app(metrics: Metrics, drain: Drain, waiting: Waiting) -> FastAPI:
 
 @dataclass
 class Running:
-    server: Server
-    metrics: Metrics
+    server: HttpServer
+    metrics: MetricsRegistry
     waiting: Waiting
-    failures: Failures
+    failures: AuthRateLimiter
     lines: io.StringIO
 
     @property
@@ -125,11 +130,11 @@ class Running:
 
 @contextmanager
 def running(
-    *, limits: Limits = LIMITS, patience: Patience | None = None, drain_s: int = 5
+    *, limits: ServiceLimits = LIMITS, patience: ConnectionLimits | None = None, drain_s: int = 5
 ) -> Iterator[Running]:
-    lines, metrics, drain, waiting = io.StringIO(), Metrics(), Drain(), Waiting()
-    log, failures = Log(lines, level="debug"), Failures(size=8)
-    app = guarded(
+    lines, metrics, drain, waiting = io.StringIO(), MetricsRegistry(), DrainState(), Waiting()
+    log, failures = ServiceLog(lines, level="debug"), AuthRateLimiter(size=8)
+    app = build_middleware(
         echo_app(metrics, drain, waiting),
         TOKENS,
         log,
@@ -138,7 +143,7 @@ def running(
         limits=limits,
         failures=failures,
     )
-    server = Server(app, bind(), log, drain=drain, drain_s=drain_s, patience=patience)
+    server = HttpServer(app, bind(), log, drain=drain, drain_s=drain_s, patience=patience)
     with server:
         yield Running(server, metrics, waiting, failures, lines)
 

@@ -9,36 +9,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from assistant.cli.service import executor_of
-from assistant.client import HttpClaims, Link, Worker
+from assistant.cli.commands.service import executor_of
+from assistant.client.api import ApiClient
+from assistant.client.worker import HttpLeaseSource, Worker
+from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
 from assistant.service.app import make_service
-from assistant.service.auth import Role, Tokens
-from assistant.service.endpoint import Key
-from assistant.service.house import House
-from assistant.service.logs import Log
-from assistant.service.server import Server, bind
-from assistant.service.token_book import TokenBook, book_path
-from assistant.store import SqliteStore
+from assistant.service.auth import RoleTokens
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import ServiceLog
+from assistant.service.server import HttpServer, bind
+from assistant.service.store_lock import StoreLock
+from assistant.store.event_store import SqliteStore
 
 LOOK_S = 0.02
 
 
 @contextmanager
-def housed(store: Path, *, executes: bool = True) -> Iterator[House]:
+def housed(store: Path, *, executes: bool = True) -> Iterator[ExperimentService]:
     """Serve a store and execute what is started, until the block ends."""
-    key = Key.take(store)
+    key = StoreLock.take(store)
     assert key is not None, "somebody serves this store already"
-    tokens, log = Tokens.of_owner(), Log(level="error")
+    tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
     kept = SqliteStore(store)
-    house = House(kept, log, book=TokenBook(book_path(store)))
+    house = ExperimentService(kept, log, book=ApiTokenStore(token_store_path(store)))
     house.executes = executes
     service = make_service(house, tokens, log, look_after_s=LOOK_S)
-    with Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
+    with HttpServer(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
         token = tokens.by_role[Role.OWNER]
         key.publish(server.url, token)
         ended = threading.Event()
-        link = Link(server.url, token)
-        worker = Worker(HttpClaims(link, worker="test"), lambda claim: executor_of(link, claim))
+        link = ApiClient(server.url, token)
+        worker = Worker(
+            HttpLeaseSource(link, worker="test"), lambda claim: executor_of(link, claim)
+        )
 
         def work() -> None:
             worker.work(ended.is_set, lambda _s: ended.wait(LOOK_S))

@@ -13,17 +13,17 @@ from typing import Any
 import httpx
 
 from assistant import Session, Sla
-from assistant.opening import open_session
-from assistant.service.app import Service, make_service
-from assistant.service.auth import Role, Tokens
-from assistant.service.house import House
-from assistant.service.logs import Log
-from assistant.service.server import Server, bind
-from assistant.service.token_book import TokenBook
-from assistant.store import SqliteStore
+from assistant.service.api_tokens import ApiTokenStore, Role
+from assistant.service.app import ServiceApp, make_service
+from assistant.service.auth import RoleTokens
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import ServiceLog
+from assistant.service.server import HttpServer, bind
+from assistant.session.opening import open_session
+from assistant.store.event_store import SqliteStore
 from tests.assistant.examples import Bowl
 
-TOKENS = Tokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
+TOKENS = RoleTokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
 NAME = "bowl"
 AT = f"/v1/experiments/{NAME}"
 
@@ -32,9 +32,9 @@ AT = f"/v1/experiments/{NAME}"
 class Real:
     """A service that runs, its house, and its log."""
 
-    server: Server
-    service: Service
-    house: House
+    server: HttpServer
+    service: ServiceApp
+    house: ExperimentService
     lines: io.StringIO
     clients: list[httpx.Client] = field(default_factory=list)
 
@@ -66,15 +66,15 @@ class Real:
 
 @contextmanager
 def serving(
-    folder: Path, *, port: int = 0, look_after_s: float = 0.02, book: TokenBook | None = None
+    folder: Path, *, port: int = 0, look_after_s: float = 0.02, book: ApiTokenStore | None = None
 ) -> Iterator[Real]:
     """Serve the store of a folder; called again it goes on with what is there."""
     lines = io.StringIO()
-    log = Log(lines, level="debug")
+    log = ServiceLog(lines, level="debug")
     store = SqliteStore(folder / "store.db")
-    house = House(store, log, book=book, files=folder)
+    house = ExperimentService(store, log, book=book, files=folder)
     service = make_service(house, TOKENS, log, look_after_s=look_after_s)
-    server = Server(service.asgi, bind(port=port), log, drain=service.context.drain, drain_s=3)
+    server = HttpServer(service.asgi, bind(port=port), log, drain=service.context.drain, drain_s=3)
     real = Real(server, service, house, lines)
     try:
         with server:

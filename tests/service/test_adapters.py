@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from assistant.cli.crew import wanted_workers
-from assistant.cli.service import executor_of
-from assistant.client import HttpClaims, Link, Worker
-from assistant.errors import NotLetInError
-from assistant.service import adapters
-from assistant.service.auth import Role
+from assistant.cli.commands.service import executor_of, worker_demand
+from assistant.client.api import ApiClient
+from assistant.client.worker import HttpLeaseSource, Worker
+from assistant.core.errors import AccessDeniedError
+from assistant.service import external_clients
+from assistant.service.api_tokens import Role
 from tests.service.examples import eventually
 from tests.service.real import NAME, TOKENS, Real, refused, serving, with_runs
 
@@ -208,7 +208,7 @@ def test_a_program_that_comes_back_goes_on_with_its_experiment(
 def test_of_many_that_come_back_the_first_is_let_in_no_more(
     real: Real, steerer: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapters, "MOST_PROGRAMS", 3)
+    monkeypatch.setattr(external_clients, "MOST_PROGRAMS", 3)
     name, first = registered(real, steerer, resume=True)
     for _ in range(3):
         registering(steerer, resume=True)
@@ -220,7 +220,7 @@ def test_of_many_that_come_back_the_first_is_let_in_no_more(
 def test_tokens_of_finished_experiments_make_room(
     real: Real, steerer: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapters, "FINISHED_KEPT", 1)
+    monkeypatch.setattr(external_clients, "FINISHED_KEPT", 1)
     names = [registered(real, steerer)[0] for _ in range(3)]
     for name in names:
         real.house.session(name).finish("enough")
@@ -234,7 +234,7 @@ def test_no_worker_is_given_its_runs(real: Real, steerer: httpx.Client) -> None:
     assert eventually(lambda: real.house.session(name).experiment.waiting)
     worker = real.client(Role.WORKER)
     assert worker.post("/v1/claims", json={"worker": "w"}).status_code == 204
-    assert wanted_workers(real.house) == {}
+    assert worker_demand(real.house) == {}
     with_runs(real, 1)
     assert worker.post("/v1/claims", json={"worker": "w"}).json()["experiment"] == NAME
     execution = steerer.get(f"/v1/experiments/{name}/execution").json()
@@ -249,9 +249,11 @@ def test_a_worker_that_names_it_gives_the_run_back_and_ends(
 ) -> None:
     name, _ = registered(real, steerer)
     assert eventually(lambda: real.house.session(name).experiment.waiting)
-    link = Link(real.url, TOKENS.by_role[Role.WORKER])
-    worker = Worker(HttpClaims(link, only=name, worker="w"), lambda claim: executor_of(link, claim))
-    with pytest.raises(NotLetInError, match="asks for its runs itself"):
+    link = ApiClient(real.url, TOKENS.by_role[Role.WORKER])
+    worker = Worker(
+        HttpLeaseSource(link, only=name, worker="w"), lambda claim: executor_of(link, claim)
+    )
+    with pytest.raises(AccessDeniedError, match="asks for its runs itself"):
         worker.work(lambda: False, lambda _s: None)
     link.close()
     assert real.house.queue.depth() == {"queued": 3}

@@ -7,11 +7,14 @@ import pytest
 
 from assistant.applications.rest_address import origin_of
 from assistant.cli.main import run
-from assistant.errors import SettingsError
-from assistant.service.admission import admitted
-from assistant.service.house import Asked, House
-from assistant.service.logs import Log
-from assistant.store import SqliteStore
+from assistant.core.errors import SettingsError
+from assistant.service.experiment_service import (
+    ExperimentService,
+    IdempotentRequest,
+    apply_request_policy,
+)
+from assistant.service.observability import ServiceLog
+from assistant.store.event_store import SqliteStore
 from strategies import StrategyError
 
 PARAMETERS = [{"name": "x", "levels": [1, 2]}]
@@ -37,10 +40,12 @@ def test_no_request_starts_a_program(
         given["parameters"] = PARAMETERS
     store = SqliteStore(tmp_path / "store.db")
     with pytest.raises(SettingsError, match="would start programs on this machine"):
-        House(store, Log(level="error")).open_settings(given, "evil", Asked())
+        ExperimentService(store, ServiceLog(level="error")).open_settings(
+            given, "evil", IdempotentRequest()
+        )
     assert store.experiments() == ()
     assert not (tmp_path / "canary").exists()
-    assert admitted(given, programs=True, files=None) == given
+    assert apply_request_policy(given, programs=True, files=None) == given
 
 
 def naming(path: str) -> dict[str, Any]:
@@ -55,7 +60,7 @@ def test_no_file_is_read_where_none_may_be(tmp_path: Path) -> None:
         {"results": ["/etc/passwd"]},
     ):
         with pytest.raises(SettingsError, match="reads no files that requests name"):
-            admitted(tables, programs=False, files=None)
+            apply_request_policy(tables, programs=False, files=None)
 
 
 @pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "link", "deep/../../t.csv"])
@@ -66,7 +71,7 @@ def test_a_file_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> N
     (inside / "link").symlink_to(tmp_path / "t.csv")
     for programs in (False, True):
         with pytest.raises(SettingsError, match="lies outside of the folder"):
-            admitted(naming(name), programs=programs, files=inside)
+            apply_request_policy(naming(name), programs=programs, files=inside)
 
 
 def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +81,10 @@ def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.Mon
         folder.mkdir()
         (folder / "t.csv").write_text(text)
     monkeypatch.chdir(elsewhere)
-    house = House(SqliteStore(tmp_path / "store.db"), Log(level="error"), files=inside)
-    opened = house.open_settings(naming("t.csv"), "table", Asked())
+    house = ExperimentService(
+        SqliteStore(tmp_path / "store.db"), ServiceLog(level="error"), files=inside
+    )
+    opened = house.open_settings(naming("t.csv"), "table", IdempotentRequest())
     assert house.session(opened.experiment_id).experiment.space.size == 3
 
 
@@ -85,17 +92,17 @@ def test_results_from_before_and_own_runs_of_a_request_are_taken(tmp_path: Path)
     (tmp_path / "t.csv").write_text(TABLE)
     (tmp_path / "past.csv").write_text("x,objective\n3,7\n")
     store = SqliteStore(tmp_path / "store.db")
-    house = House(store, Log(level="error"), files=tmp_path)
+    house = ExperimentService(store, ServiceLog(level="error"), files=tmp_path)
     asked = {**naming("t.csv"), "runs": 5, "results": ["past.csv"], "run": [{"x": 2}]}
     experiment = house.session(
-        house.open_settings(asked, "table", Asked()).experiment_id
+        house.open_settings(asked, "table", IdempotentRequest()).experiment_id
     ).experiment
     past = [run for run in experiment.runs if run.outcome is not None]
     assert [dict(run.outcome.measures) for run in past if run.outcome] == [{"objective": 7.0}]
     assert [experiment.space.values(run.configuration)["x"] for run in experiment.waiting][-1] == 2
     for wrong in ({"results": ["none.csv"]}, {"run": [{"x": 9}]}):
         with pytest.raises((SettingsError, StrategyError)):
-            house.open_settings({**asked, **wrong}, "table", Asked())
+            house.open_settings({**asked, **wrong}, "table", IdempotentRequest())
     assert len(store.experiments()) == 1
 
 
@@ -119,31 +126,33 @@ def test_no_request_has_this_machine_ask_a_program_that_nobody_named(
     store = SqliteStore(tmp_path / "store.db")
     named = (origin_of("http://127.0.0.1:9000/x"), origin_of("https://tuner.example"))
     with pytest.raises(SettingsError, match=r"asks no program at .*--adapter"):
-        House(store, Log(level="error"), adapters=named).open_settings(
-            over_http(url), "evil", Asked()
+        ExperimentService(store, ServiceLog(level="error"), adapters=named).open_settings(
+            over_http(url), "evil", IdempotentRequest()
         )
     with pytest.raises(SettingsError, match="--adapter"):
-        House(store, Log(level="error")).open_settings({**over_http(url)}, "evil", Asked())
+        ExperimentService(store, ServiceLog(level="error")).open_settings(
+            {**over_http(url)}, "evil", IdempotentRequest()
+        )
     assert store.experiments() == ()
-    assert admitted(over_http(url), programs=True, files=None) == over_http(url)
+    assert apply_request_policy(over_http(url), programs=True, files=None) == over_http(url)
 
 
 def test_a_request_may_name_a_program_that_the_operator_named(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     named = (origin_of("http://127.0.0.1:9000/x"), origin_of("HTTPS://Tuner.example"))
-    house = House(store, Log(level="error"), adapters=named)
-    house.open_settings(over_http("http://127.0.0.1:9000/runs"), "one", Asked())
-    house.open_settings(over_http("https://tuner.example:443/a"), "two", Asked())
+    house = ExperimentService(store, ServiceLog(level="error"), adapters=named)
+    house.open_settings(over_http("http://127.0.0.1:9000/runs"), "one", IdempotentRequest())
+    house.open_settings(over_http("https://tuner.example:443/a"), "two", IdempotentRequest())
     assert {one.name for one in store.experiments()} == {"one", "two"}
     with pytest.raises(SettingsError, match="hooks would start programs"):
-        admitted(
+        apply_request_policy(
             {**over_http("http://127.0.0.1:9000/"), "hooks": {"on_finish": ["touch", "canary"]}},
             programs=False, files=None, adapters=named,
         )  # fmt: skip
 
 
 def test_a_program_that_asks_for_its_runs_itself_is_asked_for_nothing() -> None:
-    assert admitted(over_http(None), programs=False, files=None) == over_http(None)
+    assert apply_request_policy(over_http(None), programs=False, files=None) == over_http(None)
 
 
 @pytest.mark.parametrize("url", ["http://evil.example/", "https://u:p@x/", "x"])
@@ -156,9 +165,11 @@ def test_an_operator_names_addresses_of_programs_only(url: str, tmp_path: Path) 
 def test_the_computing_environment_of_a_request_is_journalled(tmp_path: Path) -> None:
     """It is the workers' machines that must have it, so whatever can be is taken."""
     (tmp_path / "t.csv").write_text(TABLE)
-    house = House(SqliteStore(tmp_path / "store.db"), Log(level="error"), files=tmp_path)
+    house = ExperimentService(
+        SqliteStore(tmp_path / "store.db"), ServiceLog(level="error"), files=tmp_path
+    )
     asked = {**naming("t.csv"), "workers": 4, "environment": {"cores": 64, "memory": "1 TiB"}}
-    opened = house.open_settings(asked, "table", Asked())
+    opened = house.open_settings(asked, "table", IdempotentRequest())
     facts = {
         fact.label: fact.text
         for fact in house.session(opened.experiment_id).experiment.opened.facts

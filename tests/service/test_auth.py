@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ServiceError
+from assistant.core.errors import ServiceError
+from assistant.service.api_tokens import Role
 from assistant.service.auth import (
     IN_FILE,
-    Failures,
-    Role,
-    Tokens,
+    AuthRateLimiter,
+    RoleTokens,
     read_or_make_tokens,
     read_tokens,
     tokens_path,
@@ -55,7 +55,7 @@ def test_a_link_to_a_store_shares_its_tokens(tmp_path: Path) -> None:
 
 
 def test_every_token_has_its_role_and_nothing_else_has_one() -> None:
-    tokens = Tokens({role: f"{role:x<64}" for role in IN_FILE}).with_owner()
+    tokens = RoleTokens({role: f"{role:x<64}" for role in IN_FILE}).with_owner()
     for role, token in tokens.by_role.items():
         assert tokens.role_of(token.encode()) is role
         for other in (token[:-1], token + "x", token.upper(), f" {token}", token[::-1]):
@@ -65,7 +65,7 @@ def test_every_token_has_its_role_and_nothing_else_has_one() -> None:
 
 
 def test_tokens_are_shown_nowhere() -> None:
-    tokens = Tokens.of_owner()
+    tokens = RoleTokens.of_owner()
     assert next(iter(tokens.by_role.values())) not in f"{tokens!r} {tokens}"
     with pytest.raises(TypeError):
         tokens.by_role[Role.VIEWER] = "x"  # type: ignore[index]
@@ -156,7 +156,7 @@ class Clock:
 
 def test_failures_are_forgiven_with_time() -> None:
     clock = Clock()
-    failures = Failures(burst=3, per_s=0.5, clock=clock)
+    failures = AuthRateLimiter(burst=3, per_s=0.5, clock=clock)
     assert [failures.count("a") for _ in range(5)] == [None, None, None, 2, 2]
     assert failures.count("b") is None  # each address for itself
     clock.now_s = 1.9
@@ -168,7 +168,7 @@ def test_failures_are_forgiven_with_time() -> None:
 
 
 def test_a12_the_table_of_failures_does_not_grow() -> None:
-    failures = Failures(burst=2, size=16, clock=Clock())
+    failures = AuthRateLimiter(burst=2, size=16, clock=Clock())
     for number in range(10_000):
         failures.count(f"10.0.{number // 256}.{number % 256}")
         failures.count("evil" * 100)  # an address that is none
@@ -177,7 +177,7 @@ def test_a12_the_table_of_failures_does_not_grow() -> None:
 
 
 def test_an_ipv6_host_has_one_place_in_the_table() -> None:
-    failures = Failures(burst=2, clock=Clock())
+    failures = AuthRateLimiter(burst=2, clock=Clock())
     found = [failures.count(f"2001:db8::{number:x}") for number in range(1, 4)]
     assert found[:2] == [None, None]
     assert found[2] is not None

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ServiceError
-from assistant.service.auth import Role, read_tokens
-from assistant.service.protocol import Patience
-from assistant.service.server import bind
+from assistant.core.errors import ServiceError
+from assistant.service.api_tokens import Role
+from assistant.service.auth import read_tokens
+from assistant.service.server import ConnectionLimits, bind
 from tests.service.examples import LIMITS, TOKENS, Answer, Running, Wire, ask, eventually, running
 
 ECHO = "/v1/echo"
@@ -24,7 +24,7 @@ ECHO = "/v1/echo"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Running]:
-    with running(patience=Patience(head_s=0.5)) as found:
+    with running(patience=ConnectionLimits(head_s=0.5)) as found:
         yield found
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ServiceError
-from assistant.service.endpoint import Endpoint, Key, find, is_held
+from assistant.core.errors import ServiceError
+from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint, is_locked
 
 ROOT = Path(__file__).parents[2]
 # The packages themselves are left empty: importing all of them takes a second in each process.
@@ -26,7 +26,7 @@ for name in ("assistant", "strategies"):
     package = types.ModuleType(name)
     package.__path__ = [os.path.join(sys.argv[2], name)]
     sys.modules[name] = package
-from assistant.service.endpoint import Key
+from assistant.service.store_lock import Key
 key = Key.take(Path(sys.argv[1]))
 if key is None:
     print("held", flush=True)
@@ -74,23 +74,23 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def test_one_process_holds_the_key_and_says_where_it_serves(store: Path) -> None:
-    assert (find(store), is_held(store)) == (None, False)
+    assert (find_endpoint(store), is_locked(store)) == (None, False)
     with holder(store) as process, holder(store) as second:
         words = {line(process), line(second)}
         assert words == {"taken -1", "held"}
     with holder(store) as process:
         assert line(process) == "taken -1"
-        assert is_held(store)
-        assert Key.take(store, patience_s=0.0) is None
-        endpoint = find(store)
+        assert is_locked(store)
+        assert StoreLock.take(store, patience_s=0.0) is None
+        endpoint = find_endpoint(store)
         assert endpoint == Endpoint("http://127.0.0.1:1", process.pid, "secret")
         assert "secret" not in repr(endpoint)
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
         assert line(process) == "released"
-        assert find(store) is None
-        with Key.take(store) as key:  # type: ignore[union-attr]
+        assert find_endpoint(store) is None
+        with StoreLock.take(store) as key:  # type: ignore[union-attr]
             assert key.store == store
 
 
@@ -101,11 +101,11 @@ def test_kill_9_frees_the_key_and_its_stale_file_is_not_believed(store: Path) ->
         process.wait()
     said = store.with_name("sweeps.db.service")
     assert said.exists()
-    assert find(store) is None
-    key = Key.take(store)
+    assert find_endpoint(store) is None
+    key = StoreLock.take(store)
     assert key is not None
     assert not said.exists()
-    assert find(store) is None  # held, but served nowhere yet
+    assert find_endpoint(store) is None  # held, but served nowhere yet
     key.release()
 
 
@@ -115,7 +115,7 @@ def test_a_forked_child_does_not_keep_the_key_of_its_killed_parent(store: Path) 
         process.send_signal(signal.SIGKILL)
         process.wait()
         os.kill(child, 0)  # it lives
-        key = Key.take(store)
+        key = StoreLock.take(store)
         assert key is not None
         key.release()
         os.kill(child, signal.SIGKILL)
@@ -124,7 +124,7 @@ def test_a_forked_child_does_not_keep_the_key_of_its_killed_parent(store: Path) 
 def test_files_are_for_their_owner_alone(store: Path) -> None:
     before = os.umask(0)
     try:
-        key = Key.take(store)
+        key = StoreLock.take(store)
         assert key is not None
         key.publish("http://127.0.0.1:1", "one")
         key.publish("http://127.0.0.1:2", "two")
@@ -132,7 +132,7 @@ def test_files_are_for_their_owner_alone(store: Path) -> None:
         os.umask(before)
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in store.parent.iterdir()}
     assert modes == {"sweeps.db.key": 0o600, "sweeps.db.service": 0o600}
-    assert find(store) == Endpoint("http://127.0.0.1:2", os.getpid(), "two")
+    assert find_endpoint(store) == Endpoint("http://127.0.0.1:2", os.getpid(), "two")
     key.release()
     key.release()
     assert [p.name for p in store.parent.iterdir()] == ["sweeps.db.key"]
@@ -144,18 +144,18 @@ def test_a_link_has_the_key_of_its_store(store: Path) -> None:
     store.parent.mkdir()
     link = store.with_name("link.db")
     link.symlink_to(store)
-    with Key.take(store) as key:  # type: ignore[union-attr]
+    with StoreLock.take(store) as key:  # type: ignore[union-attr]
         assert key is not None
-        assert Key.take(link, patience_s=0.0) is None
+        assert StoreLock.take(link, patience_s=0.0) is None
 
 
 def test_who_asks_does_not_look_like_a_holder(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Key.take(store).release()  # type: ignore[union-attr]
+    StoreLock.take(store).release()  # type: ignore[union-attr]
     with store.with_name("sweeps.db.key").open() as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)  # as is_held does, for some microseconds
         unlock = partial(fcntl.flock, asking, fcntl.LOCK_UN)
-        monkeypatch.setattr("assistant.service.endpoint.time.sleep", lambda _s: unlock())
-        key = Key.take(store, patience_s=10.0)
+        monkeypatch.setattr("assistant.service.store_lock.time.sleep", lambda _s: unlock())
+        key = StoreLock.take(store, patience_s=10.0)
     assert key is not None
     key.release()
 
@@ -171,21 +171,21 @@ def test_who_asks_does_not_look_like_a_holder(store: Path, monkeypatch: pytest.M
     ],
 )
 def test_a_damaged_file_is_refused(store: Path, content: str, words: str) -> None:
-    with Key.take(store) as key:  # type: ignore[union-attr]
+    with StoreLock.take(store) as key:  # type: ignore[union-attr]
         key.publish("http://127.0.0.1:1", "x")
         said = store.with_name("sweeps.db.service")
         said.write_text(content)
         with pytest.raises(ServiceError, match=words):
-            find(store)
+            find_endpoint(store)
         said.chmod(0o644)
         with pytest.raises(ServiceError, match="chmod 600"):
-            find(store)
+            find_endpoint(store)
 
 
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ServiceError, match=r"cannot make the key.*must be writable"):
-        Key.take(tmp_path / "file" / "x.db")
+        StoreLock.take(tmp_path / "file" / "x.db")
     (tmp_path / "x.db.key").mkdir()
     with pytest.raises(ServiceError, match="cannot make the key"):
-        Key.take(tmp_path / "x.db")
+        StoreLock.take(tmp_path / "x.db")

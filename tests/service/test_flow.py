@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from assistant import session as session_module
-from assistant.service.auth import Role
+from assistant.service.api_tokens import Role
+from assistant.session import session as session_module
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,

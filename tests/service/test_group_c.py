@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from assistant.service.auth import Role
+from assistant.service.api_tokens import Role
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,

@@ -11,16 +11,16 @@ import pytest
 
 from agents import Follower
 from assistant import RunState, Sla, load_session, open_session
-from assistant.client import RemoteSession
-from assistant.door import link_to, open_store
-from assistant.errors import ExperimentError
-from assistant.events import HandedOver
-from assistant.executors import SerialExecutor
-from assistant.service.endpoint import find
-from assistant.settings import build_sweep, check_settings
-from assistant.sla import Automatic
-from assistant.starting import open_sweep, recipe
-from assistant.store import MemoryStore, SqliteStore
+from assistant.client.remote_session import RemoteSession
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.errors import ExperimentError
+from assistant.core.events import AutoSteeringChanged
+from assistant.core.sla import AutoSteering
+from assistant.executors.serial import SerialExecutor
+from assistant.service.store_connection import api_client_of, open_store
+from assistant.service.store_lock import find_endpoint
+from assistant.store.event_store import MemoryStore, SqliteStore
 from tests.service.housed import housed
 
 
@@ -39,10 +39,12 @@ def tables(table: Path, **more: Any) -> dict[str, Any]:
 
 def opened(store: Path, said: dict[str, Any]) -> RemoteSession:
     built = build_sweep(check_settings(said, "the test"))
-    session = open_sweep(built, open_store(store, take_key=False), "test", recipe(said, ()))
-    endpoint = find(store)
+    session = open_sweep(
+        built, open_store(store, take_key=False), "test", config_snapshot(said, ())
+    )
+    endpoint = find_endpoint(store)
     assert endpoint is not None
-    return RemoteSession(link_to(store, endpoint), session.id)
+    return RemoteSession(api_client_of(store, endpoint), session.id)
 
 
 def until(session: RemoteSession, holds: Callable[[], bool], seconds: float = 60) -> None:
@@ -67,26 +69,26 @@ def test_a_service_steers_as_an_agent_does(tmp_path: Path, table: Path, advice: 
     store, said = tmp_path / "store.db", tables(table)
     with housed(store):
         session = opened(store, said)
-        session.hand_over(Automatic(4, 6, advice), "a test")
+        session.hand_over(AutoSteering(4, 6, advice), "a test")
         session.start()
         until(session, lambda: session.experiment.automatic is None)
         journal = SqliteStore(store).load(session.id)
     built = build_sweep(check_settings(said, "the test"))
-    reference = open_sweep(built, MemoryStore(), "test", recipe(said, ()))
+    reference = open_sweep(built, MemoryStore(), "test", config_snapshot(said, ()))
     ended = Follower(6, 4, advice=advice).steer(reference, SerialExecutor(built.application))
     mine, its = told(session), told(reference)
     assert mine[0] == its[0]
     assert [b.suggestions for b in mine[1]] == [b.suggestions for b in its[1]]
-    handed = [event for event in journal if isinstance(event, HandedOver)]
+    handed = [event for event in journal if isinstance(event, AutoSteeringChanged)]
     assert [event.reason for event in handed] == ["a test", ended]
-    assert [event.automatic for event in handed] == [Automatic(4, 6, advice), None]
+    assert [event.automatic for event in handed] == [AutoSteering(4, 6, advice), None]
 
 
 def test_nothing_happens_until_it_is_started(tmp_path: Path, table: Path) -> None:
     store = tmp_path / "store.db"
     with housed(store) as house:
         session = opened(store, tables(table))
-        session.hand_over(Automatic(4, 6))
+        session.hand_over(AutoSteering(4, 6))
         assert not house.queue.active()
         assert session.experiment.runs == ()
 
@@ -95,7 +97,7 @@ def test_a_person_who_decides_again_ends_it(tmp_path: Path, table: Path) -> None
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, tables(table, runs=144))
-        session.hand_over(Automatic(1, 1, "ignore"))
+        session.hand_over(AutoSteering(1, 1, "ignore"))
         session.start()
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) >= 3)
         session.hand_over(None, "enough of that")
@@ -122,7 +124,7 @@ def test_it_waits_for_the_answer_to_a_warning(tmp_path: Path) -> None:
             session.include({"x": x, "y": y})
         session.start()
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) == 4)
-        session.hand_over(Automatic(3, 1, "wait"))
+        session.hand_over(AutoSteering(3, 1, "wait"))
         until(session, lambda: session.experiment.open_advice is not None)
         n = session.experiment.n_events
         time.sleep(0.3)  # some turns of the helm
@@ -136,7 +138,7 @@ def test_a_passed_deadline_gives_it_back(tmp_path: Path, table: Path) -> None:
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, tables(table))
-        session.hand_over(Automatic(3, 4))
+        session.hand_over(AutoSteering(3, 4))
         session.change_budget(Sla(10, time.time() - 1))
         session.start()
         until(session, lambda: session.experiment.automatic is None)
@@ -150,7 +152,7 @@ def test_without_a_limit_it_is_not_handed_over(table: Path) -> None:
     built = build_sweep(check_settings(tables(table), "the test"))
     session = open_session(built.application, store=MemoryStore(), sla=Sla())
     with pytest.raises(ExperimentError, match="would not end by itself"):
-        session.hand_over(Automatic())
+        session.hand_over(AutoSteering())
     session.hand_over(None)
     assert session.experiment.n_events == 1, "giving back what was not given is nothing"
 
@@ -168,7 +170,7 @@ def test_hooks_are_told_of_what_is_started_here(tmp_path: Path, table: Path) -> 
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, hooked(tmp_path, table, KEEP))
-        session.hand_over(Automatic(3, 3, "ignore"))
+        session.hand_over(AutoSteering(3, 3, "ignore"))
         session.start()
         until(session, lambda: session.experiment.automatic is None)
         session.finish("enough")
@@ -193,7 +195,7 @@ def test_where_nothing_is_executed_hooks_are_not_started_and_that_is_noted(
     store = tmp_path / "store.db"
     with housed(store, executes=False):
         session = opened(store, hooked(tmp_path, table, KEEP))
-        session.hand_over(Automatic(3, 3, "ignore"))
+        session.hand_over(AutoSteering(3, 3, "ignore"))
         session.start()
         until(session, lambda: session.experiment.automatic is None)
         assert session.execution().notes == ("its hooks are not started by this service",)
@@ -205,7 +207,7 @@ def test_a_failing_hook_is_noted_once(tmp_path: Path, table: Path) -> None:
     with housed(store):
         session = opened(store, hooked(tmp_path, table, "import sys; sys.exit('no mail today')"))
         session.start()
-        session.hand_over(Automatic(3, 3, "ignore"))
+        session.hand_over(AutoSteering(3, 3, "ignore"))
         until(session, lambda: session.experiment.automatic is None)
         until(session, lambda: bool(session.execution().notes))
         (note,) = session.execution().notes
@@ -216,13 +218,13 @@ def test_it_goes_on_after_a_restart(tmp_path: Path, table: Path) -> None:
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, tables(table))
-        session.hand_over(Automatic(2, 4, "ignore"))
+        session.hand_over(AutoSteering(2, 4, "ignore"))
         session.start()
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) >= 5)
     with housed(store):
-        endpoint = find(store)
+        endpoint = find_endpoint(store)
         assert endpoint is not None
-        again = RemoteSession(link_to(store, endpoint), session.id)
+        again = RemoteSession(api_client_of(store, endpoint), session.id)
         until(again, lambda: again.experiment.automatic is None)
     ended = load_session(SqliteStore(store), session.id).experiment
     assert len(ended.runs_in(RunState.COMPLETED)) == 24

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.service.logs import LONGEST, Format, Log, format_line, python_logger, tell
+from assistant.service.observability import (
+    LONGEST,
+    Format,
+    ServiceLog,
+    annotate_request,
+    format_line,
+    python_logger,
+)
 
 texts = st.text(max_size=20)
 anything = texts | st.integers() | st.booleans() | st.floats(allow_nan=False)
@@ -33,7 +40,7 @@ def test_a_value_in_words_cannot_look_like_another_field() -> None:
 @pytest.mark.parametrize("shape", ["json", "text"])
 def test_levels_below_the_wanted_are_left_out(shape: Format) -> None:
     stream = io.StringIO()
-    log = Log(stream, shape=shape, level="warning", clock=lambda: 0.0)
+    log = ServiceLog(stream, shape=shape, level="warning", clock=lambda: 0.0)
     log.debug("a")
     log.info("b")
     log.warning("c", run=7, worker=None)
@@ -53,18 +60,18 @@ def test_long_texts_are_cut() -> None:
 def test_a_log_that_cannot_be_written_harms_nobody() -> None:
     stream = io.StringIO()
     stream.close()
-    Log(stream).info("x")
+    ServiceLog(stream).info("x")
 
     class Full(io.StringIO):
         def write(self, text: str) -> int:
             raise OSError(28, "No space left on device")
 
-    Log(Full()).info("x")
+    ServiceLog(Full()).info("x")
 
 
 def test_warnings_of_libraries_come_out_as_lines() -> None:
     stream = io.StringIO()
-    logger = python_logger(Log(stream))
+    logger = python_logger(ServiceLog(stream))
     logger.info("not told")
     logger.warning("Invalid %s\r\n", "request")
     try:
@@ -78,6 +85,6 @@ def test_warnings_of_libraries_come_out_as_lines() -> None:
 
 def test_routes_add_to_the_line_of_their_request() -> None:
     scope: dict[str, object] = {}
-    tell(scope, run=7)
-    tell(scope, worker="a")
+    annotate_request(scope, run=7)
+    annotate_request(scope, worker="a")
     assert scope == {"state": {"told": {"run": 7, "worker": "a"}}}

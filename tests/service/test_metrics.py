@@ -2,11 +2,11 @@
 
 import pytest
 
-from assistant.service.metrics import Metrics
+from assistant.service.observability import MetricsRegistry
 
 
 def test_the_whole_text() -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     done = metrics.counter("runs_total", "Runs\nthat ended.", ("state",))
     waiting = metrics.gauge("waiting", "Runs that wait.")
     took = metrics.histogram("took_seconds", "How long.", ("route",), bounds=(0.1, 1.0))
@@ -39,7 +39,7 @@ def test_the_whole_text() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     counter = metrics.counter("a_total", "", ("x",))
     gauge = metrics.gauge("g", "")
     gauge.inc(by=-2)

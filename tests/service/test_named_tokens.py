@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from assistant.opening import open_session
-from assistant.service.auth import Role
-from assistant.service.token_book import TokenBook
-from assistant.sla import Sla
+from assistant.core.sla import Sla
+from assistant.service.api_tokens import ApiTokenStore, Role
+from assistant.session.opening import open_session
 from tests.assistant.examples import Bowl
 from tests.queue.examples import HandClock
 from tests.service.real import (
@@ -36,7 +35,7 @@ DEADLINE_S = 20.0
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     folder = tmp_path_factory.mktemp("named")
-    with serving(folder, book=TokenBook(folder / "book", CLOCK)) as found:
+    with serving(folder, book=ApiTokenStore(folder / "book", CLOCK)) as found:
         yield found
 
 

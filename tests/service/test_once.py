@@ -12,15 +12,15 @@ import httpx
 import pytest
 
 from assistant import Session
-from assistant.client import Link
-from assistant.client.working import HttpClaims, Worker
-from assistant.errors import ClaimLostError, NotLetInError, ServiceError, StoreFullError
-from assistant.executors import SerialExecutor
-from assistant.opening import open_described
-from assistant.ports import Completion
-from assistant.service import house as house_module
-from assistant.service.auth import Role
-from assistant.store import Claim
+from assistant.client.api import ApiClient
+from assistant.client.worker import HttpLeaseSource, Worker
+from assistant.core.errors import AccessDeniedError, LeaseLostError, ServiceError, StoreFullError
+from assistant.core.ports import ExecutionResult
+from assistant.executors.serial import SerialExecutor
+from assistant.service import experiment_service as house_module
+from assistant.service.api_tokens import Role
+from assistant.session.opening import open_from_event
+from assistant.store.queue import RunLease
 from tests.assistant.examples import TODAY, Bowl
 from tests.service.examples import eventually
 from tests.service.real import (
@@ -112,9 +112,9 @@ def test_an_experiment_is_opened_once_for_each_key(
     def slowly(*given: Any, **more: Any) -> Session:
         at_once.release()
         assert not (at_once.acquire() and at_once.acquire(timeout=0.2)), "two at once"
-        return open_described(*given, **more)
+        return open_from_event(*given, **more)
 
-    monkeypatch.setattr(house_module, "open_described", slowly)
+    monkeypatch.setattr(house_module, "open_from_event", slowly)
     opened = journal(owner, "ExperimentOpened")[0]
     described = {**opened, "experiment_id": ""}
     del described["type"]
@@ -270,9 +270,9 @@ class Lossy(httpx.BaseTransport):
         self._real.close()
 
 
-def lossy(real: Real, lose: Callable[[httpx.Request, int], bool], tries: int = 6) -> Link:
+def lossy(real: Real, lose: Callable[[httpx.Request, int], bool], tries: int = 6) -> ApiClient:
     token = TOKENS.by_role[Role.OWNER]
-    return Link(real.url, token, tries=tries, transport=Lossy(lose), pause=lambda _s: None)
+    return ApiClient(real.url, token, tries=tries, transport=Lossy(lose), pause=lambda _s: None)
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(real: Real, owner: httpx.Client) -> None:
@@ -280,7 +280,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(real: Real, owner: httpx.Clie
     told = link.change("POST", f"{AT}/runs", {"values": {"x": 3, "y": 2, "mode": "odd"}})
     assert told["again"]
     assert len(journal(owner, "RunSubmitted")) == 6
-    claims = HttpClaims(link, only=NAME, worker="w")
+    claims = HttpLeaseSource(link, only=NAME, worker="w")
     runs = []
     for _ in range(3):
         claim = claims.claim()
@@ -301,9 +301,9 @@ def test_a_service_that_was_started_anew_is_found_again(tries: int) -> None:
         known = request.headers["Authorization"] == "Bearer new"
         return httpx.Response(200 if known else 401, json={"detail": "none of ours"})
 
-    def link(url: str, token: str) -> Link:
+    def link(url: str, token: str) -> ApiClient:
         """Return a connection to a service that was at another place or had another token."""
-        return Link(
+        return ApiClient(
             url, "old", find=lambda: ("http://127.0.0.1:2", token), tries=tries,
             transport=httpx.MockTransport(answer), pause=lambda _s: None,
         )  # fmt: skip
@@ -315,7 +315,7 @@ def test_a_service_that_was_started_anew_is_found_again(tries: int) -> None:
         with pytest.raises(ServiceError, match="does not answer"):
             moved.get("/")
     assert moved.get("/") == there
-    with pytest.raises(NotLetInError):
+    with pytest.raises(AccessDeniedError):
         link("http://127.0.0.1:2", "old").get("/")
 
 
@@ -323,7 +323,7 @@ def test_a_claim_that_was_never_answered_is_asked_for_by_the_next_call(
     real: Real, owner: httpx.Client
 ) -> None:
     link = lossy(real, lambda _request, sent: sent <= 2, tries=2)
-    claims = HttpClaims(link, worker="w")
+    claims = HttpLeaseSource(link, worker="w")
     with pytest.raises(ServiceError):
         claims.claim()
     claim = claims.claim()
@@ -335,14 +335,14 @@ def test_a_claim_that_was_never_answered_is_asked_for_by_the_next_call(
 
 def test_a_claim_that_was_lost_meanwhile_is_made_anew(real: Real, owner: httpx.Client) -> None:
     link = lossy(real, lambda _request, sent: sent == 1, tries=1)
-    claims = HttpClaims(link, worker="w", lease_s=0.05)
+    claims = HttpLeaseSource(link, worker="w", lease_s=0.05)
     with pytest.raises(ServiceError):
         claims.claim()
     assert eventually(lambda: journal(owner, "RunReturned"))
     claim = claims.claim()
     assert claim is not None
     assert (claim.run_id, claim.attempt) == (1, 2)
-    with pytest.raises(ClaimLostError):
+    with pytest.raises(LeaseLostError):
         claims.heartbeat(journal(owner, "RunStarted")[0]["token"])
     link.close()
 
@@ -358,20 +358,20 @@ class Restarting:
         self.told: list[str] = []
         self.n_claims = 0
 
-    def claim(self) -> Claim | None:
+    def claim(self) -> RunLease | None:
         self.n_claims += 1
         if self.n_claims == 1:
             raise ServiceError("the service does not answer")
-        return Claim("bowl", 7, "t", 1, TODAY, 1, None, 30.0) if self.n_claims == 2 else None
+        return RunLease("bowl", 7, "t", 1, TODAY, 1, None, 30.0) if self.n_claims == 2 else None
 
     def heartbeat(self, token: str) -> float:
         return 30.0
 
-    def complete(self, token: str, completion: Completion) -> None:
+    def complete(self, token: str, completion: ExecutionResult) -> None:
         if self._refusals:
             raise self._refusals.pop()
         if self._lost:
-            raise ClaimLostError("too late")
+            raise LeaseLostError("too late")
         self.told.append(token)
 
     def give_back(self, token: str, reason: str) -> None:
@@ -400,7 +400,7 @@ def test_a_full_disk_is_said_to_the_client(real: Real) -> None:
     full = httpx.MockTransport(
         lambda _request: httpx.Response(507, json={"detail": "there is no space left"})
     )
-    link = Link(real.url, "t", transport=full)
+    link = ApiClient(real.url, "t", transport=full)
     with pytest.raises(StoreFullError, match="no space"):
         link.change("POST", "/v1/claims", {})
     link.close()

@@ -13,12 +13,11 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from assistant.service.app import documented
-from assistant.service.guard import unguarded
-from assistant.service.openapi import document, text
+from assistant.service.app import make_documentation_app, openapi_document, openapi_text
+from assistant.service.middleware import unprotected_routes
 from tests.service.real import NAME, Real, serving, with_runs
 
-DOCUMENT = document(documented())
+DOCUMENT = openapi_document(make_documentation_app())
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -29,17 +28,17 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def test_the_document_is_checked_in(repository: Path) -> None:
     checked_in = (repository / "docs" / "openapi.json").read_text()
-    assert checked_in == text(), "python -m assistant.service.openapi > docs/openapi.json"
+    assert checked_in == openapi_text(), "python -m assistant.service.app > docs/openapi.json"
 
 
 def test_the_command_writes_it(repository: Path) -> None:
-    command = [sys.executable, "-m", "assistant.service.openapi"]
+    command = [sys.executable, "-m", "assistant.service.app"]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True)
-    assert done.stdout == text()
+    assert done.stdout == openapi_text()
 
 
 def test_only_health_asks_for_no_token() -> None:
-    assert unguarded(documented()) == ["GET /health"]
+    assert unprotected_routes(make_documentation_app()) == ["GET /health"]
 
 
 def test_every_route_says_what_it_does_and_how_it_refuses() -> None:

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from assistant.cli.permitted import ANYTHING, Permitted
-from assistant.cli.service import executor_of
-from assistant.client import HttpClaims, Link, Worker
-from assistant.errors import NotExecutedHereError, SettingsError
+from assistant.cli.commands.service import ALLOW_ALL, ExecutionPolicy, executor_of
+from assistant.client.api import ApiClient
+from assistant.client.worker import HttpLeaseSource, Worker
+from assistant.core.errors import ExecutionRefusedError, SettingsError
+from assistant.service.api_tokens import Role
 from assistant.service.app import make_service
-from assistant.service.auth import Role
-from assistant.service.house import Asked, House
-from assistant.service.logs import Log
-from assistant.service.server import Server, bind
-from assistant.store import SqliteStore
+from assistant.service.experiment_service import ExperimentService, IdempotentRequest
+from assistant.service.observability import ServiceLog
+from assistant.service.server import HttpServer, bind
+from assistant.store.event_store import SqliteStore
 from tests.service.real import TOKENS
 
 PARAMETERS = [{"name": "x", "levels": [1, 2, 3]}]
@@ -54,29 +54,31 @@ def table(folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[House, str]]:
-    store, log = SqliteStore(folder / "store.db"), Log(level="error")
-    house = House(store, log, programs=True)
+def serving(folder: Path) -> Iterator[tuple[ExperimentService, str]]:
+    store, log = SqliteStore(folder / "store.db"), ServiceLog(level="error")
+    house = ExperimentService(store, log, programs=True)
     service = make_service(house, TOKENS, log)
-    with Server(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
+    with HttpServer(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
         yield house, server.url
     store.close()
 
 
-def opened(house: House, tables: dict[str, Any], name: str) -> str:
+def opened(house: ExperimentService, tables: dict[str, Any], name: str) -> str:
     """Open an experiment as a steerer would, with two runs that wait."""
-    found = house.open_settings(tables, name, Asked()).experiment_id
+    found = house.open_settings(tables, name, IdempotentRequest()).experiment_id
     session = house.session(found)
     session.submit(session.suggest(2))
     return found
 
 
-def worked(url: str, permitted: Permitted, only: str | None = None) -> tuple[int, list[str], int]:
+def worked(
+    url: str, permitted: ExecutionPolicy, only: str | None = None
+) -> tuple[int, list[str], int]:
     """Work until nothing waits for this worker: results told, sentences, claims made."""
-    link, ended = Link(url, TOKENS.by_role[Role.WORKER]), threading.Event()
+    link, ended = ApiClient(url, TOKENS.by_role[Role.WORKER]), threading.Event()
     said: list[str] = []
     claims: list[Any] = []
-    claiming = HttpClaims(link, worker="w", only=only)
+    claiming = HttpLeaseSource(link, worker="w", only=only)
 
     def make(claim: Any) -> Any:
         claims.append(claim)
@@ -102,7 +104,7 @@ def test_a_worker_starts_no_program_that_its_operator_does_not_allow(
         evil = opened(house, tables, "evil")
         good = opened(house, table(tmp_path), "good")  # later, so that the evil one comes first
         canary.unlink(missing_ok=True)  # the service builds a function to open its experiment
-        told, said, n_claims = worked(url, Permitted())
+        told, said, n_claims = worked(url, ExecutionPolicy())
         assert told == 2  # the other experiment goes on
         assert not canary.exists()
         assert n_claims == 1 + 1  # it is not asked for again and again; the other is built once
@@ -117,7 +119,7 @@ def test_a_worker_starts_no_program_that_its_operator_does_not_allow(
         (returned,) = [line for line in lines if line["type"] == "RunReturned"]
         assert returned["reason"] == said[0]
         assert house.store.length(good) > 1
-        assert worked(url, Permitted(programs=True))[0] == 2
+        assert worked(url, ExecutionPolicy(programs=True))[0] == 2
         assert canary.exists()
 
 
@@ -125,9 +127,9 @@ def test_a_worker_of_one_experiment_says_why_it_ends(tmp_path: Path) -> None:
     with serving(tmp_path) as (house, url):
         evil = opened(house, command(tmp_path / "canary"), "evil")
         with pytest.raises(
-            NotExecutedHereError, match="a command that starts 'sh', which this worker does not"
+            ExecutionRefusedError, match="a command that starts 'sh', which this worker does not"
         ):
-            worked(url, Permitted(), only=evil)
+            worked(url, ExecutionPolicy(), only=evil)
     assert not (tmp_path / "canary").exists()
 
 
@@ -138,16 +140,16 @@ def recipe(tmp_path: Path, tables: dict[str, Any]) -> Any:
 
 def test_a_named_program_is_started_and_no_other(tmp_path: Path) -> None:
     told = recipe(tmp_path, command(tmp_path / "canary"))
-    Permitted(named=("sh",)).check(told)
-    Permitted(named=("ls", "sh")).check(told)
-    ANYTHING.check(told)
-    with pytest.raises(NotExecutedHereError, match="starts 'sh'"):
-        Permitted(named=("ls",)).check(told)
-    with pytest.raises(NotExecutedHereError, match="--program sh, or --allow-programs"):
-        Permitted().check(told)
+    ExecutionPolicy(named=("sh",)).check(told)
+    ExecutionPolicy(named=("ls", "sh")).check(told)
+    ALLOW_ALL.check(told)
+    with pytest.raises(ExecutionRefusedError, match="starts 'sh'"):
+        ExecutionPolicy(named=("ls",)).check(told)
+    with pytest.raises(ExecutionRefusedError, match="--program sh, or --allow-programs"):
+        ExecutionPolicy().check(told)
     for name in ("no-such-program", "./sh", "", "../bin/sh"):
         with pytest.raises(SettingsError, match="no such program here"):
-            Permitted(named=(name,))
+            ExecutionPolicy(named=(name,))
 
 
 @pytest.mark.parametrize("first", ["./tool", "bin/tool", "{x}", "sh{x}"])
@@ -156,21 +158,21 @@ def test_no_recipe_leads_a_named_program_elsewhere(tmp_path: Path, first: str) -
     told = recipe(tmp_path, command(tmp_path / "canary"))
     tables = json.loads(told.recipe)
     tables["application"]["command"][0] = first
-    with pytest.raises(NotExecutedHereError, match="starts '"):
-        Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+    with pytest.raises(ExecutionRefusedError, match="starts '"):
+        ExecutionPolicy(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
     tables["application"]["command"][0] = "sh"
     tables["application"]["inherit"] = ["AWS_*"]
-    with pytest.raises(NotExecutedHereError, match="takes over variables of the environment"):
-        Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+    with pytest.raises(ExecutionRefusedError, match="takes over variables of the environment"):
+        ExecutionPolicy(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
     del tables["application"]["inherit"]
     tables["application"]["env"] = {"LD_PRELOAD": "/tmp/evil.so"}
-    with pytest.raises(NotExecutedHereError, match="variables of the environment"):
-        Permitted(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+    with pytest.raises(ExecutionRefusedError, match="variables of the environment"):
+        ExecutionPolicy(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
 
 
 def test_a_recipe_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     told = recipe(tmp_path, table(tmp_path))
-    Permitted().check(told)
+    ExecutionPolicy().check(told)
     for text in ("{", "[" * 100_000):
         with pytest.raises(SettingsError, match="is none"):
-            Permitted().check(replace(told, recipe=text))
+            ExecutionPolicy().check(replace(told, recipe=text))

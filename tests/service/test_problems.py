@@ -8,28 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import (
+from assistant.core.errors import (
     AssistantError,
     CodecError,
     ExperimentError,
-    GoneOnError,
+    IdempotencyKeyReusedError,
     ImpossibleValueError,
-    KeyReusedError,
+    NameTakenError,
     ObjectiveError,
     RunError,
     ServiceError,
     SettingsError,
     StoreError,
-    TakenNameError,
     UnknownExperimentError,
+    VersionConflictError,
 )
-from assistant.events import ExperimentFinished
-from assistant.service.auth import Role
+from assistant.core.events import ExperimentFinished
+from assistant.service.api_tokens import Role
 from assistant.service.problems import Problem, of_invalid, problem_of, refusal
 from assistant.service.strict_json import RefusedJsonError
-from assistant.store import MemoryStore, SqliteStore
-from sim.errors import DamagedCodeError, SimError, TraceError, UnknownNameError
-from strategies.errors import OptionError, StrategyError, UnknownLevelError
+from assistant.store.event_store import MemoryStore, SqliteStore
+from sim.model.errors import DamagedCodeError, SimError, TraceError, UnknownNameError
+from strategies.space.errors import OptionError, StrategyError, UnknownLevelError
 from tests.service.examples import Running, ask, eventually, running
 
 
@@ -37,10 +37,10 @@ from tests.service.examples import Running, ask, eventually, running
     ("error", "status"),
     [
         (UnknownExperimentError("no"), 404),
-        (TakenNameError("no"), 409),
-        (GoneOnError("no"), 409),
+        (NameTakenError("no"), 409),
+        (VersionConflictError("no"), 409),
         (ExperimentError("no"), 409),
-        (KeyReusedError("no"), 409),
+        (IdempotencyKeyReusedError("no"), 409),
         (ImpossibleValueError("no"), 422),
         (SettingsError("no"), 422),
         (ObjectiveError("no"), 422),
@@ -95,9 +95,9 @@ def test_a_stores_own_words_become_404_409_and_412() -> None:
     assert problem_of(unknown.value).status == 404
     event = ExperimentFinished(0.0, "done")
     store.append("x", 0, [event])
-    with pytest.raises(TakenNameError):
+    with pytest.raises(NameTakenError):
         store.append("x", 0, [event])
-    with pytest.raises(GoneOnError) as gone:
+    with pytest.raises(VersionConflictError) as gone:
         store.append("x", 5, [event])
     assert problem_of(gone.value).status == 409
     assert problem_of(gone.value, conditional=True).status == 412

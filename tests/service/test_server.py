@@ -15,14 +15,13 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from assistant.errors import ServiceError
-from assistant.service.auth import Role, Tokens
-from assistant.service.endpoint import find, is_held
-from assistant.service.guard import Limits, guarded, unguarded
-from assistant.service.logs import Log
-from assistant.service.metrics import Metrics
-from assistant.service.protocol import Patience
-from assistant.service.server import Drain, Server, bind, url_of
+from assistant.core.errors import ServiceError
+from assistant.service.api_tokens import Role
+from assistant.service.auth import RoleTokens
+from assistant.service.middleware import ServiceLimits, build_middleware, unprotected_routes
+from assistant.service.observability import MetricsRegistry, ServiceLog
+from assistant.service.server import ConnectionLimits, DrainState, HttpServer, bind, url_of
+from assistant.service.store_lock import find_endpoint, is_locked
 from tests.service.examples import (
     PATIENCE_S,
     TOKENS,
@@ -72,7 +71,7 @@ def test_a_service_in_a_process_says_nothing_to_the_loggers_of_others() -> None:
 
 
 def test_as_many_requests_as_there_are_slots_and_no_more() -> None:
-    with running(limits=Limits(working=2, streams=1)) as service:
+    with running(limits=ServiceLimits(working=2, streams=1)) as service:
         asking = [Asking(service, "/v1/wait") for _ in range(2)]
         for _ in asking:
             assert service.waiting.has_come.acquire(timeout=PATIENCE_S)
@@ -90,13 +89,13 @@ def test_as_many_requests_as_there_are_slots_and_no_more() -> None:
 
 
 def test_a_fault_gives_its_slot_back() -> None:
-    with running(limits=Limits(working=1)) as service:
+    with running(limits=ServiceLimits(working=1)) as service:
         statuses = [ask(service, "GET", "/v1/fault").status for _ in range(3)]
         assert statuses == [500, 500, 500]
 
 
 def test_connections_are_limited() -> None:
-    with running(patience=Patience(connections=2)) as service, ExitStack() as opened:
+    with running(patience=ConnectionLimits(connections=2)) as service, ExitStack() as opened:
         for _ in range(2):
             wire = opened.enter_context(closing(Wire(service.port)))
             wire.send(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -115,7 +114,10 @@ def _health(port: int) -> int:
 
 
 def test_several_requests_on_one_connection() -> None:
-    with running(patience=Patience(head_s=0.3)) as service, closing(Wire(service.port)) as wire:
+    with (
+        running(patience=ConnectionLimits(head_s=0.3)) as service,
+        closing(Wire(service.port)) as wire,
+    ):
         request = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for _ in range(3):
             wire.send(request)
@@ -217,17 +219,17 @@ def test_an_app_that_does_not_start_is_said() -> None:
         yield
 
     app = FastAPI(lifespan=lifespan)
-    log = Log(level="error")
+    log = ServiceLog(level="error")
     with (
         pytest.raises(ServiceError, match="did not start"),
-        Server(guarded(app, Tokens.of_owner(), log), bind(), log),
+        HttpServer(build_middleware(app, RoleTokens.of_owner(), log), bind(), log),
     ):
         pytest.fail("it started")
 
 
 def test_the_routes_that_ask_for_no_role_can_be_listed() -> None:
-    app = echo_app(Metrics(), Drain(), Waiting())
-    assert unguarded(app) == ["GET /v1/health"]
+    app = echo_app(MetricsRegistry(), DrainState(), Waiting())
+    assert unprotected_routes(app) == ["GET /v1/health"]
     scheme = app.openapi()["components"]["securitySchemes"]["token"]
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
 
@@ -235,10 +237,10 @@ def test_the_routes_that_ask_for_no_role_can_be_listed() -> None:
 SERVE = """
 import sys
 from pathlib import Path
-from assistant.service.endpoint import Key
-from assistant.service.guard import guarded
-from assistant.service.logs import Log
-from assistant.service.metrics import Metrics
+from assistant.service.store_lock import Key
+from assistant.service.middleware import guarded
+from assistant.service.observability import Log
+from assistant.service.observability import Metrics
 from assistant.service.server import Drain, Server, bind
 from tests.service.examples import TOKENS, Waiting, echo_app
 
@@ -283,7 +285,7 @@ def test_a_signal_lets_requests_finish_and_gives_the_key_back(
     process = serving()
     assert process.stdout is not None
     port = int(process.stdout.readline().rsplit(":", 1)[1])
-    endpoint = find(tmp_path / "x.db")
+    endpoint = find_endpoint(tmp_path / "x.db")
     assert endpoint is not None
     assert endpoint.pid == process.pid
     assert eventually(lambda: not _is_refused(port))
@@ -296,5 +298,5 @@ def test_a_signal_lets_requests_finish_and_gives_the_key_back(
     said, told = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said) == (0, "ended\n"), told
     assert "Traceback" not in told
-    assert not is_held(tmp_path / "x.db")
+    assert not is_locked(tmp_path / "x.db")
     assert not (tmp_path / "x.db.service").exists()

@@ -15,10 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from assistant.client import Link, RemoteSession
-from assistant.errors import ServiceError, UnknownExperimentError
-from assistant.events import Event, RunCompleted
-from assistant.service.auth import Role
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession
+from assistant.core.errors import ServiceError, UnknownExperimentError
+from assistant.core.events import Event, RunCompleted
+from assistant.service.api_tokens import Role
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,
@@ -33,7 +34,7 @@ from tests.service.real import (
     with_runs,
 )
 
-reading = importlib.import_module("assistant.service.routes.reading")  # not its router
+reading = importlib.import_module("assistant.service.routes.queries")  # not its router
 STREAM = {"Accept": "text/event-stream"}
 PATIENCE_S = 20.0
 
@@ -52,8 +53,8 @@ def real(tmp_path: Path) -> Iterator[Real]:
         yield found
 
 
-def link_to(real: Real, **more: Any) -> Link:
-    return Link(real.url, TOKENS.by_role[Role.VIEWER], **more)
+def link_to(real: Real, **more: Any) -> ApiClient:
+    return ApiClient(real.url, TOKENS.by_role[Role.VIEWER], **more)
 
 
 def read(client: httpx.Client, n: int, **headers: str) -> list[tuple[int, dict[str, Any]]]:
@@ -145,7 +146,7 @@ def test_a_session_follows_across_restarts_and_misses_nothing(tmp_path: Path) ->
 
 
 def test_a_session_that_decides_while_it_follows_hears_each_event_once(real: Real) -> None:
-    link = Link(real.url, TOKENS.by_role[Role.OWNER])
+    link = ApiClient(real.url, TOKENS.by_role[Role.OWNER])
     remote = RemoteSession(link, NAME)
     done, heard, listened = threading.Event(), list[Event](), list[Event]()
     remote.listen(lambda _experiment, event: listened.append(event))

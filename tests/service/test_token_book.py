@@ -9,20 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ServiceError, SettingsError, TakenNameError
-from assistant.service.auth import Role
-from assistant.service.token_book import MOST_HOLDERS, TokenBook, book_path, named_by
-from assistant.store.copies import back_up, restore
+from assistant.core.errors import NameTakenError, ServiceError, SettingsError
+from assistant.service.api_tokens import (
+    MOST_HOLDERS,
+    ApiTokenStore,
+    Role,
+    token_name_of,
+    token_store_path,
+)
+from assistant.store.backup import back_up, restore
 from tests.queue.examples import HandClock
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return book_path(tmp_path / "sweeps.db")
+    return token_store_path(tmp_path / "sweeps.db")
 
 
 def test_a_token_is_told_once_and_kept_as_a_digest(path: Path) -> None:
-    book = TokenBook(path)
+    book = ApiTokenStore(path)
     before = os.umask(0)
     try:
         token = book.issue("gpu-1", Role.WORKER)
@@ -35,7 +40,7 @@ def test_a_token_is_told_once_and_kept_as_a_digest(path: Path) -> None:
     assert token not in kept
     assert hashlib.sha256(token.encode()).hexdigest() in kept
     assert list(path.parent.iterdir()) == [path]  # no draft is left
-    for again in (book, TokenBook(path)):  # and after a restart
+    for again in (book, ApiTokenStore(path)):  # and after a restart
         holder = again.holder_of(token.encode())
         assert holder is not None
         assert (holder.name, holder.role, holder.experiment_id) == ("gpu-1", Role.WORKER, None)
@@ -44,7 +49,7 @@ def test_a_token_is_told_once_and_kept_as_a_digest(path: Path) -> None:
 
 
 def test_a_token_that_is_revoked_lets_nobody_in_and_its_name_is_free(path: Path) -> None:
-    book = TokenBook(path)
+    book = ApiTokenStore(path)
     first = book.issue("a", Role.WORKER)
     holder = book.holder_of(first.encode())
     assert holder is not None
@@ -54,14 +59,14 @@ def test_a_token_that_is_revoked_lets_nobody_in_and_its_name_is_free(path: Path)
     second = book.issue("a", Role.WORKER)
     assert book.holder_of(first.encode()) is None
     assert not book.lets_in(holder)  # one of the same name is another
-    assert TokenBook(path).holder_of(second.encode()) is not None
+    assert ApiTokenStore(path).holder_of(second.encode()) is not None
     with pytest.raises(SettingsError, match=r"no token 'aa'; did you mean 'a'\?"):
         book.revoke("aa")
 
 
 def test_a_token_ends_by_the_clock(path: Path) -> None:
     clock = HandClock()
-    book = TokenBook(path, clock)
+    book = ApiTokenStore(path, clock)
     token = book.issue("a", Role.WORKER, expires_s=clock.wall_s + 10).encode()
     clock.wait(9.9)
     assert book.holder_of(token) is not None
@@ -80,7 +85,7 @@ def test_a_token_ends_by_the_clock(path: Path) -> None:
 def test_every_digest_is_compared_whatever_comes(
     monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
-    book = TokenBook()
+    book = ApiTokenStore()
     tokens = [book.issue(f"n{i}", Role.WORKER) for i in range(7)]
     presented = {"first": tokens[0], "last": tokens[-1], "none": "x" * 64}[given]
     compared = []
@@ -99,7 +104,7 @@ def test_every_digest_is_compared_whatever_comes(
     "name", ["", "a/b", "-a", ".", "a b", "é", "a\n", "x" * 41, "f" * 64, "a\0"]
 )
 def test_names_that_cannot_be(name: str) -> None:
-    book = TokenBook()
+    book = ApiTokenStore()
     with pytest.raises(SettingsError, match="1 to 40 letters"):
         book.issue(name, Role.WORKER)
     assert book.holders() == ()
@@ -107,7 +112,7 @@ def test_names_that_cannot_be(name: str) -> None:
 
 def test_what_no_token_is_made_for() -> None:
     clock = HandClock()
-    book = TokenBook(clock=clock)
+    book = ApiTokenStore(clock=clock)
     with pytest.raises(SettingsError, match="role owner"):
         book.issue("a", Role.OWNER)
     with pytest.raises(SettingsError, match="adapter is for one experiment"):
@@ -119,15 +124,15 @@ def test_what_no_token_is_made_for() -> None:
         with pytest.raises(SettingsError, match="still to come"):
             book.issue("a", Role.WORKER, expires_s=ends_s)
     book.issue("a", Role.ADAPTER, experiment_id="e")
-    with pytest.raises(TakenNameError, match="copperline token revoke a"):
+    with pytest.raises(NameTakenError, match="copperline token revoke a"):
         book.issue("a", Role.WORKER)
     assert [one.role for one in book.holders()] == [Role.ADAPTER]
 
 
 def test_an_answer_that_was_lost_is_given_anew_to_the_same_request_alone() -> None:
-    book = TokenBook()
+    book = ApiTokenStore()
     lost = book.issue("a", Role.WORKER, expires_s=2e9)
-    with pytest.raises(TakenNameError):
+    with pytest.raises(NameTakenError):
         book.issue("a", Role.WORKER, expires_s=3e9, again=True)
     told = book.issue("a", Role.WORKER, expires_s=2e9, again=True)
     assert book.holder_of(lost.encode()) is None
@@ -142,12 +147,12 @@ def test_a_book_is_bounded(path: Path) -> None:
     ]  # fmt: skip
     path.write_text(json.dumps({"tokens": rows}))
     path.chmod(0o600)
-    book = TokenBook(path)
+    book = ApiTokenStore(path)
     with pytest.raises(SettingsError, match="1000 tokens"):
         book.issue("more", Role.WORKER)
     book.revoke("n7")
     book.issue("more", Role.WORKER)
-    assert len(TokenBook(path).holders()) == MOST_HOLDERS
+    assert len(ApiTokenStore(path).holders()) == MOST_HOLDERS
 
 
 ROW = {
@@ -170,21 +175,21 @@ def test_a_damaged_book_is_refused(path: Path, content: object) -> None:
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     path.chmod(0o600)
     with pytest.raises(ServiceError, match="damaged") as refused:
-        TokenBook(path)
+        ApiTokenStore(path)
     assert str(path) in str(refused.value)
 
 
 def test_a_book_that_others_may_read_is_refused(path: Path) -> None:
-    TokenBook(path).issue("a", Role.WORKER)
+    ApiTokenStore(path).issue("a", Role.WORKER)
     path.chmod(0o644)
     with pytest.raises(ServiceError, match=r"0644.*chmod 600"):
-        TokenBook(path)
+        ApiTokenStore(path)
 
 
 def test_a_book_that_cannot_be_written_says_so_and_nothing_has_changed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    book = TokenBook(path)
+    book = ApiTokenStore(path)
     token = book.issue("a", Role.WORKER)
 
     def full(*_: object) -> None:
@@ -195,24 +200,30 @@ def test_a_book_that_cannot_be_written_says_so_and_nothing_has_changed(
         book.issue("b", Role.WORKER)
     with pytest.raises(ServiceError, match="No space left"):
         book.revoke("a")
-    for again in (book, TokenBook(path)):
+    for again in (book, ApiTokenStore(path)):
         assert [one.name for one in again.holders()] == ["a"]
         assert again.holder_of(token.encode()) is not None
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_restored_store_lets_nobody_in_again(tmp_path: Path) -> None:
-    from assistant.store import SqliteStore
+    from assistant.store.event_store import SqliteStore
 
     store, copy = tmp_path / "sweeps.db", tmp_path / "copy.db"
     SqliteStore(store).close()
-    token = TokenBook(book_path(store)).issue("a", Role.WORKER)
+    token = ApiTokenStore(token_store_path(store)).issue("a", Role.WORKER)
     back_up(store, copy)
-    assert not book_path(copy).exists()  # a copy that is handed on lets nobody in
-    TokenBook(book_path(store)).revoke("a")
+    assert not token_store_path(copy).exists()  # a copy that is handed on lets nobody in
+    ApiTokenStore(token_store_path(store)).revoke("a")
     restore(copy, store)
-    assert TokenBook(book_path(store)).holder_of(token.encode()) is None
+    assert ApiTokenStore(token_store_path(store)).holder_of(token.encode()) is None
 
 
 def test_workers_of_a_token_begin_with_its_name() -> None:
-    assert [named_by(one) for one in ("a", "a/", "a/b/c", "ab", "/a")] == ["a", "a", "a", "ab", ""]
+    assert [token_name_of(one) for one in ("a", "a/", "a/b/c", "ab", "/a")] == [
+        "a",
+        "a",
+        "a",
+        "ab",
+        "",
+    ]

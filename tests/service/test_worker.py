@@ -11,24 +11,30 @@ from typing import Any
 import httpx
 import pytest
 
-from assistant.client import HttpClaims, Link, Worker
-from assistant.client.beats import Beats
-from assistant.client.working import GONE_S, NOT_YET_S, run_claims
-from assistant.errors import (
+from assistant.client.api import ApiClient
+from assistant.client.worker import (
+    GONE_S,
+    NOT_YET_S,
+    HttpLeaseSource,
+    LeaseHeartbeat,
+    Worker,
+    run_leased,
+)
+from assistant.core.errors import (
+    AccessDeniedError,
     AssistantError,
-    ClaimLostError,
-    NotLetInError,
+    LeaseLostError,
     ServiceError,
     StoreFullError,
-    UnknownClaimError,
+    UnknownLeaseError,
 )
-from assistant.executors import SerialExecutor
-from assistant.objective import Measure
-from assistant.ports import Completion
-from assistant.service.awake import AwakeTime
-from assistant.service.house import House
-from assistant.service.logs import Log
-from assistant.store import Claim, RunQueue, SqliteStore
+from assistant.core.objective import Measure
+from assistant.core.ports import ExecutionResult
+from assistant.executors.serial import SerialExecutor
+from assistant.service.experiment_service import ExperimentService, SuspendAwareClock
+from assistant.service.observability import ServiceLog
+from assistant.store.event_store import SqliteStore
+from assistant.store.queue import RunLease, RunQueue
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb
 from tests.queue.examples import HandClock, queue_of, with_runs
@@ -41,7 +47,7 @@ class Told:
 
     def __init__(self, n: int = 1, **answers: list[Any]) -> None:
         self.left, self.answers = n, answers
-        self.told: list[Completion] = []
+        self.told: list[ExecutionResult] = []
         self.returned: list[str] = []
         self.asked: list[str] = []
         self.reports: list[tuple[str, Mapping[str, Measure]]] = []
@@ -54,12 +60,12 @@ class Told:
             raise answer
         return answer
 
-    def claim(self) -> Claim | None:
+    def claim(self) -> RunLease | None:
         self._next("claim")
         if self.left == 0:
             return None
         self.left -= 1
-        return Claim("e", self.left + 1, f"token-{self.left}", 1, VALUES, 0, None, 30.0)
+        return RunLease("e", self.left + 1, f"token-{self.left}", 1, VALUES, 0, None, 30.0)
 
     def heartbeat(self, token: str) -> float:
         self._next("heartbeat")
@@ -69,7 +75,7 @@ class Told:
         self._next("report")
         self.reports.append((token, measures))
 
-    def complete(self, token: str, completion: Completion) -> None:
+    def complete(self, token: str, completion: ExecutionResult) -> None:
         self._next("complete")
         self.told.append(completion)
 
@@ -79,7 +85,7 @@ class Told:
 
 
 def worked(
-    claims: Told, make: Callable[[Claim], Any] = lambda _: SerialExecutor(Bowl()), **more: Any
+    claims: Told, make: Callable[[RunLease], Any] = lambda _: SerialExecutor(Bowl()), **more: Any
 ) -> Told:
     """Let a worker work until nothing waits; its waits are counted, not slept."""
     clock, done = HandClock(), threading.Event()
@@ -97,7 +103,7 @@ def worked(
 def test_a_service_that_is_away_does_not_make_a_run_fail() -> None:
     answers: list[Any] = [ServiceError("away"), ServiceError("away"), None]
 
-    def make(_claim: Claim) -> SerialExecutor:
+    def make(_claim: RunLease) -> SerialExecutor:
         answer = answers.pop(0)
         if answer is not None:
             raise answer
@@ -109,8 +115,8 @@ def test_a_service_that_is_away_does_not_make_a_run_fail() -> None:
 
 
 def test_a_run_that_is_lost_before_it_began_is_left_alone() -> None:
-    def make(_claim: Claim) -> SerialExecutor:
-        raise ClaimLostError("run 1 is cancelled; stop it")
+    def make(_claim: RunLease) -> SerialExecutor:
+        raise LeaseLostError("run 1 is cancelled; stop it")
 
     claims = worked(Told(1), make)
     assert claims.told == []
@@ -132,9 +138,11 @@ def test_a_result_that_the_service_cannot_read_is_a_failed_run_not_a_lost_worker
 
 
 def test_a_long_failure_is_told_short() -> None:
-    claims = HttpClaims(Link("http://service", "t", transport=_answering({"recorded": True})))
-    claims.complete("t", Completion(1, None, "x" * 100_000, 1.0))
-    claims.complete("t", Completion(1, {"series": (1.0, float("nan"))}, None, 1.0))
+    claims = HttpLeaseSource(
+        ApiClient("http://service", "t", transport=_answering({"recorded": True}))
+    )
+    claims.complete("t", ExecutionResult(1, None, "x" * 100_000, 1.0))
+    claims.complete("t", ExecutionResult(1, {"series": (1.0, float("nan"))}, None, 1.0))
     first, second = _SENT
     assert len(first["failure"]) <= 4000
     assert second["measures"] == {"series": None}
@@ -165,8 +173,8 @@ def test_a_worker_ends_when_the_service_has_gone_for_good() -> None:
 
 
 def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
-    claims = Told(0, claim=[NotLetInError("no valid token")])
-    with pytest.raises(NotLetInError):
+    claims = Told(0, claim=[AccessDeniedError("no valid token")])
+    with pytest.raises(AccessDeniedError):
         worked(claims)
     assert claims.asked == ["claim"]
 
@@ -191,7 +199,7 @@ def test_a_worker_may_start_before_its_service() -> None:
 
 def test_an_interrupted_worker_ends_as_interrupted_though_nobody_answers() -> None:
     class Interrupted(SerialExecutor):
-        def collect(self) -> tuple[Completion, ...]:
+        def collect(self) -> tuple[ExecutionResult, ...]:
             raise KeyboardInterrupt
 
     claims = Told(give_back=[ServiceError("away")])
@@ -204,19 +212,19 @@ def test_a_run_that_was_lost_is_stopped() -> None:
     started = threading.Event()
 
     class Long(SerialExecutor):
-        def collect(self) -> tuple[Completion, ...]:
+        def collect(self) -> tuple[ExecutionResult, ...]:
             started.set()
             threading.Event().wait(120.0)  # until a signal comes
             return super().collect()
 
     class Quick(Told):
-        def claim(self) -> Claim | None:
+        def claim(self) -> RunLease | None:
             claim = super().claim()
-            return claim and Claim("e", claim.run_id, claim.token, 1, VALUES, 0, None, 0.06)
+            return claim and RunLease("e", claim.run_id, claim.token, 1, VALUES, 0, None, 0.06)
 
         def heartbeat(self, token: str) -> float:
             assert started.wait(10)
-            raise ClaimLostError("run 1 is cancelled; stop it")
+            raise LeaseLostError("run 1 is cancelled; stop it")
 
     claims = Quick()
     main = threading.get_ident()
@@ -245,13 +253,13 @@ LONG: Mapping[str, Level] = {"x": 3, "y": 0, "mode": "plain"}
 class LongRuns(Told):
     """Claims of runs that go on until somebody wants their end."""
 
-    def claim(self) -> Claim | None:
+    def claim(self) -> RunLease | None:
         claim = super().claim()
         return claim and replace(claim, values=LONG)
 
 
 def test_what_a_run_reports_is_told_and_a_refusal_ends_it() -> None:
-    for answer in (ClaimLostError("run 1 is completed; stop it"), UnknownClaimError("unknown")):
+    for answer in (LeaseLostError("run 1 is completed; stop it"), UnknownLeaseError("unknown")):
         claims = LongRuns(1, report=[answer], heartbeat=[answer])
         worked(claims, lambda _: SerialExecutor(Climb()))
         assert "report" in claims.asked
@@ -268,7 +276,7 @@ def test_a_report_that_is_not_taken_does_not_end_the_run() -> None:
             super().report(token, measures)
             raise ServiceError("away")
 
-        def claim(self) -> Claim | None:
+        def claim(self) -> RunLease | None:
             claim = Told.claim(self)
             return claim and replace(claim, values=VALUES)
 
@@ -286,7 +294,7 @@ def test_of_many_reports_few_are_told_and_the_latest_of_them() -> None:
                 told.set()
 
     claims = Slow(0)
-    beats = Beats(claims)
+    beats = LeaseHeartbeat(claims)
     beats.report("other", {"height": 1.0})  # nobody holds it: nothing is told
     beats.hold("a", 30.0)
     for n in range(1000):
@@ -301,7 +309,7 @@ def test_an_answer_that_is_no_json_is_an_unreachable_service() -> None:
     """A proxy that says '200 <html>...' is no service; a thread must not die of it."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
     with pytest.raises(ServiceError, match="not what a service answers"):
-        Link("http://service", "t", transport=transport).get("/v1/experiments")
+        ApiClient("http://service", "t", transport=transport).get("/v1/experiments")
 
 
 # -- the service was stopped ------------------------------------------------------------------
@@ -309,7 +317,7 @@ def test_an_answer_that_is_no_json_is_an_unreachable_service() -> None:
 
 def test_time_in_which_a_process_is_stopped_does_not_count() -> None:
     clock = HandClock()
-    awake = AwakeTime(0.5, clock.steady_s)
+    awake = SuspendAwareClock(0.5, clock.steady_s)
     began_s = awake()
     clock.steady += 0.3
     assert awake() == pytest.approx(began_s + 0.3)
@@ -323,7 +331,9 @@ def test_a_service_that_was_stopped_takes_no_run_from_a_worker_that_lives(tmp_pa
     clock = HandClock()
     store = SqliteStore(tmp_path / "store.db")
     with_runs(store, clock, 1)
-    house = House(store, Log(level="error"), clock=clock, steady_s=clock.steady_s)
+    house = ExperimentService(
+        store, ServiceLog(level="error"), clock=clock, steady_s=clock.steady_s
+    )
     claim = house.queue.claim("worker", 2.0)
     assert claim is not None
     clock.wait(0.4)
@@ -334,7 +344,7 @@ def test_a_service_that_was_stopped_takes_no_run_from_a_worker_that_lives(tmp_pa
     for _ in range(5):  # and one that is silent while the service listens
         clock.wait(0.5)
         house.look_after()
-    with pytest.raises(ClaimLostError):
+    with pytest.raises(LeaseLostError):
         house.queue.heartbeat(claim.token)
 
 
@@ -361,7 +371,7 @@ class Both(SerialExecutor):
 
 
 def claimed(claims: Told, executor: SerialExecutor) -> int:
-    return run_claims(claims, executor, pause=lambda _: None)
+    return run_leased(claims, executor, pause=lambda _: None)
 
 
 def test_a_session_waits_for_its_service_too() -> None:
@@ -375,7 +385,7 @@ def test_a_session_does_not_wait_for_ever() -> None:
     clock = HandClock()
     claims = Told(1, complete=[ServiceError("away")])
     with pytest.raises(ServiceError, match="away"):
-        run_claims(claims, SerialExecutor(Bowl()), pause=clock.wait, steady_s=clock.steady_s)
+        run_leased(claims, SerialExecutor(Bowl()), pause=clock.wait, steady_s=clock.steady_s)
     assert NOT_YET_S <= clock.steady - 500.0 < NOT_YET_S + 2
 
 
@@ -383,7 +393,7 @@ def test_a_run_that_comes_back_to_the_process_that_lost_it_is_told_once() -> Non
     """Its lease ran out while it went on here, and it was claimed again here."""
 
     class Twice(Told):
-        def claim(self) -> Claim | None:
+        def claim(self) -> RunLease | None:
             claim = super().claim()
             return claim and replace(claim, run_id=2 if self.left == 0 else 1)
 

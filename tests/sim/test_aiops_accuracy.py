@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.aiops.accuracy import COMPARED, accuracy, example_log, log_of
-from sim.aiops.arrivals import Arrivals
-from sim.aiops.defaults import published
 from sim.aiops.engine import run_platform
-from sim.aiops.logs import NUMBERS, Logs, fit_statistics
-from sim.aiops.scenario import PlatformScenario
-from sim.aiops.statistics import Statistics
-from sim.aiops.validation import hourly_bands, validate
-from sim.errors import SetupError
+from sim.aiops.logs import NUMBERS, PlatformLogs, fit_statistics
+from sim.aiops.platform_statistics import PipelineArrivals, PlatformStatistics, published_statistics
+from sim.aiops.synthesis import PlatformScenario
+from sim.aiops.validation import COMPARED, accuracy, example_log, hourly_bands, log_of, validate
+from sim.model.errors import SetupError
 
 WEEK_S = 7 * 86_400.0
 
@@ -57,11 +54,11 @@ def test_the_same_laws_are_alike_and_others_are_not() -> None:
     np.testing.assert_array_equal(found.hours["calendar"].observed, expected)
 
 
-def sparse() -> Statistics:
+def sparse() -> PlatformStatistics:
     """Return the published statistics with a twentieth of the arrivals."""
-    usual = published()
+    usual = published_statistics()
     laws = usual.arrivals
-    rarer = Arrivals(
+    rarer = PipelineArrivals(
         replace(laws.everywhere, scale=20 * laws.everywhere.scale),
         tuple(replace(law, scale=20 * law.scale) for law in laws.cells),
     )
@@ -73,9 +70,9 @@ def test_a_log_without_times_has_no_gaps_and_no_weeks_are_refused() -> None:
     numbers = {name: np.full(60, np.nan) for name in NUMBERS}
     numbers["seconds"] = rng.lognormal(3, 1, 60)
     texts = {name: np.full(60, "") for name in ("framework", "estimator")}
-    logs = Logs({"task": np.full(60, "train"), **texts}, numbers)
+    logs = PlatformLogs({"task": np.full(60, "train"), **texts}, numbers)
     found = accuracy(logs, sparse(), weeks=1)
     assert [one.name for one in found.tasks] == ["train"]
     assert (found.gaps, found.hours) == ({}, {})
     with pytest.raises(SetupError, match="0 weeks cannot be simulated"):
-        accuracy(logs, published(), weeks=0)
+        accuracy(logs, published_statistics(), weeks=0)

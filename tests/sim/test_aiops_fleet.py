@@ -5,20 +5,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.aiops.collecting import PlatformResult
-from sim.aiops.drift import PATTERNS, Drift
 from sim.aiops.engine import run_platform
-from sim.aiops.fleet import Detectors, FleetPlan, draw_fleet
-from sim.aiops.graph import Gate
-from sim.aiops.platform import Platform
-from sim.aiops.scenario import PlatformScenario
-from sim.aiops.synthesis import Recipe
-from sim.aiops.triggers import Known, Rule, data_gain, fired, potential
-from sim.errors import SetupError
-from sim.workloads.streams import Streams
+from sim.aiops.fleet import (
+    PATTERNS,
+    Drift,
+    DriftDetectors,
+    FleetPlan,
+    ModelCondition,
+    TriggerRule,
+    data_gain,
+    draw_fleet,
+    potential,
+    triggered_rule,
+)
+from sim.aiops.platform import MetricGate, Platform
+from sim.aiops.synthesis import PlatformScenario, SynthesisSettings
+from sim.aiops.trace import PlatformResult
+from sim.generators.generator import RandomStreams
+from sim.model.errors import SetupError
 
 DAY_S = 86_400.0
-EXACT = Detectors(error=0.0)
+EXACT = DriftDetectors(error=0.0)
 
 
 def fleet(plan: FleetPlan, **told: object) -> PlatformResult:
@@ -60,19 +67,22 @@ def test_who_learnt_after_the_drift_has_lost_nothing_and_old_ways_come_back() ->
 
 
 def test_rules() -> None:
-    known = Known(now_s=10 * DAY_S, learnt_s=6.5 * DAY_S, drift=0.04, new_share=0.6)
+    known = ModelCondition(now_s=10 * DAY_S, learnt_s=6.5 * DAY_S, drift=0.04, new_share=0.6)
     met = {
         ("drift", 0.03): True, ("drift", 0.05): False, ("age", 3 * DAY_S): True,
         ("age", 4 * DAY_S): False, ("data", 0.5): True, ("data", 0.7): False,
         ("schedule", 7 * DAY_S): True, ("schedule", 11 * DAY_S): False,
     }  # fmt: skip
     for (kind, limit), expected in met.items():
-        assert fired((Rule(kind, limit),), known) == (kind if expected else None), (kind, limit)
-    assert fired((Rule("age", 9e9), Rule("data", 0.5)), known) == "data"
-    assert fired((), known) is None
-    assert fired((Rule("drift", 0.001),), replace(known, drift=None)) is None
+        assert triggered_rule((TriggerRule(kind, limit),), known) == (kind if expected else None), (
+            kind,
+            limit,
+        )
+    assert triggered_rule((TriggerRule("age", 9e9), TriggerRule("data", 0.5)), known) == "data"
+    assert triggered_rule((), known) is None
+    assert triggered_rule((TriggerRule("drift", 0.001),), replace(known, drift=None)) is None
     with pytest.raises(SetupError, match="limit of rule 'age' is 0"):
-        Rule("age", 0)
+        TriggerRule("age", 0)
 
 
 def test_potential_rises_with_loss_and_with_data() -> None:
@@ -88,9 +98,9 @@ def test_potential_rises_with_loss_and_with_data() -> None:
 def test_a_known_drift_is_found_and_mended() -> None:
     plan = FleetPlan(
         n_models=12, drifts_per_month=4.0, patterns=(("sudden", 1.0),), detectors=EXACT,
-        triggers=(Rule("drift", 0.03),), keeps=False,
+        triggers=(TriggerRule("drift", 0.03),), keeps=False,
     )  # fmt: skip
-    watched = draw_fleet(plan, 20 * DAY_S, Streams(7).inside("fleet"))
+    watched = draw_fleet(plan, 20 * DAY_S, RandomStreams(7).inside("fleet"))
     found = fleet(plan)
     assert found.fleet is not None
     above = sum(drift.size > 0.03 for one in watched for drift in one.drifts)
@@ -110,7 +120,9 @@ def test_a_known_drift_is_found_and_mended() -> None:
 
 
 def test_versions_are_a_lineage() -> None:
-    found = fleet(FleetPlan(n_models=5, triggers=(Rule("schedule", 5 * DAY_S),), keeps=False))
+    found = fleet(
+        FleetPlan(n_models=5, triggers=(TriggerRule("schedule", 5 * DAY_S),), keeps=False)
+    )
     pipelines, models = found.tables["pipelines"], found.tables["models"]
     assert found.trainings["schedule"] == 5 * 3
     for model in range(5):
@@ -124,7 +136,7 @@ def test_versions_are_a_lineage() -> None:
 
 
 def test_a_person_takes_time_and_quiet_hours_are_kept() -> None:
-    plan = FleetPlan(n_models=20, triggers=(Rule("schedule", 3 * DAY_S),), keeps=False)
+    plan = FleetPlan(n_models=20, triggers=(TriggerRule("schedule", 3 * DAY_S),), keeps=False)
     base, slow, quiet = (
         fleet(replace(plan, **told)).tables["pipelines"]
         for told in ({}, {"human_delay_s": DAY_S}, {"quiet": True})
@@ -139,21 +151,22 @@ def test_a_person_takes_time_and_quiet_hours_are_kept() -> None:
 def test_detectors_cost_computing_and_err_less_when_they_see_more() -> None:
     plan = FleetPlan(n_models=10, triggers=(), drifts_per_month=0.0)
     often, seldom = (
-        fleet(replace(plan, detectors=Detectors(every_s=every))) for every in (3_600.0, 36_000.0)
+        fleet(replace(plan, detectors=DriftDetectors(every_s=every)))
+        for every in (3_600.0, 36_000.0)
     )
     assert often.tasks["monitor"].n == pytest.approx(10 * often.tasks["monitor"].n / 10)
     assert often.utilisation["compute"] > 8 * seldom.utilisation["compute"] > 0
-    renewed = fleet(replace(plan, detectors=Detectors(renewed_s=5 * DAY_S)))
+    renewed = fleet(replace(plan, detectors=DriftDetectors(renewed_s=5 * DAY_S)))
     usual = fleet(plan)
     assert renewed.tasks["monitor"].mean_s > usual.tasks["monitor"].mean_s
-    detectors = Detectors(error=0.02, scored=100.0)
+    detectors = DriftDetectors(error=0.02, scored=100.0)
     assert detectors.error_of(400.0, 0.0) == pytest.approx(0.01)
     assert detectors.error_of(100.0, 30 * DAY_S) == pytest.approx(0.04)
 
 
 def test_gates_keep_worse_versions_out() -> None:
-    plan = FleetPlan(n_models=15, triggers=(Rule("schedule", 4 * DAY_S),))
-    shut = fleet(plan, recipe=Recipe(gate=Gate(least=(("performance", 0.999),))))
+    plan = FleetPlan(n_models=15, triggers=(TriggerRule("schedule", 4 * DAY_S),))
+    shut = fleet(plan, recipe=SynthesisSettings(gate=MetricGate(least=(("performance", 0.999),))))
     assert shut.outcomes["deployed"] == 0
     assert shut.outcomes["stopped by a gate"] > 30
     assert shut.fleet is not None
@@ -168,7 +181,7 @@ def test_agreements_are_judged_by_the_time_beyond_them() -> None:
     )  # fmt: skip
     found = fleet(plan).fleet
     assert found is not None
-    watched = draw_fleet(plan, 20 * DAY_S, Streams(7).inside("fleet"))
+    watched = draw_fleet(plan, 20 * DAY_S, RandomStreams(7).inside("fleet"))
     for model, one in enumerate(watched):
         late = np.mean([one.loss(float(t), -one.age_s) > 0.02 for t in found.times_s])
         assert found.late_share[model] == pytest.approx(late)
@@ -177,7 +190,9 @@ def test_agreements_are_judged_by_the_time_beyond_them() -> None:
 @pytest.mark.slow
 def test_whoever_gains_most_first_leaves_less_potential_than_first_come_first_served() -> None:
     """Thirty seeds, common random numbers; the interval of the mean difference is below zero."""
-    plan = FleetPlan(n_models=60, drifts_per_month=6.0, work=8.0, triggers=(Rule("drift", 0.03),))
+    plan = FleetPlan(
+        n_models=60, drifts_per_month=6.0, work=8.0, triggers=(TriggerRule("drift", 0.03),)
+    )
     base = PlatformScenario(duration_s=10 * DAY_S, interarrival_factor=8.0, fleet=plan)
     differences = []
     for seed in range(30):

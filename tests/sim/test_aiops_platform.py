@@ -7,26 +7,47 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from sim.aiops.arrivals import Arrivals
-from sim.aiops.collecting import PlatformResult
-from sim.aiops.compression import ACCURACY, INFERENCE_MS, PRUNED, SIZE_MB, compressed
-from sim.aiops.defaults import published
-from sim.aiops.disciplines import DISCIPLINES, Request, discipline_named
+from sim.aiops.distributions import PositiveDistribution, mixture_of
 from sim.aiops.engine import run_platform
-from sim.aiops.graph import TASKS, Edge, Gate, Join, PipelineGraph, Task, line_of
-from sim.aiops.laws import Law
-from sim.aiops.mixture import mixture_of
-from sim.aiops.platform import DataStore, Platform, Resource, traffic_bytes
-from sim.aiops.scenario import PlatformScenario, Submission
-from sim.aiops.synthesis import PROTOTYPES, TRAIN, Recipe, Synthesiser, prototype_graph
-from sim.aiops.trace import Hourly
-from sim.errors import SetupError, UnknownNameError
-from sim.workloads.streams import Streams
+from sim.aiops.platform import (
+    DISCIPLINES,
+    TASKS,
+    DataStore,
+    Edge,
+    Join,
+    MetricGate,
+    PipelineGraph,
+    PipelineTask,
+    Platform,
+    PlatformResource,
+    ResourceRequest,
+    discipline_named,
+    line_of,
+    traffic_bytes,
+)
+from sim.aiops.platform_statistics import PipelineArrivals, published_statistics
+from sim.aiops.synthesis import (
+    ACCURACY,
+    INFERENCE_MS,
+    PROTOTYPES,
+    PRUNED,
+    SIZE_MB,
+    TRAIN,
+    PipelineSubmission,
+    PlatformScenario,
+    Synthesiser,
+    SynthesisSettings,
+    compression_factors,
+    prototype_graph,
+)
+from sim.aiops.trace import HourlySums, PlatformResult
+from sim.generators.generator import RandomStreams
+from sim.model.errors import SetupError, UnknownNameError
 
 DAY_S = 86_400.0
 DIAMOND = {
-    "preprocess": Task("preprocess"), "train": Task("train"), "evaluate": Task("evaluate"),
-    "compress": Task("compress"), "both": Join(), "deploy": Task("deploy"),
+    "preprocess": PipelineTask("preprocess"), "train": PipelineTask("train"), "evaluate": PipelineTask("evaluate"),
+    "compress": PipelineTask("compress"), "both": Join(), "deploy": PipelineTask("deploy"),
 }  # fmt: skip
 DIAMOND_EDGES = (
     Edge("preprocess", "train"), Edge("train", "evaluate"), Edge("train", "compress"),
@@ -37,7 +58,11 @@ DIAMOND_EDGES = (
 def alone(graph: PipelineGraph, **told: object) -> PlatformResult:
     """Run one pipeline on an empty platform."""
     scenario = PlatformScenario(
-        profile="none", submissions=(Submission(5.0, graph, user=3),), drain=True, seed=1, **told
+        profile="none",
+        submissions=(PipelineSubmission(5.0, graph, user=3),),
+        drain=True,
+        seed=1,
+        **told,
     )
     return run_platform(scenario)
 
@@ -62,17 +87,21 @@ def test_a_walk_joins_what_it_forked() -> None:
 @pytest.mark.parametrize(
     ("nodes", "edges", "said"),
     [
-        ({"evaluate": Task("evaluate")}, (), "needs a model, and no training is before"),
-        ({"a": Task("train"), "b": Task("train")}, (), "begins at one node; this one at 2"),
-        ({"a": Task("train")}, (Edge("a", "b"),), "'b', which is no node"),
+        ({"evaluate": PipelineTask("evaluate")}, (), "needs a model, and no training is before"),
         (
-            {"a": Task("train"), "b": Task("deploy")},
+            {"a": PipelineTask("train"), "b": PipelineTask("train")},
+            (),
+            "begins at one node; this one at 2",
+        ),
+        ({"a": PipelineTask("train")}, (Edge("a", "b"),), "'b', which is no node"),
+        (
+            {"a": PipelineTask("train"), "b": PipelineTask("deploy")},
             (Edge("a", "b", "pass"),),
             "never emits 'pass'",
         ),
-        ({"a": Task("train"), "b": Join()}, (Edge("a", "b"),), "join 'b' has 1 ways in"),
+        ({"a": PipelineTask("train"), "b": Join()}, (Edge("a", "b"),), "join 'b' has 1 ways in"),
         (
-            {"a": Task("train"), "b": Task("deploy"), "c": Task("monitor")},
+            {"a": PipelineTask("train"), "b": PipelineTask("deploy"), "c": PipelineTask("monitor")},
             (Edge("a", "b"), Edge("b", "c"), Edge("c", "b")),
             "lead in a circle: b, c",
         ),
@@ -85,13 +114,13 @@ def test_pipelines_that_cannot_be(nodes: dict, edges: tuple, said: str) -> None:
 
 def test_names_that_are_none() -> None:
     with pytest.raises(UnknownNameError, match="preprocess"):
-        Task("preproces")
+        PipelineTask("preproces")
     with pytest.raises(UnknownNameError, match="performance"):
-        Gate(least=(("accuracy", 0.9),))
+        MetricGate(least=(("accuracy", 0.9),))
     with pytest.raises(UnknownNameError, match="fifo"):
-        Resource("x", 1, "lifo")
+        PlatformResource("x", 1, "lifo")
     with pytest.raises(SetupError, match="whole numbers from 1"):
-        Resource("x", 0)
+        PlatformResource("x", 0)
     with pytest.raises(UnknownNameError, match="training"):
         Platform(infrastructure={"SparkML": "spark"})
 
@@ -110,7 +139,13 @@ def test_both_ways_of_running_a_graph_do_the_same_work() -> None:
 
 
 def test_a_line_is_run_as_the_graph_that_it_is() -> None:
-    line = line_of(Task("preprocess"), Task("train"), Task("evaluate"), Gate(), Task("deploy"))
+    line = line_of(
+        PipelineTask("preprocess"),
+        PipelineTask("train"),
+        PipelineTask("evaluate"),
+        MetricGate(),
+        PipelineTask("deploy"),
+    )
     assert line.line is not None
     object.__setattr__(general := PipelineGraph(line.nodes, line.edges), "line", None)
     first, second = (alone(graph).tables["tasks"] for graph in (line, general))
@@ -119,11 +154,13 @@ def test_a_line_is_run_as_the_graph_that_it_is() -> None:
 
 
 def test_a_failed_gate_ends_a_line_and_turns_a_graph() -> None:
-    strict = Gate(least=(("performance", 1.1),))
-    stopped = alone(line_of(Task("train"), Task("evaluate"), strict, Task("deploy")))
+    strict = MetricGate(least=(("performance", 1.1),))
+    stopped = alone(
+        line_of(PipelineTask("train"), PipelineTask("evaluate"), strict, PipelineTask("deploy"))
+    )
     assert stopped.outcomes["stopped by a gate"] == 1
     assert stopped.tasks["deploy"].n == 0
-    tasks = {kind: Task(kind) for kind in ("train", "harden", "deploy")}
+    tasks = {kind: PipelineTask(kind) for kind in ("train", "harden", "deploy")}
     nodes = {**tasks, "gate": strict}
     edges = (
         Edge("train", "gate"), Edge("gate", "deploy", "pass"), Edge("gate", "harden", "fail"),
@@ -139,7 +176,9 @@ def test_a_failed_gate_ends_a_line_and_turns_a_graph() -> None:
 
 def test_a_pipeline_takes_the_sum_of_its_operations() -> None:
     store = DataStore(latency_s=2.0, read_bytes_per_s=1e5, write_bytes_per_s=1e4)
-    found = alone(line_of(Task("preprocess"), Task("train")), platform=Platform(store=store))
+    found = alone(
+        line_of(PipelineTask("preprocess"), PipelineTask("train")), platform=Platform(store=store)
+    )
     tasks = found.tables["tasks"]
     data = tasks["read_bytes"][0]
     assert data == tasks["read_bytes"][1] == tasks["write_bytes"][0]
@@ -156,16 +195,18 @@ def test_a_pipeline_takes_the_sum_of_its_operations() -> None:
 
 def constant_trainings(load: float, servers: int) -> PlatformScenario:
     """Return a platform to which trainings of 100 s come as a Poisson process."""
-    told = published()
+    told = published_statistics()
     service = 100.0
-    gaps = Law("exponweib", (1.0, 1.0), service / (load * servers))  # exponential
-    recipe = Recipe(
+    gaps = PositiveDistribution("exponweib", (1.0, 1.0), service / (load * servers))  # exponential
+    recipe = SynthesisSettings(
         prototypes={"simple": 1.0}, preprocess=0.0, evaluate=0.0, deploy=0.0, monitor=0.0
     )
     constant = mixture_of(((1.0, service, 1e-6),), 1.0, 1e9)
-    statistics = replace(told, arrivals=Arrivals(gaps), train=dict.fromkeys(told.train, constant))
+    statistics = replace(
+        told, arrivals=PipelineArrivals(gaps), train=dict.fromkeys(told.train, constant)
+    )
     platform = Platform(
-        (Resource("training", servers), Resource("compute", 1)),
+        (PlatformResource("training", servers), PlatformResource("compute", 1)),
         store=DataStore(0.0, 1e30, 1e30),
     )
     return PlatformScenario(
@@ -215,8 +256,8 @@ def test_capacity_is_never_exceeded() -> None:
 
 def asked(
     at: float, user: int = 0, priority: float = 0, seconds: float = 60, gain: float = 0
-) -> Request:
-    return Request(at, user, priority, seconds, lambda now: gain, 1.0, f"{at}")
+) -> ResourceRequest:
+    return ResourceRequest(at, user, priority, seconds, lambda now: gain, 1.0, f"{at}")
 
 
 def test_who_is_next() -> None:
@@ -248,18 +289,18 @@ def test_who_waits_long_enough_is_next_even_without_potential() -> None:
 
 
 def planned(n: int, **recipe: object) -> tuple[Synthesiser, object]:
-    maker = Synthesiser(published(), Recipe(**recipe), Streams(3))
+    maker = Synthesiser(published_statistics(), SynthesisSettings(**recipe), RandomStreams(3))
     return maker, maker.plan(0, np.linspace(0, 2 * 365 * DAY_S, n))
 
 
 def test_synthetic_pipelines_are_sensible_and_as_frequent_as_told() -> None:
     maker, plans = planned(20_000)
     shares = np.bincount(plans.framework, minlength=5) / 20_000
-    np.testing.assert_allclose(shares, list(published().mix.values()), atol=0.012)
+    np.testing.assert_allclose(shares, list(published_statistics().mix.values()), atol=0.012)
     np.testing.assert_allclose(np.bincount(plans.prototype) / 20_000, [0.6, 0.3, 0.1], atol=0.012)
     network = maker.estimators.index("network")
     for place, graph in enumerate(maker.graphs):
-        kinds = [node.kind for node in graph.line if isinstance(node, Task)]
+        kinds = [node.kind for node in graph.line if isinstance(node, PipelineTask)]
         assert "train" in kinds
         for after in ("evaluate", "compress", "harden", "deploy", "monitor"):
             if after in kinds:
@@ -275,7 +316,7 @@ def test_synthetic_pipelines_are_sensible_and_as_frequent_as_told() -> None:
 def test_compressing_takes_about_as_long_as_training() -> None:
     """PipeSim, section V-A: the training time of the model, and Gaussian noise on it."""
     _, plans = planned(20_000)
-    train, told = plans.seconds[:, TASKS.index("train")], published().like_training
+    train, told = plans.seconds[:, TASKS.index("train")], published_statistics().like_training
     assert told == {"compress": 0.1, "harden": 0.2}
     for kind, spread in told.items():
         off = plans.seconds[:, TASKS.index(kind)] / train - 1
@@ -305,20 +346,24 @@ def test_what_one_stage_draws_shifts_no_other() -> None:
 
 def test_table_one_is_met_where_it_was_measured() -> None:
     for network in ("GoogleNet", "ResNet50"):
-        found = compressed(np.array(PRUNED), network)
+        found = compression_factors(np.array(PRUNED), network)
         for factors, told in zip(found, (ACCURACY, SIZE_MB, INFERENCE_MS), strict=True):
             np.testing.assert_allclose(factors * told[network][0], told[network])
-    accuracy, size, _ = compressed(np.array([0.8]))
+    accuracy, size, _ = compression_factors(np.array([0.8]))
     assert accuracy[0] == pytest.approx((69.8 / 80.7 + 69.8 / 81.3) / 2)
     assert size[0] == pytest.approx((8.5 / 42.5 + 8.5 / 91.1) / 2)
     with pytest.raises(SetupError, match=r"0 to 0\.8"):
-        compressed(np.array([0.9]))
+        compression_factors(np.array([0.9]))
 
 
 def test_compression_and_hardening_change_the_model() -> None:
-    plain = alone(line_of(Task("train"), Task("deploy"))).tables["models"]
-    small = alone(line_of(Task("train"), Task("compress"), Task("deploy"))).tables["models"]
-    hard = alone(line_of(Task("train"), Task("harden"), Task("deploy"))).tables["models"]
+    plain = alone(line_of(PipelineTask("train"), PipelineTask("deploy"))).tables["models"]
+    small = alone(
+        line_of(PipelineTask("train"), PipelineTask("compress"), PipelineTask("deploy"))
+    ).tables["models"]
+    hard = alone(
+        line_of(PipelineTask("train"), PipelineTask("harden"), PipelineTask("deploy"))
+    ).tables["models"]
     assert small["size_bytes"][0] < plain["size_bytes"][0]
     assert small["inference_ms"][0] < plain["inference_ms"][0]
     assert hard["clever"][0] == pytest.approx(1.5 * plain["clever"][0])
@@ -365,7 +410,7 @@ def test_seconds_of_intervals_lie_in_their_hours() -> None:
     rng = np.random.default_rng(6)
     start = rng.uniform(0, 30 * 3600, 200)
     end = start + rng.exponential(5_000, 200)
-    hourly = Hourly(["x"])
+    hourly = HourlySums(["x"])
     hourly.spread("x", start[:90], end[:90])
     hourly.spread("x", start[90:], end[90:])
     edges = np.arange(60) * 3600.0
@@ -377,7 +422,7 @@ def test_seconds_of_intervals_lie_in_their_hours() -> None:
 
 def test_frameworks_may_have_clusters_of_their_own() -> None:
     platform = Platform(
-        (*Platform().resources, Resource("spark", 2)), infrastructure={"SparkML": "spark"}
+        (*Platform().resources, PlatformResource("spark", 2)), infrastructure={"SparkML": "spark"}
     )
     found = run_platform(PlatformScenario(platform, duration_s=0.3 * DAY_S))
     tasks, of = found.tables["tasks"], found.tables["pipelines"]

@@ -6,33 +6,47 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sim.aiops.arrivals import CELLS, HOUR_S, PROFILES, Arrivals, arrival_blocks
-from sim.aiops.compare import compare, ks_distance, wasserstein_distance
-from sim.aiops.curve import Curve
-from sim.aiops.defaults import MEDIAN_S, MIX, published, published_arrivals
-from sim.aiops.fitting import best_law, fit_arrivals, fit_curve, fit_law, fit_mixture
-from sim.aiops.laws import Law
-from sim.aiops.logs import fit_statistics, read_logs, told_by
-from sim.aiops.mixture import Mixture, mixture_of
-from sim.aiops.statistics import statistics_of
-from sim.errors import SetupError, TraceError, UnknownNameError
-from sim.workloads.model import load_model, save_model
-from sim.workloads.streams import Streams
+from sim.aiops.distributions import Mixture, PositiveDistribution, PreprocessingCurve, mixture_of
+from sim.aiops.logs import (
+    best_law,
+    describe_fit,
+    fit_arrivals,
+    fit_curve,
+    fit_law,
+    fit_mixture,
+    fit_statistics,
+    read_logs,
+)
+from sim.aiops.platform_statistics import (
+    CELLS,
+    HOUR_S,
+    MEDIAN_S,
+    MIX,
+    PROFILES,
+    PipelineArrivals,
+    arrival_blocks,
+    published_arrivals,
+    published_statistics,
+    statistics_of,
+)
+from sim.aiops.validation import compare, ks_distance, wasserstein_distance
+from sim.generators.generator import RandomStreams, load_model, save_model
+from sim.model.errors import SetupError, TraceError, UnknownNameError
 
 LAWS = (
-    Law("lognorm", (0.9,), 20.0),
-    Law("exponweib", (1.7, 0.75), 30.0),
-    Law("pareto", (2.6,), 8.0),
+    PositiveDistribution("lognorm", (0.9,), 20.0),
+    PositiveDistribution("exponweib", (1.7, 0.75), 30.0),
+    PositiveDistribution("pareto", (2.6,), 8.0),
 )
 WEEK_S = CELLS * HOUR_S
 
 
-def law_of_scipy(law: Law) -> object:
+def law_of_scipy(law: PositiveDistribution) -> object:
     return getattr(stats, law.family)(*law.shapes, scale=law.scale)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.family)
-def test_a_law_is_the_one_of_scipy(law: Law) -> None:
+def test_a_law_is_the_one_of_scipy(law: PositiveDistribution) -> None:
     other, p = law_of_scipy(law), np.linspace(0.001, 0.999, 50)
     x = law.quantile(p)
     np.testing.assert_allclose(x, other.ppf(p), rtol=1e-9)
@@ -43,7 +57,7 @@ def test_a_law_is_the_one_of_scipy(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.family)
-def test_a_known_law_is_recovered_and_chosen(law: Law) -> None:
+def test_a_known_law_is_recovered_and_chosen(law: PositiveDistribution) -> None:
     drawn = law.sample(np.random.default_rng(2), 4_000)
     found = best_law(drawn)
     assert found.family == law.family
@@ -53,7 +67,9 @@ def test_a_known_law_is_recovered_and_chosen(law: Law) -> None:
 
 def test_a_law_under_which_nothing_would_arrive_again_is_left_aside() -> None:
     rng = np.random.default_rng(15)
-    short = np.concatenate([Law("pareto", (0.7,), 1.0).sample(rng, 200).clip(max=60), [60.0] * 20])
+    short = np.concatenate(
+        [PositiveDistribution("pareto", (0.7,), 1.0).sample(rng, 200).clip(max=60), [60.0] * 20]
+    )
     assert fit_law("pareto", short).mean > 1.5 * short.mean()
     assert best_law(short).mean < 1.5 * short.mean()
 
@@ -63,18 +79,18 @@ def test_no_exponentiated_weibull_is_likelier_than_the_fitted_one() -> None:
     found = fit_law("exponweib", drawn)
     best = np.log(found.pdf(drawn)).sum()
     a, c, _, scale = stats.exponweib.fit(drawn, 1.7, 0.75, floc=0, scale=30)
-    assert best >= np.log(Law("exponweib", (a, c), scale).pdf(drawn)).sum() - 1e-3
+    assert best >= np.log(PositiveDistribution("exponweib", (a, c), scale).pdf(drawn)).sum() - 1e-3
     for factor in (0.97, 1.03):
         assert best > np.log(found.scaled(factor).pdf(drawn)).sum()
 
 
 def test_laws_that_cannot_be() -> None:
     with pytest.raises(UnknownNameError, match="pareto"):
-        Law("paretto", (1.0,), 1.0)
+        PositiveDistribution("paretto", (1.0,), 1.0)
     with pytest.raises(SetupError, match="scale of law 'lognorm' is 0"):
-        Law("lognorm", (1.0,), 0.0)
+        PositiveDistribution("lognorm", (1.0,), 0.0)
     with pytest.raises(SetupError, match="it takes a, c"):
-        Law("exponweib", (1.0,), 1.0)
+        PositiveDistribution("exponweib", (1.0,), 1.0)
     with pytest.raises(SetupError, match="not all alike"):
         fit_law("lognorm", np.ones(5))
 
@@ -94,7 +110,7 @@ def test_a_mixture_stays_within_bounds_and_has_its_median() -> None:
 
 
 def test_a_mixture_of_three_numbers_is_recovered() -> None:
-    truth = published().assets
+    truth = published_statistics().assets
     drawn = truth.sample(np.random.default_rng(5), 2_000)
     found = fit_mixture(drawn, components=3).sample(np.random.default_rng(6), 4_000)
     for column in range(3):
@@ -107,7 +123,7 @@ def test_a_mixture_of_three_numbers_is_recovered() -> None:
 
 
 def test_a_curve_is_recovered() -> None:
-    truth = Curve(0.018, 1.33, 2.0, Law("lognorm", (0.8,), 1.0))
+    truth = PreprocessingCurve(0.018, 1.33, 2.0, PositiveDistribution("lognorm", (0.8,), 1.0))
     rng = np.random.default_rng(7)
     cells = np.exp(rng.normal(12, 2.5, 6_000))
     found = fit_curve(cells, truth.sample(rng, cells))
@@ -118,8 +134,8 @@ def test_a_curve_is_recovered() -> None:
     np.testing.assert_allclose(middle[1], middle[0], rtol=0.08)
 
 
-def everything(arrivals: Arrivals, seed: int, **told: object) -> np.ndarray:
-    return np.concatenate(list(arrival_blocks(arrivals, Streams(seed), **told)))
+def everything(arrivals: PipelineArrivals, seed: int, **told: object) -> np.ndarray:
+    return np.concatenate(list(arrival_blocks(arrivals, RandomStreams(seed), **told)))
 
 
 def test_arrivals_by_hour_are_within_the_bands_over_four_weeks() -> None:
@@ -138,8 +154,13 @@ def test_arrivals_by_hour_are_within_the_bands_over_four_weeks() -> None:
 
 
 def test_a_gap_that_spans_hours_loses_arrivals_in_the_paper_and_not_here() -> None:
-    slow, quick = Law("lognorm", (0.5,), 8_000.0), Law("lognorm", (0.5,), 60.0)
-    arrivals = Arrivals(quick, tuple(quick if hour % 4 == 3 else slow for hour in range(CELLS)))
+    slow, quick = (
+        PositiveDistribution("lognorm", (0.5,), 8_000.0),
+        PositiveDistribution("lognorm", (0.5,), 60.0),
+    )
+    arrivals = PipelineArrivals(
+        quick, tuple(quick if hour % 4 == 3 else slow for hour in range(CELLS))
+    )
     expected = arrivals.hourly().sum()
     shares = {
         profile: len(everything(arrivals, 9, profile=profile, until_s=WEEK_S)) / expected
@@ -165,12 +186,12 @@ def test_factor_replay_and_start() -> None:
 
 
 def test_profiles_that_cannot_be() -> None:
-    single = Arrivals(LAWS[0])
+    single = PipelineArrivals(LAWS[0])
     for profile, said in (("realistic", "by hour"), ("replay", "recorded"), ("none", "Known")):
         with pytest.raises((SetupError, UnknownNameError), match=said):
-            next(arrival_blocks(single, Streams(0), profile=profile))
+            next(arrival_blocks(single, RandomStreams(0), profile=profile))
     with pytest.raises(SetupError, match="factor is 0"):
-        next(arrival_blocks(single, Streams(0), profile="random", factor=0.0))
+        next(arrival_blocks(single, RandomStreams(0), profile="random", factor=0.0))
     assert set(PROFILES) == {"random", "realistic", "calendar", "replay"}
 
 
@@ -189,7 +210,7 @@ def test_fitted_arrivals_know_their_hours_and_thin_ones_borrow() -> None:
 
 
 def test_what_is_published_is_what_the_paper_prints(tmp_path: Path) -> None:
-    told = published()
+    told = published_statistics()
     assert told.mix == MIX == {
         "SparkML": 0.63, "TensorFlow": 0.32, "PyTorch": 0.03, "Caffe": 0.01, "other": 0.01
     }  # fmt: skip
@@ -208,7 +229,7 @@ def written(path: Path, n: int, seed: int) -> Path:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    rng, told = np.random.default_rng(seed), published()
+    rng, told = np.random.default_rng(seed), published_statistics()
     frameworks = np.where(rng.random(n) < 0.25, "SparkML", "TensorFlow")
     seconds = np.where(
         frameworks == "SparkML",
@@ -239,14 +260,14 @@ def test_statistics_are_fitted_from_a_users_log(ending: str, tmp_path: Path) -> 
     assert found.mix["SparkML"] == pytest.approx(0.25, abs=0.04)
     rng = np.random.default_rng(13)
     for framework in ("SparkML", "TensorFlow"):
-        told = published().train[framework].sample(rng, 4_000)[:, 0]
+        told = published_statistics().train[framework].sample(rng, 4_000)[:, 0]
         drawn = found.train[framework].sample(rng, 4_000)[:, 0]
         assert compare(framework, told, drawn).log_wasserstein < 0.3
         assert ks_distance(told, drawn) < 0.08
     assert found.arrivals.everywhere.mean == pytest.approx(LAWS[1].mean, rel=0.1)
     assert float(found.performance["network"][50]) == pytest.approx(0.82, abs=0.03)
     assert found.estimators["SparkML"] == {"network": 1.0}
-    assert found.preprocess.b == pytest.approx(published().preprocess.b, rel=0.05)
+    assert found.preprocess.b == pytest.approx(published_statistics().preprocess.b, rel=0.05)
     assert statistics_of(found.model()).model() == found.model()
 
 
@@ -274,7 +295,7 @@ def test_dates_are_told_from_the_monday_before_and_what_was_learnt_is_said(tmp_p
     wednesday_at_8_s = 2 * 86_400.0 + 8 * 3600.0
     assert logs.numbers["submit_s"][:2].tolist() == [wednesday_at_8_s + 30, wednesday_at_8_s + 90]
     assert np.isnan(logs.numbers["submit_s"][-1])
-    told = " ".join(told_by(logs, fit_statistics(logs, components=2)))
+    told = " ".join(describe_fit(logs, fit_statistics(logs, components=2)))
     assert "31 executed tasks: 30 of train." in told
     assert "100.0% TensorFlow" in told
     assert "As published, for the log tells too little: the sizes of data sets, " in told

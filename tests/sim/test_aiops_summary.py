@@ -9,11 +9,11 @@ import pytest
 
 from sim.aiops.engine import run_platform
 from sim.aiops.fleet import FleetPlan
-from sim.aiops.graph import TASKS
-from sim.aiops.scenario import PlatformScenario
-from sim.aiops.summary import QUANTILES, Summary, _Counts, summarise, summarise_folder
-from sim.aiops.trace import FLUSH_ROWS, Trace
-from sim.errors import SetupError, TraceError
+from sim.aiops.platform import TASKS
+from sim.aiops.summary import QUANTILES, TraceSummary, _Counts, summarise, summarise_folder
+from sim.aiops.synthesis import PlatformScenario
+from sim.aiops.trace import FLUSH_ROWS, PlatformTrace
+from sim.model.errors import SetupError, TraceError
 
 SCENARIO = PlatformScenario(
     duration_s=0.6 * 86_400.0, start_s=2 * 86_400.0, interarrival_factor=3.0, seed=5,
@@ -154,14 +154,14 @@ def test_a_trace_in_a_folder_is_not_in_memory(tmp_path: Path) -> None:
 def test_nothing_that_came_is_a_summary_as_well() -> None:
     nobody = PlatformScenario(profile="none", duration_s=7_200.0)
     seen = summarise(nobody, run_platform(nobody))
-    assert isinstance(seen, Summary)
+    assert isinstance(seen, TraceSummary)
     assert (seen.n_pipelines, seen.tasks, len(seen.hours["arrivals"])) == (0, (), 2)
 
 
 def test_small_parts_of_a_table_share_row_groups(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    trace = Trace(tmp_path, {})
+    trace = PlatformTrace(tmp_path, {})
     for at in range(50):
         trace.add("numbers", {"of": np.arange(at * 1_000, (at + 1) * 1_000)})
     trace.close()

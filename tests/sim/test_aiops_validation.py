@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.aiops.defaults import published
 from sim.aiops.engine import run_platform
-from sim.aiops.graph import TASKS
-from sim.aiops.logs import NUMBERS, Logs, fit_statistics
-from sim.aiops.scenario import PlatformScenario
+from sim.aiops.logs import NUMBERS, PlatformLogs, fit_statistics
+from sim.aiops.platform import TASKS
+from sim.aiops.platform_statistics import published_statistics
+from sim.aiops.synthesis import PlatformScenario
 from sim.aiops.validation import hourly_bands, validate
-from sim.errors import SetupError
+from sim.model.errors import SetupError
 
 WEEK_S = 7 * 86_400.0
 SCENARIO = PlatformScenario(
@@ -20,7 +20,7 @@ SCENARIO = PlatformScenario(
 
 
 @pytest.fixture(scope="module")
-def logs() -> Logs:
+def logs() -> PlatformLogs:
     """A log as a platform would have written it: that of a simulation of known laws."""
     found = run_platform(SCENARIO)
     tasks, of = found.tables["tasks"], found.tables["pipelines"]
@@ -38,11 +38,11 @@ def logs() -> Logs:
         "framework": np.array(found.texts["framework"])[of["framework"][place]],
         "estimator": np.full(len(place), ""),
     }
-    return Logs(texts, numbers)
+    return PlatformLogs(texts, numbers)
 
 
 @pytest.mark.slow
-def test_what_is_fitted_to_a_platform_behaves_like_it(logs: Logs) -> None:
+def test_what_is_fitted_to_a_platform_behaves_like_it(logs: PlatformLogs) -> None:
     statistics = fit_statistics(logs, components=6)
     again = replace(SCENARIO, statistics=statistics, seed=22, interarrival_factor=1.0)
     found = {one.name: one for one in validate(logs, run_platform(again))}
@@ -55,8 +55,8 @@ def test_what_is_fitted_to_a_platform_behaves_like_it(logs: Logs) -> None:
     assert found["gaps between arrivals"].log_wasserstein < 0.3
 
 
-def test_another_platform_is_told_apart(logs: Logs) -> None:
-    told = published()
+def test_another_platform_is_told_apart(logs: PlatformLogs) -> None:
+    told = published_statistics()
     slower = {name: law.with_median(3 * law.median()) for name, law in told.train.items()}
     other = replace(SCENARIO, statistics=replace(told, train=slower), seed=23)
     found = {one.name: one for one in validate(logs, run_platform(other))}
@@ -65,7 +65,9 @@ def test_another_platform_is_told_apart(logs: Logs) -> None:
     assert found["evaluate"].ks < 2 * found["evaluate"].ks_critical
 
 
-def test_arrivals_by_hour_lie_within_the_bands_and_a_shifted_week_does_not(logs: Logs) -> None:
+def test_arrivals_by_hour_lie_within_the_bands_and_a_shifted_week_does_not(
+    logs: PlatformLogs,
+) -> None:
     observed = logs.numbers["submit_s"][logs.texts["task"] == "train"]
     other = run_platform(replace(SCENARIO, seed=24)).tables["pipelines"]["arrived_s"]
     scaled = other[np.random.default_rng(0).random(len(other)) < len(observed) / len(other)]
@@ -75,6 +77,6 @@ def test_arrivals_by_hour_lie_within_the_bands_and_a_shifted_week_does_not(logs:
         hourly_bands(observed[:50], other)
 
 
-def test_a_trace_on_disk_is_not_compared(logs: Logs, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_trace_on_disk_is_not_compared(logs: PlatformLogs, tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(SetupError, match="in memory"):
         validate(logs, run_platform(replace(SCENARIO, duration_s=3_600.0), tmp_path))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim import api
-from sim.errors import ScenarioError, UnknownNameError
+from sim.model.errors import ScenarioError, UnknownNameError
 
 
 def scenario(procs: int = 4, **policies: str) -> api.Scenario:

@@ -8,10 +8,10 @@ from hypothesis import assume, given
 
 from sim import CapacityWindow, ClusterSpec, Partition, Scenario, Workload, simulate, summarise
 from sim.api import SimulationResult, admit, check_scenario, explain, measures
-from sim.engine.process import run
-from sim.errors import ClusterError, EngineError, ScenarioError, UnknownNameError
+from sim.engines.process import run
+from sim.kernel.policy_context import OPEN
 from sim.kernel.pool import Pool
-from sim.kernel.terms import OPEN
+from sim.model.errors import ClusterError, EngineError, ScenarioError, UnknownNameError
 from tests.draw.capacity import capacity_scenarios
 from tests.draw.workloads import scenarios
 from tests.sim.test_policies import NobodyFits, Promises

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import WorkloadError
-from sim.workloads.downey import DOWNEY, fewest_fastest, knee, moldable_jobs, speedup
-from sim.workloads.generator import Horizon
-from sim.workloads.generators import fit, generate, published_model
-from sim.workloads.moments import measured
-from sim.workloads.streams import Streams
+from sim.generators.downey import DOWNEY, fewest_fastest, knee, moldable_jobs, speedup
+from sim.generators.generator import Horizon, RandomStreams
+from sim.generators.registry import fit, generate, published_model
+from sim.generators.resampling import measure_moments
+from sim.model.errors import WorkloadError
 
 DAY_S = 86400.0
 A = st.floats(1.0, 500.0)
@@ -59,7 +58,7 @@ def test_the_knee_is_where_speedup_times_efficiency_is_largest(a: float, cv2: fl
 
 
 def test_moldable_jobs_run_as_told_on_any_processors() -> None:
-    jobs = moldable_jobs(published_model("downey"), Horizon(20 * DAY_S), Streams(1))
+    jobs = moldable_jobs(published_model("downey"), Horizon(20 * DAY_S), RandomStreams(1))
     assert np.allclose(jobs.runtimes(1), jobs.work_s)
     assert np.allclose(jobs.runtimes(10**6), jobs.work_s / jobs.parallelism)
     each = np.arange(len(jobs.work_s)) % 64 + 1
@@ -73,16 +72,16 @@ def test_every_rule_draws_what_is_stated(rule: str) -> None:
     horizon = Horizon(100 * DAY_S)
     workload = generate(model, duration_s=horizon.duration_s, seed=3)
     assert DOWNEY.moments is not None
-    found = measured(workload, horizon)
+    found = measure_moments(workload, horizon)
     for name, moment in DOWNEY.moments(model).items():
         n = 100 if name == "jobs_per_day" else workload.n_jobs
         assert abs(found[name] - moment.mean) <= 4 * moment.sd / np.sqrt(n), (name, rule)
-    jobs = moldable_jobs(model, horizon, Streams(3))
+    jobs = moldable_jobs(model, horizon, RandomStreams(3))
     assert np.array_equal(workload.runtime_s, jobs.runtimes(workload.procs))
 
 
 def test_the_laws_are_log_uniform() -> None:
-    jobs = moldable_jobs(published_model("downey"), Horizon(100 * DAY_S), Streams(2))
+    jobs = moldable_jobs(published_model("downey"), Horizon(100 * DAY_S), RandomStreams(2))
     n = len(jobs.work_s)
     for values, low, high in ((jobs.work_s, 10.0, 1e6), (jobs.parallelism, 1.0, 128.0)):
         place = np.sort(np.log(values / low) / np.log(high / low))

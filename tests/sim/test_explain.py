@@ -6,10 +6,16 @@ from typing import Any
 import pytest
 
 from sim import ClusterSpec, Partition, Scenario, Workload
-from sim.api import Explanation, MachineSpec, explain
-from sim.engine.explain import Behind, IsHead, Phase, TooFewFree, WouldDelay
-from sim.errors import EngineError, UnknownNameError, WorkloadError
-from sim.policies.backfill import BACKFILLS, backfill_named
+from sim.api import JobExplanation, MachineSpec, explain
+from sim.explain.explanation import (
+    BlockedByHead,
+    HeadOfQueue,
+    ReservationDelay,
+    TooFewProcessors,
+    WaitPhase,
+)
+from sim.model.errors import EngineError, UnknownNameError, WorkloadError
+from sim.policies.backfills import BACKFILLS, backfill_named
 
 
 def scenario_of(
@@ -27,12 +33,12 @@ def scenario_of(
     return Scenario(workload, cluster or ClusterSpec.single(procs), **policy)
 
 
-def only(explained: Explanation) -> Phase:
+def only(explained: JobExplanation) -> WaitPhase:
     (phase,) = explained.phases
     return phase
 
 
-def spans(explained: Explanation) -> list[tuple[float, float, str]]:
+def spans(explained: JobExplanation) -> list[tuple[float, float, str]]:
     return [(phase.from_s, phase.to_s, phase.reason.kind) for phase in explained.phases]
 
 
@@ -51,7 +57,7 @@ def test_the_head_waits_for_running_jobs_and_its_turn_comes_as_they_end() -> Non
     explained = explain(scenario_of([(0, 10, 3), (0, 20, 4), (1, 5, 10)]), 3)
     phase = only(explained)
     assert (phase.from_s, phase.to_s, phase.seconds) == (1.0, 20.0, 19.0)
-    assert isinstance(phase.reason, IsHead)
+    assert isinstance(phase.reason, HeadOfQueue)
     assert (phase.reason.needed_procs, phase.reason.most_free_procs) == (10, 6)
     assert (phase.reason.ended.n, phase.reason.ended.procs) == (2, 7)
     assert [job.job_id for job in phase.reason.ended.named] == [2, 1]  # the widest first
@@ -66,7 +72,7 @@ def test_without_backfilling_a_job_waits_behind_the_head() -> None:
     explained = explain(scenario_of([(0, 10, 6), (1, 5, 6), (2, 1, 1)], backfill="none"), 3)
     phase = only(explained)
     assert (phase.from_s, phase.to_s) == (2.0, 10.0)
-    assert isinstance(phase.reason, Behind)
+    assert isinstance(phase.reason, BlockedByHead)
     assert [head.job_id for head in phase.reason.heads.named] == [2]
     assert (phase.reason.most_free_procs, phase.reason.most_ahead) == (4, 1)
     assert explained.start is not None
@@ -110,7 +116,7 @@ def test_a_job_that_would_delay_the_reservation_waits_and_is_overtaken() -> None
     explained = explain(scenario_of(EXTRA), 4)
     assert spans(explained) == [(3.0, 10.0, "would_delay"), (10.0, 15.0, "is_head")]
     reason = explained.phases[0].reason
-    assert isinstance(reason, WouldDelay)
+    assert isinstance(reason, ReservationDelay)
     assert (reason.needed_procs, reason.most_extra_procs, reason.most_ahead) == (2, 1, 1)
     assert (reason.least_late_s, reason.reserved_s) == (93.0, 10.0)
     assert reason.in_time_by_runtime_s is None
@@ -124,7 +130,7 @@ def test_a_request_that_is_too_long_is_named_where_the_run_time_would_have_done(
     jobs = [(0.0, 10.0, 4), (1.0, 5.0, 7), (2.0, 3.0, 4)]
     explained = explain(scenario_of(jobs, requested=[10, 5, 20]), 3)
     reason = explained.phases[0].reason
-    assert isinstance(reason, WouldDelay)
+    assert isinstance(reason, ReservationDelay)
     assert (reason.least_late_s, reason.most_extra_procs) == (12.0, 3)
     assert reason.in_time_by_runtime_s == 2.0
     assert explained.job.start_s == 15.0
@@ -134,7 +140,7 @@ def test_too_few_free_processors() -> None:
     explained = explain(scenario_of([(0, 10, 6), (1, 5, 6), (2, 8, 5)]), 3)
     assert spans(explained) == [(2.0, 10.0, "too_few_free"), (10.0, 15.0, "is_head")]
     reason = explained.phases[0].reason
-    assert isinstance(reason, TooFewFree)
+    assert isinstance(reason, TooFewProcessors)
     assert (reason.needed_procs, reason.most_free_procs, reason.most_ahead) == (5, 4, 1)
 
 
@@ -144,7 +150,7 @@ def test_the_reservation_was_late_since_the_estimate_of_a_running_job_was_too_lo
     assert (explained.expectation.seen_s, explained.expectation.expected_s) == (1.0, 100.0)
     assert explained.job.start_s == 10.0
     reason = only(explained).reason
-    assert isinstance(reason, IsHead)
+    assert isinstance(reason, HeadOfQueue)
     assert [(job.end_s, job.estimated_end_s) for job in reason.ended.named] == [(10.0, 100.0)]
 
 
@@ -153,7 +159,7 @@ def test_under_sjf_a_shorter_job_comes_ahead_and_is_no_overtaker() -> None:
     explained = explain(scenario_of(jobs, order="sjf", backfill="none"), 2)
     assert spans(explained) == [(1, 2, "is_head"), (2, 12, "behind"), (12, 14, "is_head")]
     reason = explained.phases[1].reason
-    assert isinstance(reason, Behind)
+    assert isinstance(reason, BlockedByHead)
     assert [head.job_id for head in reason.heads.named] == [3, 4]
     assert reason.most_ahead == 2
     assert [job.job_id for job in reason.ended.named] == [1]
@@ -173,12 +179,12 @@ def test_whom_it_waited_for_and_who_took_what_came_free() -> None:
     explained = explain(scenario_of(jobs, order="sjf"), 4)
     assert spans(explained) == [(2, 15, "too_few_free"), (15, 30, "is_head")]
     few, head = (phase.reason for phase in explained.phases)
-    assert isinstance(few, TooFewFree)
+    assert isinstance(few, TooFewProcessors)
     assert (few.most_free_procs, few.most_ahead) == (1, 2)
     assert [job.job_id for job in few.ended.named] == [1]  # 5 began and ended meanwhile
     assert [job.job_id for job in few.taken_by.named] == [3, 5]  # the widest first
     assert (few.taken_by.n, few.taken_by.procs) == (2, 7)
-    assert isinstance(head, IsHead)
+    assert isinstance(head, HeadOfQueue)
     assert [job.job_id for job in head.ended.named] == [2, 3]
     assert [job.job_id for job in explained.preferred.named] == [5]  # 3 was there before
     assert explained.preferred.procs_h == 15 / 3600
@@ -222,7 +228,7 @@ def test_a_clipped_job_is_explained_as_the_scheduler_got_it() -> None:
     assert (explained.job.logged_procs, explained.job.procs) == (8, 4)
     assert (explained.job.runtime_s, explained.job.start_s) == (20.0, 5.0)
     reason = only(explained).reason
-    assert isinstance(reason, IsHead)
+    assert isinstance(reason, HeadOfQueue)
     assert reason.needed_procs == 4
 
 
@@ -244,7 +250,7 @@ def test_only_jobs_of_the_same_partition_count() -> None:
     explained = explain(scenario_of(jobs, requested=[100, 10, 60, 1, 1], cluster=cluster), 3)
     assert explained.job.partition == "long"
     reason = only(explained).reason
-    assert isinstance(reason, IsHead)
+    assert isinstance(reason, HeadOfQueue)
     assert [job.job_id for job in reason.ended.named] == [1]
     assert explained.overtaken_by.n == 0
     explained = explain(scenario_of(jobs, requested=[100, 10, 60, 1, 1], cluster=cluster), 4)
@@ -277,12 +283,12 @@ def test_a_rule_that_is_not_known_here_gets_the_reasons_that_fit_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = replace(backfill_named("easy"), name="other")
-    monkeypatch.setattr("sim.policies.backfill.BACKFILLS", (*BACKFILLS, other))
+    monkeypatch.setattr("sim.policies.backfills.BACKFILLS", (*BACKFILLS, other))
     scenario = scenario_of(EXTRA, backfill="other")
     explained = explain(scenario, 4)
     assert spans(explained) == [(3.0, 10.0, "behind"), (10.0, 15.0, "is_head")]
     reason = explained.phases[0].reason
-    assert isinstance(reason, Behind)
+    assert isinstance(reason, BlockedByHead)
     assert reason.most_free_procs == 2
     start = explain(scenario, 3).start
     assert start is not None

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import Explanation, explain
-from sim.engine.explain.watching import reservation
-from sim.engine.process import run
-from sim.errors import EngineError
+from sim.api import JobExplanation, explain
+from sim.engines.process import run
+from sim.explain.schedule import reservation
 from sim.kernel.pool import Pool
 from sim.model.admission import admit
+from sim.model.errors import EngineError
 from sim.model.result import SimulationResult
-from sim.policies.order import order_named
+from sim.policies.orders import order_named
 from tests.draw.workloads import plain_scenarios, scenarios
 
 
@@ -99,14 +99,16 @@ def test_explanations_agree_with_the_schedule(scenario: Scenario) -> None:
         check(explain(scenario, job_id), scenario, result, row)
 
 
-def check(explained: Explanation, scenario: Scenario, result: SimulationResult, row: int) -> None:
+def check(
+    explained: JobExplanation, scenario: Scenario, result: SimulationResult, row: int
+) -> None:
     assert explained.job.start_s == result.start_s[row]
     check_phases(explained, scenario)
     check_start(explained)
     check_against(explained, scenario, result, row)
 
 
-def check_phases(explained: Explanation, scenario: Scenario) -> None:
+def check_phases(explained: JobExplanation, scenario: Scenario) -> None:
     """The phases are the wait, without a gap, and no reason contradicts its numbers."""
     job, phases = explained.job, explained.phases
     edges = [job.submit_s, *(phase.to_s for phase in phases)]
@@ -135,7 +137,7 @@ def check_phases(explained: Explanation, scenario: Scenario) -> None:
         assert explained.expectation.expected_s >= job.start_s  # no estimate is too short
 
 
-def check_start(explained: Explanation) -> None:
+def check_start(explained: JobExplanation) -> None:
     start, job = explained.start, explained.job
     assert start is not None
     assert start.free_procs >= job.procs
@@ -160,7 +162,7 @@ def check_start(explained: Explanation) -> None:
 
 
 def check_against(
-    explained: Explanation, scenario: Scenario, result: SimulationResult, row: int
+    explained: JobExplanation, scenario: Scenario, result: SimulationResult, row: int
 ) -> None:
     """Whom it overtook and who overtook it, and what was free, as starts and ends tell."""
     workload, admission = scenario.workload, admit(scenario)

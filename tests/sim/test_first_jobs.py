@@ -8,7 +8,7 @@ import pytest
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, simulate
 from sim.api import SimulationResult, backfills_for
-from sim.policies.placement import PLACEMENTS
+from sim.policies.placements import PLACEMENTS
 from tests.sim import naive_fleet, naive_rules
 from tests.sim.test_objects import drawn_jobs, first_jobs
 

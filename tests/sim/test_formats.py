@@ -14,17 +14,17 @@ from sim.api import (
     Workload,
     WorkloadError,
     default_workload,
+    format_by_name,
     format_of,
     generate,
     is_model,
     load_workload,
-    lost,
     published_model,
+    roundtrip_losses,
     save_model,
     write_workload,
-    written_as,
 )
-from sim.traces import formats
+from sim.formats import registry
 
 OPENB = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
@@ -88,7 +88,7 @@ def test_a_model_is_no_workload(tmp_path: Path) -> None:
 def test_swf_loses_nothing_of_rigid_jobs(tmp_path: Path, name: str) -> None:
     workload = replace(default_workload(3, 200), start_unix_s=1e9, time_zone="Europe/Paris")
     write_workload(workload, tmp_path / "deep" / name)
-    assert lost(workload, load_workload(tmp_path / "deep" / name)) == ()
+    assert roundtrip_losses(workload, load_workload(tmp_path / "deep" / name)) == ()
 
 
 def test_what_is_lost_is_counted() -> None:
@@ -104,7 +104,7 @@ def test_what_is_lost_is_counted() -> None:
         submit_s=before.submit_s, runtime_s=runtime_s, procs=before.procs,
         requested_s=before.requested_s,
     )  # fmt: skip
-    told = lost(known, after)
+    told = roundtrip_losses(known, after)
     first = f"first: {before.runtime_s[4]:g} as {runtime_s[4]:g}"
     assert told == (
         f"runtime_s: read back otherwise for 1 of 10 jobs ({first}).",
@@ -112,24 +112,26 @@ def test_what_is_lost_is_counted() -> None:
         "user: read back unknown for 10 of 10 jobs.",
         "max_procs: 128 is read back as unknown.",
     )
-    assert lost(known, known) == ()
-    assert lost(known, known.head(4)) == ("6 of 10 jobs are not read back; nothing is compared.",)
+    assert roundtrip_losses(known, known) == ()
+    assert roundtrip_losses(known, known.head(4)) == (
+        "6 of 10 jobs are not read back; nothing is compared.",
+    )
 
 
 def test_tasks_are_lost_in_swf_and_kept_in_jsonl(tmp_path: Path) -> None:
     drawn = generate(published_model("joulie"), duration_s=3600.0, seed=2, scale=0.2)
     write_workload(drawn, tmp_path / "a.swf")
-    told = lost(drawn, load_workload(tmp_path / "a.swf"))
+    told = roundtrip_losses(drawn, load_workload(tmp_path / "a.swf"))
     assert [sentence[:6] for sentence in told] == ["tasks:"]
     write_workload(drawn, tmp_path / "a.jsonl")
-    assert lost(drawn, load_workload(tmp_path / "a.jsonl")) == ()
+    assert roundtrip_losses(drawn, load_workload(tmp_path / "a.jsonl")) == ()
 
 
 def test_a_name_of_no_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(
         WorkloadError, match=r"allowed are \.jsonl, .*\.tasks\.csv, .*\.swf, \.swf\.gz"
     ):
-        written_as(tmp_path / "a.csv")
+        format_by_name(tmp_path / "a.csv")
     assert {one.name for one in FORMATS if one.write is None} == {"openb", "philly"}
 
 
@@ -141,8 +143,8 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
         target.write_text("; half")
         raise OSError(28, "No space left on device")
 
-    broken = replace(formats.SWF, write=full)
-    monkeypatch.setattr(formats, "FORMATS", (broken,))
+    broken = replace(registry.SWF, write=full)
+    monkeypatch.setattr(registry, "FORMATS", (broken,))
     with pytest.raises(WorkloadError, match=r"a\.swf: cannot be written \(No space left"):
         write_workload(default_workload(1, 5), path)
     assert path.read_text() == SWF

@@ -11,14 +11,14 @@ from sim.api import (
     SimulationResult,
     Tasks,
     Term,
-    beyond,
     default_workload,
     fragmentation,
+    overcommitted_share,
     summarise_placing,
 )
-from sim.model import fragmentation as module
-from sim.model.needs import needs_of
-from sim.model.placing_metrics import chains_s
+from sim.metrics import placement_metrics as module
+from sim.metrics.placement_metrics import critical_paths_s
+from sim.model.admission import placement_problem
 
 
 def of_tasks(
@@ -93,7 +93,7 @@ def drawn(seed: int) -> Scenario:
 
 def recounted(scenario: Scenario, result: SimulationResult, time_s: float) -> tuple[float, float]:
     """Free and fragmented GPUs at a time, machine by machine and GPU by GPU."""
-    tasks, found, needs = scenario.workload.tasks, result.instances, needs_of(scenario)
+    tasks, found, needs = scenario.workload.tasks, result.instances, placement_problem(scenario)
     assert tasks is not None
     assert found is not None
     task_of = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
@@ -163,8 +163,8 @@ def test_processors_beyond_those_that_there_are() -> None:
     """3 cores promised, 2 real: for 5 of 15 s three are held, for the rest one or two."""
     tasks = Tasks.from_arrays(job=[0, 1], runtime_s=[10, 10], mcpu=[2000, 1000])
     scenario = of_tasks(tasks, MachineSpec("a", 3), submit_s=[0.0, 5.0])
-    assert beyond(scenario, ran(scenario), np.array([2000])) == pytest.approx(5 / 30)
-    assert beyond(scenario, ran(scenario), np.array([3000])) == 0.0
+    assert overcommitted_share(scenario, ran(scenario), np.array([2000])) == pytest.approx(5 / 30)
+    assert overcommitted_share(scenario, ran(scenario), np.array([3000])) == 0.0
 
 
 def test_the_longest_chain_of_a_job() -> None:
@@ -172,7 +172,7 @@ def test_the_longest_chain_of_a_job() -> None:
     tasks = Tasks.from_arrays(
         job=[0, 0, 0, 0, 1], runtime_s=[1, 5, 2, 1, 9], mcpu=[1] * 5, parents=parents
     )
-    assert chains_s(tasks, tasks.runtime_s).tolist() == [7.0, 9.0]
+    assert critical_paths_s(tasks, tasks.runtime_s).tolist() == [7.0, 9.0]
 
 
 def test_what_was_not_placed_by_instances_is_refused() -> None:

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import WorkloadError
-from sim.model.task_graphs import levels, longest_paths, widest_cores
-from sim.model.tasks import Tasks
+from sim.generators.registry import fit, generate, published_model
+from sim.generators.task_graphs import FORMS
+from sim.model.errors import WorkloadError
+from sim.model.tasks import Tasks, levels, longest_paths, widest_cores
 from sim.model.workload import Workload
-from sim.workloads.generators import fit, generate, published_model
-from sim.workloads.graphs import FORMS
 
 DAY_S = 86400.0
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import ScenarioError
+from sim.model.errors import ScenarioError
 from sim.policies.heft import Graph, check_plan, cpop, critical_path, heft, rank_d, rank_u
 
 COSTS = [

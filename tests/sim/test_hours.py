@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim import Workload
-from sim.errors import WorkloadError
-from sim.model.hours import WallClock
-from sim.traces.swf import read_swf
-from sim.traces.swf_write import write_swf
+from sim.formats.swf import read_swf
+from sim.formats.swf_file import write_swf
+from sim.metrics.wall_clock import WallClock
+from sim.model.errors import WorkloadError
 from tests.draw import real_logs
 
 ROW = "{0} {1} -1 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 -1 -1\n"

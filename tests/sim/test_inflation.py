@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.api import Tasks, WorkloadError, fragmentation, inflated
+from sim.api import Tasks, WorkloadError, fragmentation, inflate_workload
 
 CLUSTER = ClusterSpec(
     (Partition.of_machines("main", [MachineSpec("a", 16, 5, gpus=4), MachineSpec("c", 8, 2)]),)
@@ -28,17 +28,17 @@ def pods() -> Workload:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("load", [0.4, 1.3])
 def test_pods_come_until_they_ask_for_so_much(seed: int, load: float) -> None:
-    drawn = inflated(pods(), CLUSTER, load=load, seed=seed)
+    drawn = inflate_workload(pods(), CLUSTER, load=load, seed=seed)
     assert drawn.tasks is not None
     asked = np.cumsum(drawn.tasks.mgpu)
     assert asked[-1] >= load * 20_000 > asked[-2]
-    assert drawn == inflated(pods(), CLUSTER, load=load, seed=seed)
-    assert drawn != inflated(pods(), CLUSTER, load=load, seed=seed + 7)
+    assert drawn == inflate_workload(pods(), CLUSTER, load=load, seed=seed)
+    assert drawn != inflate_workload(pods(), CLUSTER, load=load, seed=seed + 7)
     assert drawn.submit_s.tolist() == list(range(drawn.n_jobs))
 
 
 def test_nothing_is_given_back_while_they_come() -> None:
-    drawn = inflated(pods(), CLUSTER, seed=5)
+    drawn = inflate_workload(pods(), CLUSTER, seed=5)
     scenario = Scenario(drawn, CLUSTER, backfill="greedy", allocation="instances")
     result = simulate(scenario, engine="interpreted")
     here = result.start_s <= drawn.submit_s[-1]
@@ -58,6 +58,6 @@ def test_nothing_is_given_back_while_they_come() -> None:
 def test_what_cannot_fill_gpus_is_refused() -> None:
     bare = ClusterSpec((Partition.of_machines("main", [MachineSpec("c", 8)]),))
     with pytest.raises(WorkloadError, match="cannot fill the GPUs"):
-        inflated(pods(), bare)
+        inflate_workload(pods(), bare)
     with pytest.raises(WorkloadError, match="load is -1"):
-        inflated(pods(), CLUSTER, load=-1.0)
+        inflate_workload(pods(), CLUSTER, load=-1.0)

@@ -16,10 +16,10 @@ from sim.api import (
     ResultCache,
     ScenarioError,
     Tasks,
+    TaskWork,
     Term,
     ThrottleWindow,
     UnknownNameError,
-    Work,
     admit,
     check_scenario,
     default_workload,
@@ -59,7 +59,7 @@ def placed(one: Scenario) -> Instances:
     return results[0].instances
 
 
-def units(n: int, **columns: Any) -> Work:
+def units(n: int, **columns: Any) -> TaskWork:
     usual = {
         "cpu_units": np.zeros(n),
         "gpu_units": np.zeros(n),
@@ -71,7 +71,7 @@ def units(n: int, **columns: Any) -> Work:
     }
     classes = columns.pop("classes", ())
     told = {name: np.asarray(column) for name, column in columns.items()}
-    return Work(**(usual | told), classes=classes)
+    return TaskWork(**(usual | told), classes=classes)
 
 
 def test_instances_take_the_first_machine_that_has_room() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.engine import preparation
-from sim.errors import EngineError
+from sim.engines import compilation
 from sim.kernel import jit
-from sim.kernel.text import bound, called_by, is_kernel, kernel
+from sim.kernel.jit import bound, called_by, is_kernel, kernel
+from sim.model.errors import EngineError
 from tests.machine_code import ASK_TWICE, SIMULATE, ColdStart, in_new_process, run_python
 
 PACKAGE = Path(sim.__file__).parent
@@ -129,7 +129,7 @@ def test_a_compiler_that_is_killed_is_started_again(undeclared: Path, repository
     code = """
 import os, signal
 from sim.api import begin_to_compile, compilation, wait_for_compiler
-from sim.engine import preparation
+from sim.engines import preparation
 begin_to_compile()
 (compiler,) = preparation._started
 while not preparation._busy_file().exists():
@@ -148,14 +148,14 @@ def test_an_unburied_process_compiles_nothing(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
         here = {"process": dead.pid, "host": platform.node()}
-        assert not preparation._lives(here)
-        assert preparation._lives({**here, "host": "another"})
-    assert preparation._lives({"process": os.getpid(), "host": platform.node()})
+        assert not compilation._is_running(here)
+        assert compilation._is_running({**here, "host": "another"})
+    assert compilation._is_running({"process": os.getpid(), "host": platform.node()})
 
 
 @pytest.mark.slow
 def test_a_preparation_that_died_is_done_again(undeclared: Path, repository: Path) -> None:
-    code = "from sim.engine import preparation as p; print(p._busy_file())"
+    code = "from sim.engines import preparation as p; print(p._busy_file())"
     printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(undeclared))
     nobody = subprocess.Popen([sys.executable, "-c", ""])
     nobody.wait()
@@ -171,7 +171,7 @@ def test_a_compiler_that_fails_is_told_and_blocks_nobody(tmp_path: Path, reposit
 from pathlib import Path
 from sim import ClusterSpec, Scenario, default_workload, simulate
 from sim.api import EngineError, compilation, wait_for_compiler
-from sim.engine import preparation
+from sim.engines import preparation
 preparation.__file__ = str(Path("nowhere/at/all.py").absolute())
 Path("sim").mkdir(); Path("sim/__init__.py").write_text("raise SystemExit('no compiler today')")
 try:

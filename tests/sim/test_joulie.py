@@ -6,16 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
+from sim.generators.generator import Horizon, RandomStreams
+from sim.generators.joulie.generator import arrivals, multipliers
+from sim.generators.joulie.parameters import (
+    HEAD,
+    HEAD_HOURS,
+    PAGE_HOURS,
+    JoulieParameters,
+    model_of,
+    parameters_of,
+)
+from sim.generators.registry import fit, generate, published_model
+from sim.model.errors import WorkloadError
 from sim.model.pods import KINDS
-from sim.model.tasks import SIGNALS, Tasks, Work
+from sim.model.tasks import SIGNALS, Tasks, TaskWork
 from sim.model.workload import Workload
-from sim.workloads.generator import Horizon
-from sim.workloads.generators import fit, generate, published_model
-from sim.workloads.joulie.arrivals import arrivals, multipliers
-from sim.workloads.joulie.parameters import HEAD, HEAD_HOURS, PAGE_HOURS, JoulieParameters, model_of
-from sim.workloads.joulie.reading import parameters_of
-from sim.workloads.streams import Streams
 
 MODEL = published_model("joulie")
 DAY_S = 86400.0
@@ -25,13 +30,13 @@ def drawn(seed: int = 3, days: float = 9.0, jobs: int | None = 3000, **told: Any
     return generate(MODEL.told({"jobs": jobs} | told), duration_s=days * DAY_S, seed=seed)
 
 
-def parts(workload: Workload) -> tuple[Tasks, Work]:
+def parts(workload: Workload) -> tuple[Tasks, TaskWork]:
     assert workload.tasks is not None
     assert workload.tasks.work is not None
     return workload.tasks, workload.tasks.work
 
 
-def plain_loop(p: JoulieParameters, horizon: Horizon, streams: Streams) -> list[float]:
+def plain_loop(p: JoulieParameters, horizon: Horizon, streams: RandomStreams) -> list[float]:
     """Return submissions as the page says them, one after the other."""
     table = multipliers(p, int(horizon.duration_s // DAY_S) + 2, streams)
     rng, now_s, found = streams.of("arrival"), 0.0, []
@@ -58,8 +63,8 @@ def test_arrivals_are_those_of_a_plain_loop(
 ) -> None:
     p = JoulieParameters(mean_inter_arrival_sec=mean_s, **told)
     horizon = Horizon(days * DAY_S, scale)
-    wanted = plain_loop(p, horizon, Streams(5))
-    found = arrivals(p, horizon, Streams(5))
+    wanted = plain_loop(p, horizon, RandomStreams(5))
+    found = arrivals(p, horizon, RandomStreams(5))
     assert len(found) == len(wanted)
     assert np.abs(found - np.array(wanted)).max() < 1e-3
 

@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import TraceError, WorkloadError
-from sim.workloads.joulie.bundles import FORMAT, export_bundle, import_bundle
-from sim.workloads.joulie.parameters import FAMILIES, JoulieParameters, model_of, published
-from sim.workloads.joulie.phases import USUAL_PHASES
-from sim.workloads.joulie.reading import parameters_of
-from sim.workloads.model import Model
+from sim.generators.generator import Model
+from sim.generators.joulie.parameters import (
+    FAMILIES,
+    FORMAT,
+    JoulieParameters,
+    export_bundle,
+    import_bundle,
+    model_of,
+    parameters_of,
+    published_joulie,
+)
+from sim.generators.joulie.phases import USUAL_PHASES
+from sim.model.errors import TraceError, WorkloadError
 
 CHANGED = model_of(
     JoulieParameters(gpu_ratio=0.5, perf_ratio=0.1, phases=USUAL_PHASES, burst_hours=(3, 4)),
@@ -32,9 +39,9 @@ def test_a_bundle_comes_back_as_it_was(only_changed: bool, tmp_path: Path) -> No
 
 def test_what_a_bundle_lacks_is_as_published(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
-    export_bundle(published(), path, only_changed=True)
+    export_bundle(published_joulie(), path, only_changed=True)
     assert json.loads(path.read_text())["parameters"] == {}
-    assert import_bundle(path) == published()
+    assert import_bundle(path) == published_joulie()
     part = {"families": {"debug_eval": {"duration_sec": {"median": 100}}}}
     told = {"format": FORMAT, "version": 1, "name": "b", "parameters": part}
     path.write_text(json.dumps(told))
@@ -92,7 +99,7 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="the model is of 'lublin'"):
         export_bundle(Model("lublin"), tmp_path / "b.json")
     with pytest.raises(WorkloadError, match=r"ends in \.json"):
-        export_bundle(published(), tmp_path / "b.txt")
+        export_bundle(published_joulie(), tmp_path / "b.txt")
     with pytest.raises(WorkloadError, match="the name of a bundle is 'a/b'"):
-        export_bundle(published(), tmp_path / "b.json", name="a/b")
+        export_bundle(published_joulie(), tmp_path / "b.json", name="a/b")
     assert list(tmp_path.iterdir()) == []

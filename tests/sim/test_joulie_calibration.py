@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.errors import TraceError, WorkloadError
-from sim.model.pods import KINDS
-from sim.model.telemetry import Telemetry
+from sim.formats.joulie_reader import pod_places, read_telemetry
+from sim.formats.joulie_writer import write_joulie
+from sim.generators.generator import Model
+from sim.generators.joulie.calibration import calibrate
+from sim.generators.joulie.estimates import ParameterEstimate
+from sim.generators.joulie.parameters import (
+    JoulieParameters,
+    model_of,
+    parameters_of,
+    published_joulie,
+)
+from sim.generators.registry import generate
+from sim.model.errors import TraceError, WorkloadError
+from sim.model.pods import KINDS, Telemetry
 from sim.model.workload import Workload
-from sim.traces.joulie_write import write_joulie
-from sim.traces.telemetry import pod_places, read_telemetry
-from sim.workloads.generators import generate
-from sim.workloads.joulie.calibration import calibrate
-from sim.workloads.joulie.learning import Learnt
-from sim.workloads.joulie.parameters import JoulieParameters, model_of, published
-from sim.workloads.joulie.reading import parameters_of
-from sim.workloads.model import Model
 
 SPEEDS = np.array([1.0, 0.8, 0.65, 0.5])
 
@@ -55,7 +58,7 @@ def truth() -> JoulieParameters:
 
 @functools.cache
 def trace() -> Workload:
-    return generate(published(), duration_s=4 * 3600.0, seed=6)
+    return generate(published_joulie(), duration_s=4 * 3600.0, seed=6)
 
 
 @functools.cache
@@ -110,7 +113,7 @@ def measured() -> Telemetry:
     )
 
 
-def true_value(row: Learnt) -> float:
+def true_value(row: ParameterEstimate) -> float:
     p = truth()
     name = row.parameter
     if name.startswith("gpu_utilisation_means["):
@@ -127,7 +130,7 @@ def true_value(row: Learnt) -> float:
 
 
 def test_known_values_lie_in_their_intervals() -> None:
-    _, changes = calibrate(published(), measured())
+    _, changes = calibrate(published_joulie(), measured())
     outside = []
     for row in changes:
         assert row.low is not None
@@ -148,7 +151,7 @@ def test_known_values_lie_in_their_intervals() -> None:
 
 
 def test_the_model_has_what_the_table_says() -> None:
-    before = published()
+    before = published_joulie()
     model, changes = calibrate(before, measured())
     p, was = parameters_of(model), parameters_of(before)
     told = {row.parameter: row for row in changes}
@@ -172,7 +175,7 @@ def test_without_throttling_sensitivities_stay() -> None:
         trace(), task=rows, duration_s=told.duration_s[rows],
         cpu_utilisation=told.cpu_utilisation[rows], gpu_utilisation=told.gpu_utilisation[rows],
     )  # fmt: skip
-    _, changes = calibrate(published(), some)
+    _, changes = calibrate(published_joulie(), some)
     names = [row.parameter for row in changes]
     assert not [name for name in names if name.endswith("sensitivity")]
     rate = next(row for row in changes if row.parameter == "cpu_work_rate_per_core")
@@ -186,7 +189,7 @@ def test_the_shift_of_the_reference_is_that_of_the_model() -> None:
     single = replace(p.families["single_gpu_training"], gpu_utilisation_shift=-0.05)
     shifted = model_of(replace(p, families={**p.families, "single_gpu_training": single}))
     usual, other = (
-        parameters_of(calibrate(model, measured())[0]) for model in (published(), shifted)
+        parameters_of(calibrate(model, measured())[0]) for model in (published_joulie(), shifted)
     )
     assert other.gpu_utilisation_means[0] == pytest.approx(usual.gpu_utilisation_means[0] + 0.05)
     assert other.families["single_gpu_training"].gpu_utilisation_shift == -0.05
@@ -196,7 +199,7 @@ def test_too_little_is_refused() -> None:
     told = measured()
     few = Telemetry.from_arrays(trace(), task=[0, 1], duration_s=[10, 20])
     with pytest.raises(WorkloadError, match="2 rows of telemetry tell nothing"):
-        calibrate(published(), few)
+        calibrate(published_joulie(), few)
     with pytest.raises(WorkloadError, match="the model is of 'lublin'"):
         calibrate(Model("lublin"), told)
     with pytest.raises(WorkloadError, match="duration_s, row 1: 0; allowed are finite numbers"):

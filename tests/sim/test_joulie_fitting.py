@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sim.errors import ScenarioError, UnknownNameError, WorkloadError
+from sim.formats.gpu_clusters import read_openb, read_philly
+from sim.generators.joulie.estimates import ParameterEstimate, fit_law, share_of
+from sim.generators.joulie.model_fit import JoulieFit, learn_joulie
+from sim.generators.joulie.parameters import (
+    FAMILIES,
+    ClampedLognormal,
+    JoulieParameters,
+    model_of,
+    parameters_of,
+)
+from sim.generators.registry import fit, generate
+from sim.model.errors import ScenarioError, UnknownNameError, WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
-from sim.traces.openb import read_openb
-from sim.traces.philly import read_philly
-from sim.workloads.generators import fit, generate
-from sim.workloads.joulie.fitting import Fitting, learn_joulie
-from sim.workloads.joulie.learning import Learnt, fit_law, share_of
-from sim.workloads.joulie.parameters import FAMILIES, JoulieParameters, Law, model_of
-from sim.workloads.joulie.reading import parameters_of
 
 DAY_S = 86400.0
 
@@ -54,7 +58,7 @@ def changed() -> JoulieParameters:
     )
 
 
-def truth_of(row: Learnt, p: JoulieParameters) -> float:
+def truth_of(row: ParameterEstimate, p: JoulieParameters) -> float:
     """Look a row of the table up in the parameters that it was generated from."""
     name, _, rest = row.parameter.partition("[")
     if not rest:
@@ -76,7 +80,7 @@ def truth_of(row: Learnt, p: JoulieParameters) -> float:
 
 
 @functools.cache
-def recovered() -> tuple[Workload, Fitting]:
+def recovered() -> tuple[Workload, JoulieFit]:
     workload = generate(model_of(changed()), duration_s=50 * DAY_S, seed=11)
     return workload, learn_joulie(workload)
 
@@ -156,17 +160,17 @@ def test_the_registered_generator_fits_with_its_knobs() -> None:
 @pytest.mark.parametrize(
     ("law", "factor"),
     [
-        (Law(200.0, 1.0, 30.0, 1000.0), 1.0),
-        (Law(4.0, 0.35, 1.0, 16.0), 1.0),
-        (Law(100.0, 1.2, 40.0, 1e6), 3.0),
+        (ClampedLognormal(200.0, 1.0, 30.0, 1000.0), 1.0),
+        (ClampedLognormal(4.0, 0.35, 1.0, 16.0), 1.0),
+        (ClampedLognormal(100.0, 1.2, 40.0, 1e6), 3.0),
     ],
 )
-def test_clamped_laws_are_recovered(law: Law, factor: float) -> None:
+def test_clamped_laws_are_recovered(law: ClampedLognormal, factor: float) -> None:
     rng = np.random.default_rng(5)
     known = np.where(rng.random(4000) < 0.3, factor, 1.0)
     values = law.median * np.exp(law.sigma * rng.standard_normal(4000)) * known
     values = np.clip(values, law.least, law.most)
-    made = fit_law(values, Law(1.0, 1.0, law.least, law.most), factor=known)
+    made = fit_law(values, ClampedLognormal(1.0, 1.0, law.least, law.most), factor=known)
     assert made is not None
     assert made.median_low < law.median < made.median_high
     assert made.sigma_low < law.sigma < made.sigma_high
@@ -175,7 +179,7 @@ def test_clamped_laws_are_recovered(law: Law, factor: float) -> None:
 
 def test_rounded_values_are_not_taken_as_they_stand() -> None:
     rng = np.random.default_rng(6)
-    law = Law(2.0, 0.4, 1.0, 50.0)
+    law = ClampedLognormal(2.0, 0.4, 1.0, 50.0)
     values = np.clip(law.median * np.exp(law.sigma * rng.standard_normal(20_000)), 1.0, 50.0)
     rounded = fit_law(np.rint(values), law, half=0.5)
     naive = fit_law(np.rint(values), law)
@@ -186,7 +190,7 @@ def test_rounded_values_are_not_taken_as_they_stand() -> None:
 
 
 def test_laws_that_nothing_tells() -> None:
-    law = Law(1.0, 1.0, 0.1, 10.0)
+    law = ClampedLognormal(1.0, 1.0, 0.1, 10.0)
     assert fit_law(np.array([3.0]), law) is None
     assert fit_law(np.full(50, 3.0), law) is None
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.errors import TraceError
+from sim.formats.joulie_reader import read_joulie
+from sim.formats.joulie_writer import joulie_lines, write_joulie
+from sim.generators.joulie.parameters import HEAD
+from sim.generators.registry import generate, published_model
+from sim.model.errors import TraceError
 from sim.model.pods import EPOCH_UNIX_S, KINDS
 from sim.model.tasks import SIGNALS, Tasks, Term
 from sim.model.workload import Workload
-from sim.traces.joulie import read_joulie
-from sim.traces.joulie_write import joulie_lines, write_joulie
-from sim.workloads.generators import generate, published_model
-from sim.workloads.joulie.parameters import HEAD
 
 LOGICAL = (
     '{"type":"workload","schemaVersion":"v2","workloadId":"workload-000001",'

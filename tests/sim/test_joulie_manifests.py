@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import WorkloadError
-from sim.model.pods import KINDS
-from sim.model.tasks import Tasks, Term
-from sim.model.workload import Workload
-from sim.workloads.generators import generate
-from sim.workloads.joulie.manifests import (
+from sim.generators.joulie.manifests import (
     ManifestStyle,
     quantity,
     render_manifests,
     write_manifests,
+    yaml_text,
 )
-from sim.workloads.joulie.parameters import JoulieParameters, model_of
-from sim.workloads.joulie.yaml_text import yaml_text
+from sim.generators.joulie.parameters import JoulieParameters, model_of
+from sim.generators.registry import generate
+from sim.model.errors import WorkloadError
+from sim.model.pods import KINDS
+from sim.model.tasks import Tasks, Term
+from sim.model.workload import Workload
 
 yaml = pytest.importorskip("yaml", reason="PyYAML, which reads manifests back, is not installed")
 

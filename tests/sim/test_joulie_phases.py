@@ -11,16 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sim.errors import TraceError, WorkloadError
-from sim.model.tasks import SIGNALS, Tasks, Work
+from sim.formats.joulie_reader import read_joulie
+from sim.formats.joulie_records import PROFILE
+from sim.formats.joulie_writer import write_joulie
+from sim.generators.joulie.parameters import (
+    FAMILIES,
+    JoulieParameters,
+    model_of,
+    parameters_of,
+    published_joulie,
+)
+from sim.generators.joulie.phases import (
+    USUAL_PHASES,
+    Phases,
+    WorkloadPhase,
+    phases_of,
+    profiles_of_phases,
+    with_phases,
+)
+from sim.generators.registry import generate
+from sim.model.errors import TraceError, WorkloadError
+from sim.model.tasks import SIGNALS, Tasks, TaskWork
 from sim.model.workload import Workload
-from sim.traces.joulie import read_joulie
-from sim.traces.joulie_text import PROFILE
-from sim.traces.joulie_write import write_joulie
-from sim.workloads.generators import generate
-from sim.workloads.joulie.parameters import FAMILIES, JoulieParameters, model_of, published
-from sim.workloads.joulie.phases import USUAL_PHASES, Phase, Phases, phased, phases_of, with_phases
-from sim.workloads.joulie.reading import parameters_of
 
 NAMES = tuple(FAMILIES)
 DAY_S = 86400.0
@@ -32,7 +44,7 @@ def two_of_each() -> Workload:
     job = np.sort(np.concatenate([np.arange(n), [0]]))
     profile = np.random.default_rng(3).random((n + 1, len(SIGNALS)))
     profile[1] = profile[0]
-    work = Work(
+    work = TaskWork(
         cpu_units=np.ones(n + 1),
         gpu_units=np.ones(n + 1),
         cpu_sensitivity=np.ones(n + 1),
@@ -50,7 +62,7 @@ def two_of_each() -> Workload:
     )
 
 
-def work_of(workload: Workload) -> Work:
+def work_of(workload: Workload) -> TaskWork:
     assert workload.tasks is not None
     assert workload.tasks.work is not None
     return workload.tasks.work
@@ -65,7 +77,7 @@ def test_phases_average_to_the_profile(
     profile: np.ndarray, weights: np.ndarray, factors: np.ndarray
 ) -> None:
     shares = weights / weights.sum(axis=1, keepdims=True)
-    made = phased(profile, shares, factors)
+    made = profiles_of_phases(profile, shares, factors)
     assert ((made >= 0) & (made <= 1)).all()
     mean = np.einsum("np,nps->ns", made[:, :, 0], made[:, :, 1:])
     assert np.abs(mean - profile).max() < 1e-9
@@ -74,7 +86,7 @@ def test_phases_average_to_the_profile(
 def test_factors_are_kept_where_there_is_room() -> None:
     shares, factors = np.array([[0.5, 0.5]]), np.ones((1, 2, 5))
     factors[0, 0], factors[0, 1] = 0.5, 1.5
-    made = phased(np.array([[0.4, 0.4, 0.4, 0.4, 0.9]]), shares, factors)
+    made = profiles_of_phases(np.array([[0.4, 0.4, 0.4, 0.4, 0.9]]), shares, factors)
     assert made[0, 0, 1:] == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.8])
     assert made[0, 1, 1:] == pytest.approx([0.6, 0.6, 0.6, 0.6, 1.0])
 
@@ -138,10 +150,10 @@ def test_phases_that_cannot_be(told: object, said: str) -> None:
 
 
 def test_models_carry_phases() -> None:
-    assert parameters_of(published()).phases == {}
+    assert parameters_of(published_joulie()).phases == {}
     model = model_of(JoulieParameters(phases=USUAL_PHASES, phase_concentration=20.0))
     assert parameters_of(model).phases == USUAL_PHASES
-    assert Phase("a", 1.0).factors == (1.0,) * 5
+    assert WorkloadPhase("a", 1.0).factors == (1.0,) * 5
 
 
 def test_tasks_refuse_phases_that_are_not_the_profile() -> None:
@@ -159,7 +171,10 @@ def test_tasks_refuse_phases_that_are_not_the_profile() -> None:
 
 @pytest.mark.parametrize(
     "phases",
-    [USUAL_PHASES, {"debug_eval": (Phase("a", 0.3, gpu_utilisation=0.5), Phase("b", 0.7))}],
+    [
+        USUAL_PHASES,
+        {"debug_eval": (WorkloadPhase("a", 0.3, gpu_utilisation=0.5), WorkloadPhase("b", 0.7))},
+    ],
 )
 def test_files_carry_phases(phases: Phases, tmp_path: Path) -> None:
     parameters = JoulieParameters(phases=phases, phase_concentration=30.0, jobs=40)

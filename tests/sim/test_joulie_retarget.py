@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
+from sim.formats.joulie_reader import read_joulie
+from sim.formats.joulie_writer import joulie_lines, write_joulie
+from sim.generators.joulie.node_affinity import (
+    TargetNode,
+    family_first,
+    retarget,
+    without_power_terms,
+)
+from sim.generators.registry import generate, published_model
+from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks, Term
 from sim.model.workload import Workload
-from sim.traces.joulie import read_joulie
-from sim.traces.joulie_write import joulie_lines, write_joulie
-from sim.workloads.generators import generate, published_model
-from sim.workloads.joulie.retarget import PoolNode, baseline, family_first, retarget
 
-CPU = PoolNode("EPYC")
-H100 = PoolNode("H100", "nvidia.com/gpu")
-MI300 = PoolNode("MI300", "amd.com/gpu", {"zone": "b"})
-A100 = PoolNode("A100", "nvidia.com/gpu")
+CPU = TargetNode("EPYC")
+H100 = TargetNode("H100", "nvidia.com/gpu")
+MI300 = TargetNode("MI300", "amd.com/gpu", {"zone": "b"})
+A100 = TargetNode("A100", "nvidia.com/gpu")
 POOL = (CPU, CPU, H100, H100, MI300, A100, A100)
 
 
@@ -101,12 +106,12 @@ def test_doing_it_again_changes_nothing(trace: Workload, tmp_path: Path) -> None
 
 
 def test_the_baseline_does_not_look_at_power_profiles(trace: Workload) -> None:
-    told = baseline(retarget(trace, POOL))
+    told = without_power_terms(retarget(trace, POOL))
     keys = {term.key for terms in pods(told).affinities for term in terms}
     assert keys == {"joulie.io/hw.kind", "zone"}
-    assert pods(baseline(trace)).affinities == ()
+    assert pods(without_power_terms(trace)).affinities == ()
     assert (told.runtime_s == trace.runtime_s).all()
-    assert baseline(told) == told
+    assert without_power_terms(told) == told
 
 
 def test_machines_that_will_be_idle_are_told(trace: Workload) -> None:

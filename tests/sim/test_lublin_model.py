@@ -4,14 +4,24 @@ import numpy as np
 import pytest
 
 from benchmarks.workloads_lublin import compare
-from sim.errors import WorkloadError
+from sim.generators.generator import Horizon
+from sim.generators.lublin import (
+    BATCH,
+    INTERACTIVE,
+    TYPELESS,
+    SizeLaw,
+    fit_arrivals,
+    fit_cycle,
+    fit_run_times,
+    fit_sizes,
+    lublin,
+    processors,
+)
+from sim.generators.lublin_generator import LUBLIN
+from sim.generators.registry import fit, generate, published_model
+from sim.generators.resampling import measure_moments
+from sim.model.errors import WorkloadError
 from sim.model.workload import Workload
-from sim.workloads.generator import Horizon
-from sim.workloads.generators import fit, generate, published_model
-from sim.workloads.lublin import BATCH, INTERACTIVE, TYPELESS, lublin, processors
-from sim.workloads.lublin_fit import SizeLaw, fit_arrivals, fit_cycle, fit_run_times, fit_sizes
-from sim.workloads.lublin_model import LUBLIN
-from sim.workloads.moments import measured
 
 DAY_S = 86400.0
 
@@ -127,7 +137,7 @@ def test_both_ways_to_draw_agree() -> None:
     assert stated is not None
     rate = stated(published_model("lublin"))["jobs_per_day"]
     days = horizon.duration_s / DAY_S
-    found = measured(one_by_one, horizon)["jobs_per_day"]
+    found = measure_moments(one_by_one, horizon)["jobs_per_day"]
     assert abs(found - rate.mean) < 4 * rate.sd / np.sqrt(days)
 
 

@@ -27,7 +27,7 @@ from sim.api import (
     measures,
     simulate_many,
 )
-from sim.model.metrics import distribution
+from sim.metrics.schedule_metrics import distribution
 from tests.draw.workloads import scenarios
 
 WORKLOAD = default_workload(seed=7, n_jobs=300)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, Partition, Scenario, Workload, simulate, summarise
-from sim.model.describe import describe, offered_load
-from sim.model.metrics import max_wait_s
+from sim.metrics.schedule_metrics import max_wait_s
+from sim.metrics.workload_profile import describe, offered_load
 
 
 def three_jobs(**policy: str) -> Scenario:

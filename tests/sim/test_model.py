@@ -8,9 +8,9 @@ from hypothesis import given
 
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, simulate, summarise
 from sim.api import check_scenario, describe, offered_load
-from sim.errors import ClusterError, DurationError, ScenarioError, TraceError, WorkloadError
 from sim.model.admission import admit, route
-from sim.units import format_duration, parse_duration
+from sim.model.errors import ClusterError, DurationError, ScenarioError, TraceError, WorkloadError
+from sim.model.units import format_duration, parse_duration
 from tests.draw.workloads import workloads
 
 GOOD = {"submit_s": [0.0, 1.0], "runtime_s": [1.0, 2.0], "procs": [1, 2]}

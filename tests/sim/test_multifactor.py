@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
 from sim.api import known_options
-from sim.engine.process import run
-from sim.errors import ClusterError, ScenarioError
+from sim.engines.process import run
+from sim.kernel.policy_context import UserUsage, halved, lost
 from sim.kernel.pool import Pool
-from sim.kernel.usage import User, halved, lost
-from sim.policies.kinds import Facts
-from sim.policies.order import factors, order_named
+from sim.model.errors import ClusterError, ScenarioError
+from sim.policies.orders import factors, order_named
+from sim.policies.policy import JobFacts
 from tests.draw.workloads import contended
 
 Rows = list[tuple[float, float, int]]
@@ -92,7 +92,7 @@ def test_queues_have_the_priorities_that_were_told() -> None:
 def test_partitions_have_priorities() -> None:
     # 100 * 1/4 and 100 * 4/4; by whose priority everything is divided does not run here.
     cluster = ClusterSpec((Partition("a", 5), Partition("b", 5, priority=4)))
-    facts = Facts(
+    facts = JobFacts(
         submit_s=np.zeros(3),
         requested_s=np.ones(3),
         procs=np.ones(3, dtype=np.int64),
@@ -158,7 +158,7 @@ def test_halving_whole_half_lives_is_exact() -> None:
     assert [halved(x) for x in (0.0, 1.0, 2.0, 1074.0, math.inf)] == [1, 0.5, 0.25, 2.0**-1074, 0]
 
 
-def usage_at(user: User, now_s: float) -> float:
+def usage_at(user: UserUsage, now_s: float) -> float:
     """The usage of a user, carried on to a time."""
     passed_s = now_s - user.last_s
     if user.half_life_s == 0:

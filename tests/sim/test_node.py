@@ -9,14 +9,13 @@ from hypothesis import given
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate, summarise
 from sim.api import JobState, Placement, SimulationResult
-from sim.engine import setup
-from sim.engine.compiled import _interpret
-from sim.errors import ClusterError, ScenarioError, UnknownNameError
-from sim.kernel.node import Nodes
+from sim.engines import job_setup
+from sim.engines.compiled import _interpret
+from sim.kernel.nodes import Nodes
 from sim.model.admission import admit
-from sim.policies.backfill import backfill_named, decision_of
-from sim.policies.backfills.easy import easy
-from sim.policies.kinds import Backfill
+from sim.model.errors import ClusterError, ScenarioError, UnknownNameError
+from sim.policies.backfills import backfill_named, decision_of, easy
+from sim.policies.policy import Backfill
 from tests.draw.workloads import node_scenarios
 
 Rows = list[tuple[float, float, int] | tuple[float, float, int, int]]
@@ -184,7 +183,7 @@ def test_utilisation_counts_what_jobs_need_and_not_what_idles_with_them() -> Non
 
 @given(node_scenarios(most_jobs=15))
 def test_in_the_end_every_machine_has_everything_back(scenario: Scenario) -> None:
-    before = setup.make_state(scenario, admit(scenario))
+    before = job_setup.make_state(scenario, admit(scenario))
     assert isinstance(before, Nodes)
     _, after, _ = _interpret(scenario, lambda: False)
     assert isinstance(after, Nodes)

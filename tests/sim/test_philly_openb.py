@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import TraceError
-from sim.model.hours import WallClock
+from sim.formats.gpu_clusters import GPU_MODEL, machines_for, read_openb, read_philly
+from sim.metrics.wall_clock import WallClock
+from sim.model.errors import TraceError
 from sim.model.workload import Workload
-from sim.traces.openb import GPU_MODEL, read_openb
-from sim.traces.philly import machines_for, read_philly
 
 PHILLY = (
     "timestamp,duration,num_gpus,gpu_time,cluster\n"

@@ -20,7 +20,7 @@ from sim.api import (
     register_placement,
 )
 from sim.kernel.fleet import Fleet
-from sim.policies import placement as registry
+from sim.policies import placements as registry
 
 ENGINES = ("interpreted", "process", "compiled")
 GIB = 2**30

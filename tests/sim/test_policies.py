@@ -9,11 +9,11 @@ from hypothesis import given
 
 from sim import ClusterSpec, Scenario, Workload, default_workload, simulate
 from sim.api import backfills_for, known_names, known_options, measures
-from sim.engine.process import run
-from sim.errors import ScenarioError, UnknownNameError
+from sim.engines.process import run
 from sim.kernel.pool import Pool
-from sim.policies.kinds import Facts
-from sim.policies.order import order_named
+from sim.model.errors import ScenarioError, UnknownNameError
+from sim.policies.orders import order_named
+from sim.policies.policy import JobFacts
 from tests.draw.workloads import scenarios
 
 Rows = list[tuple[float, float, int]]
@@ -40,7 +40,7 @@ def starts(
 
 
 def test_scores_are_the_published_formulas() -> None:
-    facts = Facts(
+    facts = JobFacts(
         submit_s=np.array([100.0]),
         requested_s=np.array([16.0]),
         procs=np.array([4]),

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim import Workload
-from sim.api import Window, describe, offered_load, profile
-from sim.errors import WorkloadError
-from sim.model.profile import MOST_BINS, MOST_POINTS, TIME_ENDS_S
+from sim.api import ProfileWindow, describe, offered_load, profile
+from sim.metrics.workload_profile import MOST_BINS, MOST_POINTS, TIME_ENDS_S
+from sim.model.errors import WorkloadError
 from tests.draw.workloads import workloads
 
 # Five jobs from Monday 5 January 1970, 08:30 UTC, on 8 processors.
@@ -198,13 +198,13 @@ def test_the_smallest_run_time_has_a_factor() -> None:
 @pytest.mark.parametrize(
     ("window", "ids", "start_s"),
     [
-        (Window(), [1, 2, 3, 4, 5], MONDAY_S),
-        (Window(leave_out=2), [3, 4, 5], MONDAY_S + 1800),
-        (Window(from_s=1.0, to_s=86400.0), [3, 4], MONDAY_S + 1800),
-        (Window(leave_out=1, to_s=1800.0), [2], MONDAY_S),
+        (ProfileWindow(), [1, 2, 3, 4, 5], MONDAY_S),
+        (ProfileWindow(leave_out=2), [3, 4, 5], MONDAY_S + 1800),
+        (ProfileWindow(from_s=1.0, to_s=86400.0), [3, 4], MONDAY_S + 1800),
+        (ProfileWindow(leave_out=1, to_s=1800.0), [2], MONDAY_S),
     ],
 )
-def test_a_window(window: Window, ids: list[int], start_s: float) -> None:
+def test_a_window(window: ProfileWindow, ids: list[int], start_s: float) -> None:
     part = window.of(BY_HAND)
     assert part.job_id.tolist() == ids
     assert (part.submit_s[0], part.start_unix_s) == (0.0, start_s)
@@ -212,9 +212,15 @@ def test_a_window(window: Window, ids: list[int], start_s: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "window", [Window(leave_out=5), Window(from_s=86401.0), Window(to_s=0.0), Window(leave_out=99)]
+    "window",
+    [
+        ProfileWindow(leave_out=5),
+        ProfileWindow(from_s=86401.0),
+        ProfileWindow(to_s=0.0),
+        ProfileWindow(leave_out=99),
+    ],
 )
-def test_an_empty_window_is_refused(window: Window) -> None:
+def test_an_empty_window_is_refused(window: ProfileWindow) -> None:
     with pytest.raises(WorkloadError, match="no job of workload is left in the window; it has 5"):
         window.of(BY_HAND)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
+from sim.generators.generator import Model, load_model, save_model
+from sim.generators.registry import fit, generate
+from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks, Term
 from sim.model.workload import Workload
-from sim.workloads.generators import fit, generate
-from sim.workloads.model import Model, load_model, save_model
 from tests.draw.real_logs import read
 
 DAY_S, WEEK_S, MONDAY = 86400.0, 604800.0, 1_704_067_200.0

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UnknownNameError, WorkloadError
-from sim.model.describe import offered_load
+from sim.generators.load_scaling import Unit, scale_load, shake, units
+from sim.generators.lublin_generator import default_workload
+from sim.metrics.workload_profile import offered_load
+from sim.model.errors import UnknownNameError, WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
-from sim.workloads.builtin import default_workload
-from sim.workloads.scaling import Unit, scale_load, shake, units
 from tests.draw.workloads import workloads
 
 

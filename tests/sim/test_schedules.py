@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
 from sim.api import known_names
-from sim.errors import UnknownNameError
 from sim.model.admission import admit
+from sim.model.errors import UnknownNameError
 from sim.model.result import JobState, SimulationResult
 from tests.draw.workloads import scenarios
 

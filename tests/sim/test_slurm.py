@@ -3,7 +3,7 @@
 import pytest
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.errors import ScenarioError
+from sim.model.errors import ScenarioError
 
 Rows = list[tuple[float, float, float, int]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sim import Workload, load_workload
-from sim.errors import TraceError
+from sim.model.errors import TraceError
 from tests.draw import real_logs
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sim import Workload, load_workload
 from sim.api import ReadingRules, write_swf
-from sim.errors import TraceError
+from sim.model.errors import TraceError
 
 
 def log(folder: Path, *memory: object) -> Path:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.api import ReadingRules
+from sim.formats.swf import read_swf
+from sim.formats.swf_file import write_swf
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
-from sim.traces.swf import read_swf
-from sim.traces.swf_write import write_swf
 from tests.draw.real_logs import read
 
 EVERYTHING = ReadingRules(never_ran="keep_zero", partial_executions="keep")

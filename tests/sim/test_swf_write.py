@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sim import Workload
 from sim.api import ReadingRules
-from sim.traces.swf import read_swf
-from sim.traces.swf_write import write_swf
+from sim.formats.swf import read_swf
+from sim.formats.swf_file import write_swf
 from tests.draw.workloads import workloads
 
 

@@ -17,13 +17,13 @@ from sim.api import (
     format_of,
     generate,
     load_workload,
-    lost,
     published_model,
     read_cloudsimpy,
     read_task_table,
+    roundtrip_losses,
     write_workload,
 )
-from sim.traces.cloudsimpy import MACHINE_BYTES
+from sim.formats.task_table import MACHINE_BYTES
 
 JOBS = (
     ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
@@ -111,13 +111,13 @@ def test_job_files_are_written_and_read_again(tmp_path: Path, name: str) -> None
     assert format_of(tmp_path / name).name == "cloudsimpy"
     again = load_workload(tmp_path / name)
     assert again == made
-    assert lost(made, again) == ()
+    assert roundtrip_losses(made, again) == ()
 
 
 def test_what_a_job_file_cannot_hold_is_said(tmp_path: Path) -> None:
     graphs = generate(published_model("graphs"), duration_s=43200.0, seed=5)
     write_workload(graphs, tmp_path / "a.cloudsimpy.csv")
-    told = lost(graphs, load_workload(tmp_path / "a.cloudsimpy.csv"))
+    told = roundtrip_losses(graphs, load_workload(tmp_path / "a.cloudsimpy.csv"))
     assert "tasks: some of what the tasks of the jobs say is read back otherwise." in told
     rigid = default_workload(3, 50)
     write_workload(rigid, tmp_path / "b.cloudsimpy.csv")
@@ -194,7 +194,7 @@ def test_what_is_known_of_jobs_is_kept(tmp_path: Path) -> None:
     )  # fmt: skip
     write_workload(made, tmp_path / "a.tasks.csv.gz")
     again = load_workload(tmp_path / "a.tasks.csv.gz")
-    assert lost(made, again) == ()
+    assert roundtrip_losses(made, again) == ()
     assert again.tasks is not None
     assert again.tasks.roles == ("ps", "worker"), "names are kept in alphabetical order"
     header = gzip.decompress((tmp_path / "a.tasks.csv.gz").read_bytes()).decode().splitlines()[0]

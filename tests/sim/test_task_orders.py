@@ -17,7 +17,7 @@ from sim.api import (
     known_names,
     simulate_algorithm,
 )
-from sim.model.task_graphs import downward_ranks, upward_ranks
+from sim.model.tasks import downward_ranks, upward_ranks
 from sim.policies.heft import Graph, rank_d, rank_u
 from tests.sim import naive_fleet
 from tests.sim.test_objects import as_columns, drawn_jobs, scenario

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
-from sim.model.tasks import SIGNALS, Tasks, Term, Work
+from sim.model.errors import WorkloadError
+from sim.model.tasks import SIGNALS, Tasks, TaskWork, Term
 from sim.model.workload import Workload
 
 
@@ -17,7 +17,7 @@ def three_jobs() -> Tasks:
         role=[0, 1, 0, 0, 1, 1],
         roles=["worker", "ps"],
         texts={"name": list("abcdef")},
-        work=Work(
+        work=TaskWork(
             cpu_units=np.arange(6.0),
             gpu_units=np.arange(6.0),
             cpu_sensitivity=np.full(6, 0.5),

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from sim.api import Comparison, Workload, WorkloadError, compare_workloads
-from sim.workloads.days import REPLICATES
+from sim.api import Workload, WorkloadComparison, WorkloadError, compare_workloads
+from sim.generators.validation import REPLICATES
 
 DAY_S = 86_400.0
 MIDNIGHT_S = 1_704_067_200.0
@@ -34,11 +34,11 @@ def drawn(
     )  # fmt: skip
 
 
-def distances(found: Comparison) -> dict[tuple[str, str], float]:
+def distances(found: WorkloadComparison) -> dict[tuple[str, str], float]:
     return {(one.column, one.metric): one.value for one in found.distances}
 
 
-def verdicts(found: Comparison) -> dict[str, str]:
+def verdicts(found: WorkloadComparison) -> dict[str, str]:
     told = {f"{one.column} {one.metric}": one.verdict for one in found.distances}
     return told | {one.name: one.verdict for one in found.quantities}
 

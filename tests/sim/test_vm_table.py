@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import TraceError, WorkloadError
-from sim.model.bins import PAPER
-from sim.traces.vm_table import read_vm_table
+from sim.formats.vm_trace import read_vm_table
+from sim.model.cloud_trace import PAPER
+from sim.model.errors import TraceError, WorkloadError
 
 HEADER = "instance_sn,app_name,cpu_request,gpu_request,memory_request,creation_time,deletion_time\n"
 ROWS = (

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import TraceError, WorkloadError
-from sim.workloads.model import Model, arrays_beside, load_model, save_model
-from sim.workloads.streams import Streams
+from sim.generators.generator import Model, RandomStreams, arrays_beside, load_model, save_model
+from sim.model.errors import TraceError, WorkloadError
 
 MODEL = Model(
     "some", {"rate": 0.1, "names": ["a", "ü"]}, {"x": np.arange(3.0), "t": np.array(["p", "qq"])}
@@ -70,12 +69,12 @@ def test_models_refuse_what_no_file_can_hold() -> None:
 
 
 def test_a_stream_is_its_seed_and_its_name() -> None:
-    streams = Streams(4)
+    streams = RandomStreams(4)
     drawn = streams.of("arrival").random(5).tolist()
     streams.of("lifetime").random(1000)
     assert streams.of("arrival").random(5).tolist() == drawn
-    assert Streams(5).of("arrival").random(5).tolist() != drawn
+    assert RandomStreams(5).of("arrival").random(5).tolist() != drawn
     assert streams.of("lifetime").random(5).tolist() != drawn
-    assert streams.inside("a").of("b").random() == Streams(4, ("a",)).of("b").random()
+    assert streams.inside("a").of("b").random() == RandomStreams(4, ("a",)).of("b").random()
     with pytest.raises(WorkloadError, match="seed is -1"):
-        Streams(-1)
+        RandomStreams(-1)

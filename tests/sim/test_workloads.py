@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, Scenario, default_workload, simulate, summarise
-from sim.errors import WorkloadError
-from sim.model.describe import offered_load
-from sim.workloads.builtin import MACHINE_PROCS, OFFERED_LOAD
-from sim.workloads.estimates import ROUND_VALUES_S, f_model, round_up
-from sim.workloads.lublin import (
+from sim.generators.lublin import (
     BATCH,
     INTERACTIVE,
+    ROUND_VALUES_S,
     TYPELESS,
     bucket_weights,
+    f_model,
     lublin,
     processors,
+    round_up,
     run_times,
 )
+from sim.generators.lublin_generator import MACHINE_PROCS, OFFERED_LOAD
+from sim.metrics.workload_profile import offered_load
+from sim.model.errors import WorkloadError
 
 # One run of the authors' C program: 20,000 jobs, of which 16,534 interactive and 3,466 batch.
 # Gaps between arrivals are heavy-tailed, so the number of batch jobs varies by about 320 from run

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from assistant.cli.main import run
-from assistant.errors import ExperimentError, StoreError
-from assistant.store.executing import Executing
+from assistant.core.errors import ExperimentError, StoreError
+from assistant.session.execution import ExecutionLock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from assistant.store.executing import Executing
+from assistant.session.execution import Executing
 held = Executing(Path(sys.argv[1]), sys.argv[2])
 print("held", flush=True)
 sys.stdin.read()
@@ -43,27 +43,27 @@ def test_only_one_process_executes_an_experiment_until_it_is_killed(tmp_path: Pa
     process = holder(store, "a")
     try:
         with pytest.raises(ExperimentError, match="another process executes experiment 'a'"):
-            Executing(store, "a")
-        with Executing(store, "b"):  # another experiment of the same store
+            ExecutionLock(store, "a")
+        with ExecutionLock(store, "b"):  # another experiment of the same store
             pass
     finally:
         ended(process)
-    with Executing(store, "a"):
+    with ExecutionLock(store, "a"):
         with pytest.raises(ExperimentError):
-            Executing(store, "a")
+            ExecutionLock(store, "a")
         if (child := os.fork()) == 0:  # a child does not hold it beyond its parent
             os._exit(0)
         os.waitpid(child, 0)
         with pytest.raises(ExperimentError):
-            Executing(store, "a")
-    with Executing(store, "a"):
+            ExecutionLock(store, "a")
+    with ExecutionLock(store, "a"):
         pass
 
 
 def test_where_no_lock_can_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "store.db.running").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match=r"the lock '.*' cannot be made"):
-        Executing(tmp_path / "store.db", "a")
+        ExecutionLock(tmp_path / "store.db", "a")
 
 
 def test_a_living_sweep_is_not_taken_over(

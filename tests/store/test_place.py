@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import StoreError
-from assistant.store.place import NETWORK_FILE_SYSTEMS, file_system_of, refuse_network_file_system
+from assistant.core.errors import StoreError
+from assistant.store.event_store import (
+    NETWORK_FILE_SYSTEMS,
+    file_system_of,
+    refuse_network_file_system,
+)
 
 MOUNTS = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw

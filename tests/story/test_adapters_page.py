@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import Rest
+from assistant.applications.rest import Rest
 from assistant.cli.main import run
-from assistant.client import Link
-from assistant.errors import SettingsError, StoppedError
-from assistant.objective import Measure
-from assistant.service.endpoint import find
-from assistant.settings import build_sweep, check_settings, parse_settings
+from assistant.client.api import ApiClient
+from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
+from assistant.core.errors import RunStoppedError, SettingsError
+from assistant.core.objective import Measure
+from assistant.service.store_lock import find_endpoint
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +149,7 @@ def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
         application = build_sweep(check_settings(tables, "it")).application
         assert isinstance(application, Rest)
         watching = Watching()
-        with pytest.raises(StoppedError, match="the program was told so"):
+        with pytest.raises(RunStoppedError, match="the program was told so"):
             application.evaluate_watched(BEST, 1, None, watching)
     assert watching.told is not None
     assert watching.told["time_ms"] > 345  # of one more step it is a little less
@@ -162,10 +162,10 @@ def test_a_service_asks_the_program_that_its_operator_named(page: str, tmp_path:
         command += ["--store", str(store), "--adapter", url]
         service = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            assert until(lambda: service.poll() is not None or find(store) is not None)
-            there = find(store)
+            assert until(lambda: service.poll() is not None or find_endpoint(store) is not None)
+            there = find_endpoint(store)
             assert there is not None, (tmp_path / "service.log").read_text()
-            link = Link(there.url, there.token)
+            link = ApiClient(there.url, there.token)
             tables = parse_settings(block(page, "toml").replace(AT, url), "", tmp_path, "asked")
             opened = link.change("POST", "/v1/experiments", {"settings": {**tables, "runs": 6}})
             at = f"/v1/experiments/{opened['experiment']}"

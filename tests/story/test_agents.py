@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from agents import Analyst, Episode, Insight, SimulatedExecutor, Streams, Truth, read_study
-from agents.simulated import SimulatedClock
+from agents import (
+    Analyst,
+    AnalystEpisode,
+    EpisodeStreams,
+    Insight,
+    SimulatedExecutor,
+    Truth,
+    read_study,
+)
+from agents.analysts.episode import SimulatedClock
 from assistant import MemoryStore, open_session
-from assistant.applications import Lookup
+from assistant.applications.lookup import Lookup
 from assistant.cli.main import run
 from tests.agents.examples import TEXTS
 
@@ -87,11 +95,13 @@ def test_bad_input_is_one_sentence_and_code_2(
 
 def test_from_python_an_analyst_is_one_call() -> None:
     truth = Truth.of(Lookup.read("rugged.csv"))
-    clock, streams = SimulatedClock(), Streams((1,))
+    clock, streams = SimulatedClock(), EpisodeStreams((1,))
     session = open_session(truth.application, store=MemoryStore(), clock=clock, strategy="grasp")
     analyst = Analyst(Insight("good"), confidence=40)
     ended = analyst.play(
-        session, SimulatedExecutor(truth.application, clock), Episode(truth, streams, max_runs=10)
+        session,
+        SimulatedExecutor(truth.application, clock),
+        AnalystEpisode(truth, streams, max_runs=10),
     )
     assert ended == "the budget of 10 runs is used up"
     assert session.experiment.confidence == 1.0, "of what was suggested she took everything"

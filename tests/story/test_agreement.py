@@ -8,10 +8,10 @@ import pytest
 
 from agents import Follower
 from assistant import Sla, Tariff, open_session
-from assistant.applications import Lookup
-from assistant.events import BudgetChanged
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore, SqliteStore
+from assistant.applications.lookup import Lookup
+from assistant.core.events import BudgetChanged
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore, SqliteStore
 from tests.story.test_cli import Cli, cli
 
 pytestmark = pytest.mark.slow

@@ -18,12 +18,12 @@ import pytest
 
 from agents import Follower
 from assistant import Session
+from assistant.config.snapshot import open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.executors import make_executor
-from assistant.opening import load_session
-from assistant.service.endpoint import find
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep
-from assistant.store import MemoryStore, SqliteStore
+from assistant.service.store_lock import find_endpoint
+from assistant.session.opening import load_session
+from assistant.store.event_store import MemoryStore, SqliteStore
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 120
@@ -66,7 +66,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         process = subprocess.Popen([*command, "--store", str(store)], stdout=log, stderr=log)
         try:
             until_s = time.monotonic() + PATIENCE_S
-            while find(store) is None:
+            while find_endpoint(store) is None:
                 assert process.poll() is None, (store.parent / "service.log").read_text()
                 assert time.monotonic() < until_s
                 threading.Event().wait(0.02)
@@ -78,7 +78,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def adapted(folder: Path, store: Path, *command: str) -> tuple[str, Session]:
     """Let an adapter make its sweep; return what it printed, and the experiment."""
-    endpoint = find(store)
+    endpoint = find_endpoint(store)
     assert endpoint is not None
     told = json.loads((folder / "solver.json").read_text())
     told["name"] = folder.name

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from assistant.cli.main import run
-from assistant.opening import load_session
-from assistant.run import RunState
-from assistant.store import SqliteStore
+from assistant.core.run import RunState
+from assistant.session.opening import load_session
+from assistant.store.event_store import SqliteStore
 
 PATIENCE_S = 120
 SWEEP = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assistant import Sla, load_session
-from assistant.store import SqliteStore
+from assistant.store.event_store import SqliteStore
 
 pytestmark = pytest.mark.slow
 

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from agents import Follower
 from assistant import Session, Sla
-from assistant.chances import percent
-from assistant.cli.live import SweepView
-from assistant.executors import SerialExecutor
-from assistant.report.outlook import Subject, headline
-from assistant.store import SqliteStore
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
+from assistant.cli.experiment_view import LiveView
+from assistant.core.forecast import percent
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.text.forecast import ForecastSubject, headline
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def test_it_says_the_headline_the_terms_the_fan_and_the_papers_rule(
     code, out, err = cli("forecast")
     assert (code, err) == (0, "")
     seen = session.forecast()
-    assert headline(Subject.of(session.experiment), seen) in out
+    assert headline(ForecastSubject.of(session.experiment), seen) in out
     assert re.search(r"runs +20 of 60 ended +40", out)
     assert "after 40 more" in out
     assert "1 in 10 better than" in out
@@ -72,7 +72,7 @@ def test_the_object_has_every_number_and_the_chart(cli: Cli, tmp_path: Path) -> 
     assert told["experiment"] == session.id
     assert told["goal"]["chance"] == seen.goal.chance
     assert told["miss"] == seen.miss
-    assert told["headline"] == headline(Subject.of(session.experiment), seen)
+    assert told["headline"] == headline(ForecastSubject.of(session.experiment), seen)
     for name in ("verdict", "terms", "remaining", "binding", "duration_s", "seconds_left", "best",
                  "fan", "silence", "cautions", "calibration", "paper"):  # fmt: skip
         assert name in told
@@ -98,7 +98,7 @@ def test_too_little_is_silence_and_bad_input_is_a_sentence(cli: Cli, tmp_path: P
 def test_the_line_of_a_sweep_has_the_chance_once_there_is_one(tmp_path: Path) -> None:
     def line(session: Session) -> str:
         console = Console(file=io.StringIO(), width=200)
-        return str(SweepView(session, console)._headline())
+        return str(LiveView(session, console)._headline())
 
     session = swept(tmp_path, goal=3.0)
     seen = session.forecast()

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from assistant import load_session
-from assistant.applications import Foreseen
+from assistant.applications.scheduling_futures import FutureScheduling
 from assistant.cli.main import run
-from assistant.settings import build_sweep, check_settings, parse_settings
-from assistant.settings_scheduling import SchedulingSettings
-from assistant.store import SqliteStore
+from assistant.config.scheduling import SchedulingSettings
+from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
+from assistant.store.event_store import SqliteStore
 from strategies import MeasuredTable
 
 SWEEP = """
@@ -42,10 +42,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sweep.toml").write_text(SWEEP)
 
 
-def by_script() -> Foreseen:
+def by_script() -> FutureScheduling:
     """Return the application of the file, built in a script."""
     built = build_sweep(check_settings(parse_settings(SWEEP, "x", Path(), "x"), "x")).application
-    assert isinstance(built, Foreseen)
+    assert isinstance(built, FutureScheduling)
     return built
 
 

@@ -9,20 +9,28 @@ from pathlib import Path
 import pytest
 
 from agents import Follower
-from assistant.client import RemoteSession
-from assistant.door import link_to
+from assistant.client.remote_session import RemoteSession
+from assistant.config.models import HookSettings
+from assistant.config.snapshot import open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings, read_settings
+from assistant.core.run import RunState
 from assistant.executors import make_executor
 from assistant.executors.serial import SerialExecutor
-from assistant.hooks import HookSettings
-from assistant.notices import KINDS, Best, Ending, Fault, Runs, Warned, of_test
-from assistant.notify import Notifier
-from assistant.run import RunState
-from assistant.service.endpoint import find
-from assistant.settings import build_sweep, check_settings, read_settings
-from assistant.starting import open_sweep
-from assistant.store import MemoryStore
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
+from assistant.hooks.notices import (
+    KINDS,
+    BestConfiguration,
+    EndDetails,
+    FailureDetails,
+    RunCounts,
+    WarningDetails,
+    of_test,
+)
+from assistant.hooks.notifier import Notifier
+from assistant.service.store_connection import api_client_of
+from assistant.service.store_lock import find_endpoint
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
 from tests.service.housed import housed
 from tests.story.test_cli import Cli, cli
 from tests.ui.screens import until
@@ -112,9 +120,9 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
     store = tmp_path / "browser.db"
     with housed(store) as house:
         opened = open_from(Form("file", str(sweep_file)), store)
-        endpoint = find(store)
+        endpoint = find_endpoint(store)
         assert endpoint is not None
-        session = RemoteSession(link_to(store, endpoint), opened.session.id)
+        session = RemoteSession(api_client_of(store, endpoint), opened.session.id)
 
         def over() -> bool:
             return not session.look().runs_in(RunState.QUEUED, RunState.RUNNING)
@@ -243,7 +251,7 @@ def test_every_field_and_variable_is_documented(repository: Path, sweep_file: Pa
     for notice in (of_test(experiment, kind, 0.0) for kind in KINDS):
         for field in json.loads(notice.as_json()):
             assert f"`{field}`" in section, field
-        for part in (Runs, Best, Warned, Ending, Fault):
+        for part in (RunCounts, BestConfiguration, WarningDetails, EndDetails, FailureDetails):
             for field in fields(part):
                 assert f"`{field.name}`" in section, field.name
         for name in notice.variables:

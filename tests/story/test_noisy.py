@@ -7,13 +7,11 @@ import pytest
 
 from assistant import load_session
 from assistant.cli.main import run
-from assistant.sla import Automatic
-from assistant.store import SqliteStore
-from assistant.ui import reporting
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
-from assistant.ui.overview import runs
-from assistant.ui.suggestions import page as suggestions
+from assistant.core.sla import AutoSteering
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages import overview_results, report, suggestions
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
 from tests.service.housed import housed
 from tests.ui.screens import press, until
 from tests.ui.stage import staged
@@ -74,7 +72,7 @@ def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
 def test_the_command_line_and_the_browser_confirm_alike(folder: Path) -> None:
     with housed(folder / "browser.db") as house:
         opened = open_from(Form("file", "sweep.toml"), folder / "browser.db")
-        opened.session.hand_over(Automatic(4, 4, "ignore"))
+        opened.session.hand_over(AutoSteering(4, 4, "ignore"))
         house.queue.set_active(opened.session.id, True)
         until(lambda: house.look(opened.session.id).experiment.automatic is None)
         handed = house.look(opened.session.id).experiment.handed_over
@@ -99,10 +97,10 @@ def test_a_person_repeats_and_confirms_in_the_browser(
     store = SqliteStore(folder / "store.db")
     experiment_id = store.experiments()[0].id
     session = load_session(store, experiment_id)
-    page = staged(reporting.page, session)
+    page = staged(report.page, session)
     (said,) = [block.value for block in page.success if "is recommended, but not" in block.value]
     assert "results vary from run to run; run it again" in said
-    page = press(staged(runs.section, session), "replicate")
+    page = press(staged(overview_results.runs_section, session), "replicate")
     assert "is repeated as run 7" in page.success[0].value
     page = press(staged(suggestions.page, session), "confirm")
     press(page, "submit-3")

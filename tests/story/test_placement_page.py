@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.policies import placement as registry
+from sim.policies import placements as registry
 
 
 def test_the_page_runs(

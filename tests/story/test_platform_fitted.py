@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assistant.applications import STATISTICS_DIGEST, AiPlatform
-from assistant.errors import SettingsError
-from assistant.service.admission import admitted
-from assistant.settings import build_sweep, check_settings, read_settings
-from sim.aiops.defaults import published
-from sim.aiops.statistics import statistics_of
+from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST, AiPlatform
+from assistant.config.sweep_file import build_sweep, check_settings, read_settings
+from assistant.core.errors import SettingsError
+from assistant.service.experiment_service import apply_request_policy
+from sim.aiops.platform_statistics import published_statistics, statistics_of
 from sim.api import load_model
 
 Told = Callable[..., tuple[int, str, str]]
@@ -34,7 +33,7 @@ def say(cli: Told) -> Told:
 def write_log(path: Path, factor: float = 1.0) -> None:
     """Write trainings that take `factor` times as long as the published ones, one every 600 s."""
     rng = np.random.default_rng(4)
-    seconds = published().train["PyTorch"].sample(rng, 400)[:, 0] * factor
+    seconds = published_statistics().train["PyTorch"].sample(rng, 400)[:, 0] * factor
     rows = (f"train,{s:.6f},{600.0 * i + i % 3},PyTorch" for i, s in enumerate(seconds))
     path.write_text("task,seconds,submit_s,framework\n" + "\n".join(rows) + "\n")
 
@@ -47,7 +46,7 @@ def test_a_log_becomes_statistics_that_a_sweep_goes_by(say: Told, tmp_path: Path
     assert 'statistics = "platform.json"' in out
     fitted = statistics_of(load_model(tmp_path / "platform.json"))
     assert fitted.train["PyTorch"].median() == pytest.approx(
-        3 * published().train["PyTorch"].median(), rel=0.35
+        3 * published_statistics().train["PyTorch"].median(), rel=0.35
     )
     code, out, _ = say("platform", "fit", "log.csv", "--to", "again.json", "--json")
     told = json.loads(out)
@@ -71,7 +70,7 @@ def test_a_log_becomes_statistics_that_a_sweep_goes_by(say: Told, tmp_path: Path
 def test_an_experiment_does_not_go_on_with_other_statistics(
     say: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from assistant.executors import SerialExecutor
+    from assistant.executors.serial import SerialExecutor
 
     write_log(tmp_path / "log.csv")
     assert say("platform", "fit", "log.csv", "--to", "platform.json")[0] == 0
@@ -123,6 +122,6 @@ def test_a_model_of_something_else_is_no_platform(say: Told, tmp_path: Path) -> 
 def test_a_service_reads_statistics_only_where_it_may(tmp_path: Path) -> None:
     asked = {"application": {"kind": "ai_platform", "statistics": "platform.json"}}
     with pytest.raises(SettingsError, match="reads no files"):
-        admitted(asked, programs=False, files=None)
-    found = admitted(asked, programs=False, files=tmp_path)
+        apply_request_policy(asked, programs=False, files=None)
+    found = apply_request_policy(asked, programs=False, files=tmp_path)
     assert found["application"]["statistics"] == str(tmp_path / "platform.json")

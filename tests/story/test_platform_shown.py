@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import AiPlatform
-from assistant.applications.platform_view import FULL_TRAINING, played, traced
+from assistant.applications.extensions.ai_platform import AiPlatform
 from assistant.cli.main import run
+from assistant.simtools.ai_platform import FULL_TRAINING, simulated_dashboard, trace_dashboard
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ def test_the_papers_case_is_played_traced_and_described(
     told = ["--set", "training_capacity=4", "--trace", "trace", "--day", "day.svg"]
     assert run(["play", "ai_platform", *told]) == 0
     shown = capsys.readouterr().out
-    board, measures = played(AiPlatform(), FULL_TRAINING)
+    board, measures = simulated_dashboard(AiPlatform(), FULL_TRAINING)
     came, training, *_ = board.words
     assert came.startswith("Most pipelines come at 16:00")
     assert training.startswith("Training is fullest at 17:00: 99%")
@@ -40,7 +40,7 @@ def test_the_papers_case_is_played_traced_and_described(
     )
     page = (tmp_path / "board.html").read_text()
     assert came in page
-    assert traced(Path("trace")).tables == board.tables
+    assert trace_dashboard(Path("trace")).tables == board.tables
     assert run(["platform", "describe", "trace"]) == 0
     assert "Wait by resource" in capsys.readouterr().out
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import Flood, Maze, Placing
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.extensions.placement import FleetPlacement
 from assistant.cli.main import run
 
 
@@ -47,9 +49,9 @@ def test_a_written_sweep_over_machines_runs(capsys: pytest.CaptureFixture[str]) 
     assert run(["sweep", "fleet.toml", "--runs", "12", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["name"] == "placement"
-    again = Placing().evaluate(told["best"]["values"], 0)
+    again = FleetPlacement().evaluate(told["best"]["values"], 0)
     assert told["best"]["value"] == pytest.approx(again["cost"])
-    assert told["best"]["value"] <= Placing().evaluate(Placing().baseline, 0)["cost"]
+    assert told["best"]["value"] <= FleetPlacement().evaluate(FleetPlacement().baseline, 0)["cost"]
 
 
 @pytest.mark.parametrize("name", ["flood", "maze"])
@@ -58,7 +60,7 @@ def test_json_holds_what_a_run_gives(name: str, capsys: pytest.CaptureFixture[st
     told = json.loads(capsys.readouterr().out)
     assert told["application"] == name
     assert told["picture"] is None
-    application = Flood(2) if name == "flood" else Maze(2, n_games=1)
+    application = Flood(2) if name == "flood" else MazeRunner(2, n_games=1)
     assert told["measures"] == application.evaluate(told["configuration"], 0)
 
 
@@ -81,7 +83,7 @@ def test_testbeds_are_swept_and_tried_by_their_names(capsys: pytest.CaptureFixtu
     told = json.loads(capsys.readouterr().out)
     assert told["name"] == "maze"
     assert told["best"]["value"] == pytest.approx(
-        Maze(4, n_games=1).evaluate(told["best"]["values"], 0)["time_s"]
+        MazeRunner(4, n_games=1).evaluate(told["best"]["values"], 0)["time_s"]
     )
 
 

@@ -7,15 +7,15 @@ import pytest
 
 from agents import Follower
 from assistant import Session, Sla, open_session
-from assistant.applications import Scheduling
+from assistant.applications.scheduling import Scheduling
 from assistant.cli.main import run
-from assistant.events import Event, ExperimentOpened, RunCompleted, RunSubmitted
-from assistant.executors import SerialExecutor
-from assistant.starting import rebuild
-from assistant.store import MemoryStore, SqliteStore
-from assistant.ui.new.form import Cluster, Form
-from assistant.ui.new.opening import open_from
-from assistant.ui.new.reading import form_of_recipe
+from assistant.config.snapshot import rebuild
+from assistant.core.events import Event, ExperimentOpened, RunCompleted, RunSubmitted
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore, SqliteStore
+from assistant.ui.pages.new_form import ClusterFields, Form
+from assistant.ui.pages.new_preview import open_from
+from assistant.ui.pages.new_sweep_file import form_of_recipe
 from sim import load_workload
 
 LOG = "; MaxProcs: 8\n" + "".join(
@@ -76,7 +76,7 @@ def test_settings_a_script_and_the_form_open_and_steer_the_same_experiment() -> 
     assert steered(session, application) == by_settings
 
     texts = {name: tuple(map(str, levels)) for name, levels in LEVELS.items()}
-    cluster = Cluster(preset="policies", levels=texts, options={"reserve_anew": "0"})
+    cluster = ClusterFields(preset="policies", levels=texts, options={"reserve_anew": "0"})
     form = Form("log", path="tiny.swf", runs=20, seed=3, cluster=cluster)
     opened = open_from(form, Path("form.db"))
     assert isinstance(opened.application, Scheduling)

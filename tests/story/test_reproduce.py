@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import Maze, paper_tables
-from assistant.applications.paper_tables import NAMES, PaperTable, paper_table
-from assistant.applications.tabulating import Question
+from assistant.applications.extensions.maze import MazeRunner
 from assistant.cli.main import run
+from assistant.simtools import measured_tables
+from assistant.simtools.measured_tables import NAMES, PaperTable, TabulationTask, paper_table
 from strategies import MeasuredTable
 
 
@@ -21,7 +21,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def measured(tmp_path: Path) -> Path:
     """A folder where the maze was measured before: its best row; the others are made up."""
-    question = Question.of(Maze())
+    question = TabulationTask.of(MazeRunner())
     folder = tmp_path / "to" / "tables"
     folder.mkdir(parents=True)
     parameters = question.space.parameters
@@ -83,7 +83,7 @@ def test_what_cannot_be_reproduced_is_refused(
 def test_a_table_that_is_not_so_any_more_is_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper_tables, "Maze", lambda: Maze(seed=3, n_games=1))
+    monkeypatch.setattr(measured_tables, "MazeRunner", lambda: MazeRunner(seed=3, n_games=1))
     before = paper_table("maze", tmp_path)
     content = before.path.read_text()
     assert paper_table("maze", tmp_path) == before

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assistant.settings import check_settings
+from assistant.config.sweep_file import check_settings
 
 
 def blocks(repository: Path, kind: str) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assistant.cli.main import run
-from assistant.events import SpaceChanged
-from assistant.store import SqliteStore
+from assistant.core.events import SpaceChanged
+from assistant.store.event_store import SqliteStore
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import Scheduling
+from assistant.applications.scheduling import Scheduling
 from assistant.cli.main import run
 from sim import default_workload
 from strategies import MeasuredTable

@@ -9,9 +9,9 @@ import pytest
 from agents import Follower
 from assistant import Run, Session, Sla, load_session, open_session
 from assistant.cli.main import run
-from assistant.events import BatchSuggested, BudgetChanged, Event, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.store import SqliteStore
+from assistant.core.events import BatchSuggested, BudgetChanged, Event, RunStarted
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import SqliteStore
 from tests.assistant.examples import Bowl
 
 
@@ -88,7 +88,7 @@ def test_steer_is_stored_behind_the_runs_that_ended_meanwhile(
             self.before = BudgetChanged
             self.meanwhile = lambda: session.run_queued(SerialExecutor(Bowl()))
 
-    monkeypatch.setattr("assistant.door.KeptStore", Late)
+    monkeypatch.setattr("assistant.service.store_connection.LockedStore", Late)
     assert run(["steer", "bowl", "--runs", "20"]) == 0
     session.catch_up()
     assert session.experiment.sla.max_runs == 20

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from assistant.cli.main import run
-from assistant.service.endpoint import find
-from assistant.service.token_book import TokenBook, book_path
-from assistant.store import SqliteStore
+from assistant.service.api_tokens import ApiTokenStore, token_store_path
+from assistant.service.store_lock import find_endpoint
+from assistant.store.event_store import SqliteStore
 from tests.service.housed import housed
 
 Call = Callable[..., tuple[int, str, str]]
@@ -73,13 +73,13 @@ def _made_listed_and_revoked(store: Path, call: Call) -> None:
     listed = json.loads(call("list", "--json")[1])["tokens"]
     assert [one["name"] for one in listed] == ["eye", "gpu-1"]
     assert listed[1]["expires_s"] == pytest.approx(time.time() + 30 * 86_400, abs=600)
-    for text in (out, json.dumps(listed), book_path(store).read_text()):
+    for text in (out, json.dumps(listed), token_store_path(store).read_text()):
         assert token not in text
     assert "2 with names" in call(command="doctor")[1]
     assert call("revoke", "gpu-1")[0] == 0
     code, _, err = call("revoke", "gpu-1")
     assert (code, "no token 'gpu-1'" in err) == (2, True)
-    assert stat.S_IMODE(book_path(store).stat().st_mode) == 0o600
+    assert stat.S_IMODE(token_store_path(store).stat().st_mode) == 0o600
 
 
 def test_doctor_says_whose_time_has_run_out_and_what_is_wrong(store: Path, call: Call) -> None:
@@ -88,10 +88,10 @@ def test_doctor_says_whose_time_has_run_out_and_what_is_wrong(store: Path, call:
             return 1.0
 
     assert "copperline token make" in call(command="doctor")[1]
-    TokenBook(book_path(store), Past()).issue("old", "worker", expires_s=2.0)  # type: ignore[arg-type]
+    ApiTokenStore(token_store_path(store), Past()).issue("old", "worker", expires_s=2.0)  # type: ignore[arg-type]
     assert "1 with names, 1 over" in call(command="doctor")[1]
     assert "over since 1970" in call("list")[1]
-    book_path(store).chmod(0o644)
+    token_store_path(store).chmod(0o644)
     code, out, _ = call(command="doctor")
     assert code == 1
     assert "chmod 600" in out
@@ -108,7 +108,7 @@ def test_a_revoked_worker_ends_while_the_service_goes_on(tmp_path: Path, call: C
     )
     try:
         url = _served(store)
-        endpoint = find(store)
+        endpoint = find_endpoint(store)
         assert endpoint is not None
         owner = _client(url, endpoint.token)
         settings = {
@@ -164,7 +164,7 @@ def _client(url: str, token: str) -> httpx.Client:
 def _served(store: Path, deadline_s: float = 120.0) -> str:
     until_s = time.monotonic() + deadline_s
     while time.monotonic() < until_s:
-        endpoint = find(store)
+        endpoint = find_endpoint(store)
         if endpoint is not None:
             try:
                 httpx.get(f"{endpoint.url}/health", trust_env=False).raise_for_status()

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from assistant import Sla
+from assistant.cli.commands.dry_run import LAST_LINES, DryRunReport, failure_hint
 from assistant.cli.main import run
-from assistant.cli.trial import KEPT_LINES, Trial, program_advice
-from assistant.errors import ProgramError
-from assistant.events import RunSubmitted
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep
-from assistant.store import MemoryStore, SqliteStore
+from assistant.config.snapshot import open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.errors import ProgramError
+from assistant.core.events import RunSubmitted
+from assistant.store.event_store import MemoryStore, SqliteStore
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_a_failure_shows_the_command_the_code_the_last_lines_and_what_to_change(
     assert failure["command"][:3] == ["sh", "program.sh", "2"]
     assert failure["folder"] == str(tmp_path)
     assert failure["exit_code"] == 3
-    assert failure["stdout"] == [f"line{i}" for i in range(91 - KEPT_LINES, 91)]
+    assert failure["stdout"] == [f"line{i}" for i in range(91 - LAST_LINES, 91)]
     assert failure["stderr"] == ["why"]
     assert "exit code 0" in failure["advice"]
     assert run(["try", str(path)]) == 4
@@ -131,11 +131,11 @@ def test_each_failure_says_what_to_change(
 
 
 def test_a_program_that_was_not_started_is_named() -> None:
-    assert "chmod +x" in program_advice(ProgramError("no", ("./p",)))
+    assert "chmod +x" in failure_hint(ProgramError("no", ("./p",)))
 
 
 def test_a_program_that_took_too_much_may_be_allowed_more() -> None:
-    assert "Allow a run more" in program_advice(ProgramError("no", ("./p",), -9, limited=True))
+    assert "Allow a run more" in failure_hint(ProgramError("no", ("./p",), -9, limited=True))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_built_in_example_is_tried_without_a_file(capsys: pytest.CaptureFixt
     assert said["feasible"] is False, "today violates the wait of small jobs"
 
 
-def trial(sla: Sla, workers: int, duration_s: float) -> Trial:
+def trial(sla: Sla, workers: int, duration_s: float) -> DryRunReport:
     tables = {
         "application": {"kind": "scheduling"}, "workers": workers,
         "runs": sla.max_runs or 1, "deadline": "100s",
@@ -186,7 +186,7 @@ def trial(sla: Sla, workers: int, duration_s: float) -> Trial:
     if sla.deadline_s is not None:
         sla = Sla(sla.max_runs, opened_s + sla.deadline_s)
     session.change_budget(sla)
-    return Trial(session.experiment, {}, True, 0, duration_s, None, None)
+    return DryRunReport(session.experiment, {}, True, 0, duration_s, None, None)
 
 
 @pytest.mark.parametrize(

@@ -9,24 +9,34 @@ from typing import Any
 import pytest
 
 from agents import Follower
-from assistant import Constraint, Measure, Objective, Second, Sla, Value, load_session, open_session
-from assistant.applications import Function, Scheduling
+from assistant import (
+    Constraint,
+    Measure,
+    Objective,
+    SecondObjective,
+    SingleMeasure,
+    Sla,
+    load_session,
+    open_session,
+)
+from assistant.applications.function import Function
+from assistant.applications.scheduling import Scheduling
 from assistant.cli.main import run
-from assistant.errors import ObjectiveError
-from assistant.executors import SerialExecutor
-from assistant.report import collect, render_html
-from assistant.store import MemoryStore, SqliteStore
-from assistant.ui import reporting
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
-from assistant.ui.overview import page as overview
+from assistant.core.errors import ObjectiveError
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import render_html
+from assistant.store.event_store import MemoryStore, SqliteStore
+from assistant.ui.pages import overview, report
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
 from strategies import Parameter, ParameterSpace, hypervolume
 from tests.ui.stage import staged
 
 pytestmark = pytest.mark.slow
 
 SPACE = ParameterSpace((Parameter("x", tuple(range(8))), Parameter("y", tuple(range(8)))))
-BOTH = Objective(Value("wait_s"), second=Second(Value("cost"), "minimise"))
+BOTH = Objective(SingleMeasure("wait_s"), second=SecondObjective(SingleMeasure("cost"), "minimise"))
 
 
 def two(x: int, y: int) -> dict[str, float]:
@@ -81,10 +91,10 @@ def test_trade_offs_of_a_real_log(shared_data: Path) -> None:
     log = load_workload(shared_data / "swf" / "alea-hpc2n-subset.swf.gz", first=1000)
     application = Scheduling(log, levels={"procs": (240, 200, 320, 400), "order": ("fcfs", "sjf")})
     objective = Objective(
-        Value("mean_wait_s"),
+        SingleMeasure("mean_wait_s"),
         constraints=(Constraint("n_rejected", at_most=0.0),),
         unit="s",
-        second=Second(Value("procs")),
+        second=SecondObjective(SingleMeasure("procs")),
     )
     session = open_session(application, store=MemoryStore(), objective=objective, sla=Sla(40))
     Follower(initial=12, batch=4).steer(session, SerialExecutor(application))
@@ -182,7 +192,7 @@ def test_the_browser_shows_the_front_of_the_command_lines_sweep(
 ) -> None:
     told = printed(capsys, "sweep", "sweep.toml")
     session = load_session(SqliteStore(folder / "store.db"), told["experiment"])
-    for draw in (reporting.page, overview.page):
+    for draw in (report.page, overview.page):
         page = staged(draw, session)  # type: ignore[arg-type]
         tables = [t.value for t in page.dataframe if "duration_s [s]" in t.value.columns]
         (front,) = [t for t in tables if "runs" in t.columns]
@@ -237,7 +247,7 @@ def test_a_run_without_the_second_measure_has_failed() -> None:
 
 def test_a_journal_of_one_measure_is_read_as_it_was(folder: Path) -> None:
     from assistant import Experiment
-    from assistant.codec import decode_event, encode_event
+    from assistant.core.codec import decode_event, encode_event
 
     assert run(["sweep", "--table", "table.csv", "--runs", "6", "--json"]) == 0
     store = SqliteStore(folder / "store.db")

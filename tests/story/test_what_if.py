@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from assistant import load_session
-from assistant.chances import percent
 from assistant.cli.main import run
-from assistant.events import Event
-from assistant.store import SqliteStore
+from assistant.core.events import Event
+from assistant.core.forecast import percent
+from assistant.store.event_store import SqliteStore
 from strategies import strategy_entry
 from tests.assistant.warned import journal_with_a_warning
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications.workloads import Window, highlights, look, read_log
+from assistant.simtools.workload_log import highlights, log_profile, read_log
+from sim.metrics.workload_profile import ProfileWindow
 
 LOG = """; MaxProcs: 8
 ; UnixStartTime: 376200
@@ -37,7 +38,7 @@ def described(cli: Told, log: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
 def test_it_tells_what_the_page_tells(described: Told, log: Path) -> None:
     code, out, _ = described()
     assert code == 0
-    seen = look(read_log(log), Window())
+    seen = log_profile(read_log(log), ProfileWindow())
     for sentence in highlights(seen):
         assert f"  {sentence}\n" in out
     assert "  5 jobs by 2 users over 86,400 s (1 d 00 h)\n" in out

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assistant.cli.clouds_words import packing_words, tables
+from assistant.cli.commands.window_validation import packing_words, tables
 from sim.api import (
-    Packings,
-    Server,
+    PackingResults,
+    ServerSize,
     TupleRanges,
     cloud_report,
     cloud_windows,
@@ -23,10 +23,10 @@ from sim.api import (
     save_model,
     write_workload,
 )
-from sim.model.bins import PAPER
-from sim.traces.bergsma import write_bergsma
-from sim.workloads.cloud.batching import batches_of
-from sim.workloads.cloud.report_packing import PackedReport, PackedWindow
+from sim.formats.vm_trace import write_bergsma
+from sim.generators.cloud.batches import batches_of
+from sim.generators.cloud.report_values import PackingReport, WindowPacking
+from sim.model.cloud_trace import PAPER
 from tests.sim.cloud.logs import log_of
 
 Told = Callable[..., tuple[int, str, str]]
@@ -111,9 +111,9 @@ def test_words_tell_servers_and_what_never_filled_them() -> None:
     assert packing_words(found) == "Nothing is packed: no packings were asked for."
     ranges = TupleRanges((1, 1), (8, 24), (1.25, 2.5))
     cpu = np.array([0.5, np.nan, 0.97])
-    real = PackedWindow.of("real", Packings(cpu, cpu - 0.1, ("random", "random", "cosine")))
+    real = WindowPacking.of("real", PackingResults(cpu, cpu - 0.1, ("random", "random", "cosine")))
     tuples = draw_tuples(3, 0, ranges)
-    told = replace(found, packing=PackedReport(None, ranges, tuples, (real,)))
+    told = replace(found, packing=PackingReport(None, ranges, tuples, (real,)))
     assert packing_words(told) == (
         "3 packings of each, on 1 server of 8 to 24 cores with 1.25 to 2.5 GiB a core. In some "
         "packings every job found room, and they tell nothing: 1 of real."
@@ -131,7 +131,7 @@ def test_words_tell_servers_and_what_never_filled_them() -> None:
 def test_script_and_command_plan_the_same(say: Told, logs: tuple[Path, Path]) -> None:
     model = fit("three_stage", load_workload(logs[0]))
     save_model(model, Path("m.json"))
-    plan = plan_capacity(model, Server(16), days=0.5, futures=3, scales=(1.0, 2.0), seed=9)
+    plan = plan_capacity(model, ServerSize(16), days=0.5, futures=3, scales=(1.0, 2.0), seed=9)
     options = ("--cores-per-server", "16", "--days", "0.5", "--futures", "3", "--seed", "9",
                "--scale", "1", "--scale", "2")  # fmt: skip
     code, out, err = say("capacity", "m.json", *options, "--set", "end_odds=0.2", "--json")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assistant.applications.packing import range_of
+from assistant.simtools.capacity import range_of
 from sim.api import (
     PACKING_RULES,
     Workload,

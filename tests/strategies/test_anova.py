@@ -22,13 +22,19 @@ from strategies import (
     Parameter,
     ParameterSpace,
 )
-from strategies.anova import fit as learning
-from strategies.anova.acquisition import log_expected_improvement
-from strategies.anova.fit import JITTER, Prior, learn
-from strategies.anova.kernel import Axis, Hyperparameters, gram
-from strategies.anova.posterior import Posterior
-from strategies.anova.targets import Targets, mean_ranks
-from strategies.anova.validity import Validity
+from strategies.gp import gaussian_process as learning
+from strategies.gp.anova_model import Targets, mean_ranks
+from strategies.gp.gaussian_process import (
+    JITTER,
+    Axis,
+    Hyperparameters,
+    Posterior,
+    Prior,
+    Validity,
+    gram,
+    learn,
+    log_expected_improvement,
+)
 
 SPACE = ParameterSpace(
     (

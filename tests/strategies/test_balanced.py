@@ -15,7 +15,7 @@ from strategies import (
     ParameterSpace,
     balanced_design,
 )
-from strategies.balanced import balanced_column
+from strategies.samplers.latin_hypercube import balanced_column
 from tests.draw.spaces import all_of, configurations, grid, spaces
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import (
-    Block,
     Configuration,
+    FactorialBlock,
     Observation,
     Parameter,
     ParameterSpace,
@@ -26,7 +26,7 @@ SPACE = grid(4, 4)
 def test_a_full_2x3_inside_a_4x4_is_found_whole() -> None:
     cells = [*itertools.product((0, 2), (0, 1, 3)), (3, 2), (1, 2)]
     blocks = find_blocks(SPACE, observe_all(SPACE, cells))
-    assert blocks == (Block(((0, 2), (0, 1, 3))), Block(((1, 3), (2,))))
+    assert blocks == (FactorialBlock(((0, 2), (0, 1, 3))), FactorialBlock(((1, 3), (2,))))
     assert [block.size for block in blocks] == [6, 2]
     assert [block.varied for block in blocks] == [(0, 1), (0,)]
 
@@ -34,14 +34,17 @@ def test_a_full_2x3_inside_a_4x4_is_found_whole() -> None:
 def test_an_l_shape_gives_both_of_its_arms() -> None:
     cells = [*itertools.product((0, 1), range(4)), *itertools.product(range(4), (0, 1))]
     blocks = find_blocks(SPACE, observe_all(SPACE, cells))
-    assert set(blocks) == {Block(((0, 1), (0, 1, 2, 3))), Block(((0, 1, 2, 3), (0, 1)))}
+    assert set(blocks) == {
+        FactorialBlock(((0, 1), (0, 1, 2, 3))),
+        FactorialBlock(((0, 1, 2, 3), (0, 1))),
+    }
 
 
 def test_a_full_factorial_is_one_block_whatever_the_order_and_replicates() -> None:
     space = grid(3, 2, 4)
     cells = list(itertools.product(range(3), range(2), range(4)))
     history = observe_all(space, [*cells, *cells[::2]])
-    wanted = (Block(((0, 1, 2), (0, 1), (0, 1, 2, 3))),)
+    wanted = (FactorialBlock(((0, 1, 2), (0, 1), (0, 1, 2, 3))),)
     assert find_blocks(space, history) == find_blocks(space, history[::-1]) == wanted
 
 
@@ -83,7 +86,7 @@ def test_weights_are_the_runs_behind_a_marginal_mean() -> None:
     space = grid(2, 2, 2)
     cells = [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1), (1, 0, 1)]
     history = observe_all(space, cells, [0.0, 0.0, 6.0, 6.0, 9.0, 9.0])
-    chosen = (Block(((0, 1), (0, 1), (0,))), Block(((0, 1), (0,), (1,))))
+    chosen = (FactorialBlock(((0, 1), (0, 1), (0,))), FactorialBlock(((0, 1), (0,), (1,))))
     a, _, _ = block_effects(space, history, chosen)
     assert a == pytest.approx((-2, 2))
 

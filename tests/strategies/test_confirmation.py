@@ -5,13 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies import (
-    Choice,
-    Observation,
-    OptionError,
-    choose,
-    confirmations,
-)
+from strategies import Choice, Observation, OptionError, choose, confirmations
 from tests.draw.spaces import grid
 from tests.strategies.test_noise import SPACE, runs
 

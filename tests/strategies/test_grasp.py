@@ -19,7 +19,7 @@ from strategies import (
     ParameterSpace,
     make_strategy,
 )
-from strategies.grasp import (
+from strategies.samplers.grasp import (
     Grasp,
     construction,
     list_values,

@@ -15,7 +15,12 @@ from strategies import (
     ParameterSpace,
     balanced_design,
 )
-from strategies.latin_hypercube import CRITERIA, Criterion, greatest_correlation, least_distance
+from strategies.samplers.latin_hypercube import (
+    CRITERIA,
+    Criterion,
+    greatest_correlation,
+    least_distance,
+)
 from tests.draw.spaces import grid
 
 

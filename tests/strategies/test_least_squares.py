@@ -19,8 +19,8 @@ from strategies import (
     ParameterSpace,
     least_squares_effects,
 )
-from strategies.grasp import reduced_candidate_list
-from strategies.reasons import construction_reason
+from strategies.samplers.grasp import reduced_candidate_list
+from strategies.samplers.strategy import construction_reason
 from tests.draw.spaces import grid, histories, observe_all, spaces
 
 SPACE = grid(2, 2)

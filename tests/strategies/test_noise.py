@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strategies import Observation, estimate_noise
-from strategies.noise import mean_of, replicates
+from strategies.steering.confirmation import mean_of, replicates
 from tests.draw.spaces import grid, observe_all
 
 SPACE = grid(9)

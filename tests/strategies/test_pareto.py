@@ -14,12 +14,12 @@ from strategies import (
     Observation,
     ObservationError,
     RandomSearch,
-    Scalarising,
+    ScalarisedStrategy,
     Suggestion,
     hypervolume,
     pareto_front,
 )
-from strategies.pareto import scalarised
+from strategies.steering.pareto import scalarised_observations
 from tests.draw.spaces import grid, observe_all
 
 SPACE = grid(30)
@@ -83,7 +83,7 @@ def test_a_missing_second_quality_is_refused() -> None:
     with pytest.raises(ObservationError, match="has no second quality"):
         pareto_front(alone)
     with pytest.raises(ObservationError, match="has no second quality"):
-        Scalarising(Grasp()).suggest(1, Knowledge(SPACE, alone), np.random.default_rng(1))
+        ScalarisedStrategy(Grasp()).suggest(1, Knowledge(SPACE, alone), np.random.default_rng(1))
 
 
 def test_the_hypervolume_by_hand() -> None:
@@ -106,13 +106,15 @@ def test_the_hypervolume_counts_unit_squares(points: list[tuple[int, int]]) -> N
 def test_the_scalar_quality_by_hand() -> None:
     # costs over the feasible range: first (10 - q) / 10, second (4 - s) / 4
     ones = observed([(10.0, 0.0), (0.0, 4.0), (5.0, 3.0), (-90.0, 50.0)], 0, 0, 0, 1.0)
-    got = [one.quality for one in scalarised(ones, 0.5)]
+    got = [one.quality for one in scalarised_observations(ones, 0.5)]
     assert got[:3] == pytest.approx([-(0.5 + 0.05 * 0.5), -(0.5 + 0.05 * 0.5), -(0.25 + 0.01875)])
     assert max(got[:3]) == got[2]  # the knee is best where both weigh the same
-    assert [one.quality for one in scalarised(ones, 1.0)][:3] == pytest.approx([0, -1.05, -0.525])
-    assert all(one.second is None for one in scalarised(ones, 0.3))
-    assert [one.feasible for one in scalarised(ones, 0.3)] == [True, True, True, False]
-    equal = scalarised(observed([(2.0, 7.0), (2.0, 7.0)]), 0.4)
+    assert [one.quality for one in scalarised_observations(ones, 1.0)][:3] == pytest.approx(
+        [0, -1.05, -0.525]
+    )
+    assert all(one.second is None for one in scalarised_observations(ones, 0.3))
+    assert [one.feasible for one in scalarised_observations(ones, 0.3)] == [True, True, True, False]
+    equal = scalarised_observations(observed([(2.0, 7.0), (2.0, 7.0)]), 0.4)
     assert [one.quality for one in equal] == [0.0, 0.0]
 
 
@@ -121,7 +123,7 @@ def test_the_best_scalar_is_on_the_front(pairs: list[tuple[float, float]], tenth
     """Weights strictly between 0 and 1 make the augmented function respect domination."""
     ones = observed(pairs)
     weight = min(max(tenths, 1), 9) / 10
-    told = scalarised(ones, weight)
+    told = scalarised_observations(ones, weight)
     best = max(told, key=lambda one: one.quality).configuration
     assert best in {one.configuration for one in pareto_front(ones)}
 
@@ -145,13 +147,13 @@ class Recording:
 def test_every_suggestion_has_a_weight_of_its_own_and_says_it() -> None:
     ones = observed([(10.0, 0.0), (0.0, 4.0), (5.0, 3.0)])
     base = Recording()
-    strategy = Scalarising(base, ("mean_wait_s", "procs"))
+    strategy = ScalarisedStrategy(base, ("mean_wait_s", "procs"))
     suggestions = strategy.suggest(20, Knowledge(SPACE, ones), np.random.default_rng(3))
     assert len({s.configuration for s in suggestions}) == 20
     weights = [float(s.reason.split()[1]) for s in suggestions]
     assert len(set(weights)) > 5
     for weight, told, suggestion in zip(weights, base.told, suggestions, strict=True):
-        assert told == [one.quality for one in scalarised(ones, weight)]
+        assert told == [one.quality for one in scalarised_observations(ones, weight)]
         trade = f"By {weight:g} mean_wait_s to {1 - weight:g} procs: "
         assert suggestion.reason.startswith(trade)
         assert suggestion.chance is None
@@ -168,7 +170,7 @@ def test_the_eleven_weights_come_equally_often() -> None:
     counts: dict[str, int] = {}
     for seed in range(11):
         rng = np.random.default_rng(seed)
-        for s in Scalarising(RandomSearch()).suggest(100, Knowledge(space, ones), rng):
+        for s in ScalarisedStrategy(RandomSearch()).suggest(100, Knowledge(space, ones), rng):
             weight = s.reason.split()[1]
             counts[weight] = counts.get(weight, 0) + 1
     assert sorted(counts, key=float) == [f"{i / 10:g}" for i in range(11)]
@@ -177,7 +179,7 @@ def test_the_eleven_weights_come_equally_often() -> None:
 
 def test_without_an_observation_it_is_the_base() -> None:
     rng, other = np.random.default_rng(1), np.random.default_rng(1)
-    assert Scalarising(Grasp()).suggest(4, Knowledge(SPACE), rng) == Grasp().suggest(
+    assert ScalarisedStrategy(Grasp()).suggest(4, Knowledge(SPACE), rng) == Grasp().suggest(
         4, Knowledge(SPACE), other
     )
 
@@ -190,7 +192,7 @@ def test_it_goes_where_the_weights_pull() -> None:
         for one in observe_all(space, [(0, 0), (1, 0), (2, 0)], [0.0, 1.0, 2.0])
     )
     seen: dict[float, set[int]] = {}
-    for s in Scalarising(Grasp(beta=1.0)).suggest(
+    for s in ScalarisedStrategy(Grasp(beta=1.0)).suggest(
         18, Knowledge(space, ones), np.random.default_rng(1)
     ):
         if s.kind == "construction":

@@ -15,7 +15,7 @@ from strategies import (
     ParameterSpace,
     ParticleSwarm,
 )
-from strategies.parameter import show_values
+from strategies.space.parameter import show_values
 from tests.draw.spaces import grid, observe_all, spaces
 
 LINE = grid(101)

@@ -17,7 +17,7 @@ from strategies import (
     ParameterSpace,
     PatternSearch,
 )
-from strategies.pattern_search import first_step, halvings_until_one, poll, replay
+from strategies.samplers.pattern_search import first_step, halvings_until_one, poll, replay
 from tests.draw.spaces import grid, histories, observe_all, spaces
 
 LINE = grid(17)

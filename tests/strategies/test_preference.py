@@ -8,13 +8,13 @@ import pytest
 from strategies import (
     Configuration,
     Exclusion,
-    Exploiting,
+    ExploitationStrategy,
     Grasp,
     Knowledge,
     OptionError,
     Parameter,
     ParameterSpace,
-    Preferring,
+    PreferenceStrategy,
     RandomSearch,
     RegionRule,
     Suggestion,
@@ -26,7 +26,7 @@ SPACE = grid(10, 10).preferring("p0", 3)
 
 def ask(n: int, share: float, seed: int = 1, space: ParameterSpace = SPACE) -> list[Suggestion]:
     rng = np.random.default_rng(seed)
-    return list(Preferring(RandomSearch(), share).suggest(n, Knowledge(space), rng))
+    return list(PreferenceStrategy(RandomSearch(), share).suggest(n, Knowledge(space), rng))
 
 
 def is_preferred(configuration: Configuration) -> bool:
@@ -78,12 +78,14 @@ def test_without_a_preference_it_is_the_base() -> None:
     for space in (grid(4, 4), grid(2).preferring("p0", 0).preferring("p0", 1)):
         knowledge = Knowledge(space, observe_all(space, [space.configuration(0).level_ids]))
         base = Grasp().suggest(1, knowledge, np.random.default_rng(5))
-        assert Preferring(Grasp()).suggest(1, knowledge, np.random.default_rng(5)) == base
+        assert PreferenceStrategy(Grasp()).suggest(1, knowledge, np.random.default_rng(5)) == base
 
 
 def test_neighbours_are_numbered_in_the_whole_batch_and_keep_what_is_said_of_them() -> None:
     history = observe_all(SPACE, [(3, 3), (7, 7), (1, 2)], [3.0, 9.0, 1.0])
-    strategy = Preferring(Exploiting(Grasp(neighbours=2), 0.5, RegionRule(min_samples=2)), 0.5)
+    strategy = PreferenceStrategy(
+        ExploitationStrategy(Grasp(neighbours=2), 0.5, RegionRule(min_samples=2)), 0.5
+    )
     numbered = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -100,7 +102,7 @@ def test_neighbours_are_numbered_in_the_whole_batch_and_keep_what_is_said_of_the
 @pytest.mark.parametrize("share", [-0.1, 1.1, True, None, "half", float("nan")])
 def test_a_share_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(OptionError, match="from 0 to 1"):
-        Preferring(Grasp(), share)
+        PreferenceStrategy(Grasp(), share)
 
 
 def test_closing_holds_inside_the_preferred_part() -> None:

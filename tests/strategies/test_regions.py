@@ -21,8 +21,13 @@ from strategies import (
     find_regions,
     pending_in_region,
 )
-from strategies.regions import good_configurations
-from strategies.steps import by_steps, squared_radius, squared_steps, step_coordinates
+from strategies.steering.regions import (
+    by_steps,
+    good_configurations,
+    squared_radius,
+    squared_steps,
+    step_coordinates,
+)
 from tests.draw.spaces import configurations, grid, histories, observe_all, spaces
 
 SPACE = grid(20, 20)

@@ -4,7 +4,6 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-import strategies.registry as registry
 from strategies import (
     Grasp,
     OptionError,
@@ -13,6 +12,7 @@ from strategies import (
     StrategyError,
     UnknownStrategyError,
     make_strategy,
+    registry,
     strategy_names,
 )
 

@@ -21,8 +21,7 @@ from strategies import (
     UnknownLevelError,
     UnknownParameterError,
 )
-from strategies.neighbourhood import squared_distance, squared_scale
-from strategies.randomness import below, permuted
+from strategies.space.enumeration import below, permuted, squared_distance, squared_scale
 from tests.draw.spaces import all_of, configurations, grid, spaces
 
 SPACE = ParameterSpace(
@@ -249,7 +248,7 @@ def test_a_count_that_is_not_known_is_none() -> None:
 def test_a_needle_in_a_large_space_is_said_to_be_out_of_reach(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("strategies.space.LAST_TRIES", 200)
+    monkeypatch.setattr("strategies.space.parameter_space.LAST_TRIES", 200)
     text = " + ".join(f"p{i}" for i in range(12)) + " > 0"
     with pytest.raises(SpaceError, match="close levels instead"):
         HUGE.excluding(Exclusion(text)).sample(np.random.default_rng(1))

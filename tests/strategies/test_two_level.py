@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from strategies import OptionError, PlackettBurman, RegularFraction, two_level_design
-from strategies.hadamard import hadamard, hadamard_order
-from strategies.two_level import letter
+from strategies.doe.two_level import hadamard, hadamard_order, letter
 
 KNOWN = [
     # factors, resolution asked for, runs, resolution reached, generators: Montgomery, table 8.14

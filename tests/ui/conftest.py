@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.service.house import House
-from assistant.ui import desk
+from assistant.service.experiment_service import ExperimentService
+from assistant.ui import state
 from tests.service.housed import housed
 
 
@@ -18,22 +18,22 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COPPERLINE_STORE", str(path))
     monkeypatch.setattr(sys, "argv", ["streamlit_app.py"])
-    made: list[desk.Office] = []
-    build = desk.Office.__init__
+    made: list[state.ServiceConnection] = []
+    build = state.ServiceConnection.__init__
 
-    def noted(self: desk.Office, store: Path) -> None:
+    def noted(self: state.ServiceConnection, store: Path) -> None:
         build(self, store)
         made.append(self)
 
-    monkeypatch.setattr(desk.Office, "__init__", noted)
+    monkeypatch.setattr(state.ServiceConnection, "__init__", noted)
     yield path
     for office in made:
         office.companion.end()
-    desk.office_of.clear()
+    state.service_connection.clear()
 
 
 @pytest.fixture
-def house(store: Path) -> Iterator[House]:
+def house(store: Path) -> Iterator[ExperimentService]:
     """The store is served and what is started is executed, in this process."""
     with housed(store) as opened:
         yield opened

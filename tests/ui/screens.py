@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from assistant import RunState
-from assistant.ui.desk import SharedDesk, office_of
+from assistant.ui.state import ExperimentViewModel, service_connection
 
 SCRIPT = str(Path(__file__).resolve().parents[2] / "streamlit_app.py")
 
@@ -38,8 +38,8 @@ def sound(page: AppTest) -> AppTest:
     return page
 
 
-def desk_in(page: AppTest, store: Path) -> SharedDesk:
-    desk = office_of(str(store)).desk(page.session_state["experiment"])
+def desk_in(page: AppTest, store: Path) -> ExperimentViewModel:
+    desk = service_connection(str(store)).desk(page.session_state["experiment"])
     desk.refresh(now=True)
     return desk
 

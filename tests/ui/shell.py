@@ -19,11 +19,11 @@ def shown(draw: Callable[..., Intent | None], *args: Any, form: Any = None) -> A
         import streamlit as st
 
         from assistant.ui.intents import perform
-        from assistant.ui.new import fields
-        from assistant.ui.seeding import heard
+        from assistant.ui.pages import new_fields
+        from assistant.ui.state import heard
 
         if form is not None and "filled" not in st.session_state:
-            fields.begin(form)
+            new_fields.begin(form)
         st.session_state["filled"] = True
         intent = draw(*args)
         if intent is not None:

@@ -6,39 +6,41 @@ from dataclasses import dataclass
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Forecast
-from assistant.client import Execution
-from assistant.ui.desk import Desk, Seen, Steered
+from assistant.client.remote_session import ExecutionStatus
 from assistant.ui.intents import Intent, perform
+from assistant.ui.state import ExperimentSnapshot, ExperimentView, SteerableSession
 
 
 @dataclass(frozen=True)
 class Seat:
     """A desk in memory: what is decided here happens in the session at once."""
 
-    session: Steered
+    session: SteerableSession
 
     @property
     def experiment(self) -> Experiment:
         return self.session.experiment
 
     @property
-    def seen(self) -> Seen:
-        return Seen(self.session.experiment, Execution(active=False, executes=True))
+    def seen(self) -> ExperimentSnapshot:
+        return ExperimentSnapshot(
+            self.session.experiment, ExecutionStatus(active=False, executes=True)
+        )
 
     def forecast(self) -> Forecast:
         return self.session.forecast()
 
-    def refresh(self, *, now: bool = False) -> Seen:
+    def refresh(self, *, now: bool = False) -> ExperimentSnapshot:
         del now
         return self.seen
 
 
-Draw = Callable[[Desk, Experiment], Intent | None]
+Draw = Callable[[ExperimentView, Experiment], Intent | None]
 
 
 def staged(
     draw: Draw,
-    session: Steered,
+    session: SteerableSession,
     seconds: float = 60,
     address: Mapping[str, list[str]] | None = None,
 ) -> AppTest:
@@ -52,7 +54,7 @@ def staged(
         import streamlit as st
 
         from assistant.ui.intents import perform
-        from assistant.ui.seeding import heard
+        from assistant.ui.state import heard
 
         intent = draw(seat, seat.experiment)
         if intent is not None:

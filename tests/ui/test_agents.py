@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from agents import Shelf, UnderWay, parse_study, play_study, read_study
-from agents.under_way import holder
+from agents import StudyLock, StudyRepository, parse_study, play_study, read_study
+from agents.studies.study_repository import lock_holder
 from assistant.cli.main import run
-from assistant.ui.agents import page as agents_page
-from assistant.ui.agents.draft import Draft, draft_of, written
+from assistant.ui.pages import agents as agents_page
+from assistant.ui.pages.agents_draft import StudyDraft, draft_of, study_document
 from tests.agents.examples import TEXTS
 from tests.ui import screens
 from tests.ui.screens import press, sound
@@ -154,14 +154,14 @@ def test_what_cannot_be_is_told_beside_its_field(
 
 def test_budgets_and_levels_are_read_one_by_one() -> None:
     for draft, words in (
-        (Draft(ends="budget", runs=("0",)), "from 1 on, not '0'"),
-        (Draft(ends="budget", runs=()), "name one at least"),
-        (Draft(ends="budget", exploitation=("1.5",)), "from 0 to 1, not '1.5'"),
-        (Draft(ends="budget", exploitation=("nan",)), "from 0 to 1, not 'nan'"),
-        (Draft(applications=("scheduling",), log="gone.swf"), "There is no job log"),
-        (Draft(applications=("scheduling",), first=9), "are those of a log"),
+        (StudyDraft(ends="budget", runs=("0",)), "from 1 on, not '0'"),
+        (StudyDraft(ends="budget", runs=()), "name one at least"),
+        (StudyDraft(ends="budget", exploitation=("1.5",)), "from 0 to 1, not '1.5'"),
+        (StudyDraft(ends="budget", exploitation=("nan",)), "from 0 to 1, not 'nan'"),
+        (StudyDraft(applications=("scheduling",), log="gone.swf"), "There is no job log"),
+        (StudyDraft(applications=("scheduling",), first=9), "are those of a log"),
     ):
-        told = written(draft)
+        told = study_document(draft)
         assert told.text is None
         assert words in told.faults[0].text
         assert told.faults[0].place.startswith(FIELD)
@@ -188,7 +188,7 @@ def test_a_study_file_fills_everything_in(store: Path) -> None:
     (store.parent / "a.swf").write_text("")
     text = FULL.format(table="small.csv", log="a.swf")
     draft = draft_of(text)
-    told = written(draft)
+    told = study_document(draft)
     assert told.faults == ()
     assert told.text is not None
     was, is_ = (
@@ -257,7 +257,7 @@ def test_results_of_another_study_are_refused_in_words(store: Path) -> None:
 
 def test_everybody_sees_what_is_played_and_how_far(store: Path) -> None:
     folder = put(store, little(store), "a-little", play=False)
-    with UnderWay(folder) as turn:
+    with StudyLock(folder) as turn:
         turn.tell("playing", 0, 16)
         for page in (page_of(store), page_of(store)):
             assert list(page.dataframe[0].value["state"]) == ["► playing"]
@@ -298,13 +298,13 @@ def test_a_study_played_from_the_page_is_the_one_of_the_command_line(store: Path
     press(page, "agents-play")
     assert not page.error
     folder = store.parent / "studies" / "rugged-ones"
-    assert holder(folder) is not None
+    assert lock_holder(folder) is not None
     assert page.button(key="agents-stop")
     press(page, "agents-stop")
     assert page.button(key="agents-go-on")
     press(page, "agents-go-on")
     deadline = time.monotonic() + 120
-    while holder(folder) is not None:
+    while lock_holder(folder) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     sound(page.run())
@@ -314,4 +314,4 @@ def test_a_study_played_from_the_page_is_the_one_of_the_command_line(store: Path
     assert run(["agents", "run", "study.toml", "--to", "by-hand", "--workers", "1"]) == 0
     for file in ("results.parquet", "summary.csv", "report.html"):
         assert (folder / file).read_bytes() == (store.parent / "by-hand" / file).read_bytes()
-    assert [one.state for one in Shelf(folder.parent).kept()] == ["done"]
+    assert [one.state for one in StudyRepository(folder.parent).kept()] == ["done"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import Shelf, read_parquet
-from agents.under_way import holder
+from agents import StudyRepository, read_parquet
+from agents.studies.study_repository import lock_holder
 from assistant.cli.main import run
 from benchmarks.browsing import await_that, kept_up
 from tests.ui.test_story import looking
@@ -41,12 +41,12 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         person.press("Play")
         person.says(re.compile("of 1,200 episodes"))
         page.wait_for_url("**study=bowl**")
-        playing = holder(folder)
+        playing = lock_holder(folder)
         assert playing is not None
         with person.watched.cut_off():
             up.kill("pages")
             person.settled()
-        assert holder(folder) == playing, "it does not mind"
+        assert lock_holder(folder) == playing, "it does not mind"
         other = screen()
         other.goto("/agents?study=bowl")
         other.says("It is played by a process of its own")
@@ -55,7 +55,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         person.goto("/agents?study=bowl")
         person.press("Go on")
         played = folder / "results.parquet"
-        await_that(lambda: played.exists() and holder(folder) is None, "it was played", 180)
+        await_that(lambda: played.exists() and lock_holder(folder) is None, "it was played", 180)
         for one in (person, other):
             one.goto("/agents?study=bowl")
             one.says("4 cells, 300 episodes each: 1,200 episodes by simulated analysts.")
@@ -91,11 +91,11 @@ def test_the_end_of_the_app_stops_what_it_started(
         person.says("1,620,000 episodes")
         person.press("Play")
         person.says("It is played by a process of its own")
-        (kept,) = Shelf.beside(store).kept()
+        (kept,) = StudyRepository.beside(store).kept()
         assert kept.state == "playing"
         up.process.send_signal(signal.SIGTERM)
         up.process.wait(60)
-        await_that(lambda: holder(kept.folder) is None, "the study was stopped")
+        await_that(lambda: lock_holder(kept.folder) is None, "the study was stopped")
         person.watched.errors.clear()  # that the server is gone
-    (kept,) = Shelf.beside(store).kept()
+    (kept,) = StudyRepository.beside(store).kept()
     assert kept.state == "stopped", "and can go on"

@@ -7,15 +7,14 @@ import pytest
 
 from assistant import Sla, Tariff, open_session
 from assistant.cli.main import run
-from assistant.events import HandedOver
-from assistant.service.house import House
-from assistant.sla import Automatic
-from assistant.store import MemoryStore, SqliteStore
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
-from assistant.ui.overview import page as overview
-from assistant.ui.steering import page as steering
-from assistant.ui.steering.terms import Terms
+from assistant.core.events import AutoSteeringChanged
+from assistant.core.sla import AutoSteering
+from assistant.service.experiment_service import ExperimentService
+from assistant.store.event_store import MemoryStore, SqliteStore
+from assistant.ui.pages import overview, steering
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
+from assistant.ui.sla_fields import SlaFields
 from tests.assistant.examples import Bowl
 from tests.ui.screens import at_page, press, until_done
 from tests.ui.stage import staged
@@ -79,20 +78,25 @@ def test_bad_terms_are_refused_beside_their_field() -> None:
 @pytest.mark.parametrize(
     ("terms", "options"),
     [
-        (Terms(goal="2.5"), ("--goal", "2.5")),
+        (SlaFields(goal="2.5"), ("--goal", "2.5")),
         (
-            Terms(cost_limit="60", measure="objective"),
+            SlaFields(cost_limit="60", measure="objective"),
             ("--cost-limit", "60", "--cost-measure", "objective"),
         ),
-        (Terms(goal="2.5", go_on=True), ("--goal", "2.5", "--at-goal", "go_on")),
+        (SlaFields(goal="2.5", go_on=True), ("--goal", "2.5", "--at-goal", "go_on")),
     ],
 )
 def test_the_service_and_the_command_line_end_at_the_same_run(
-    house: House, store: Path, table: Path, tmp_path: Path, terms: Terms, options: tuple[str, ...]
+    house: ExperimentService,
+    store: Path,
+    table: Path,
+    tmp_path: Path,
+    terms: SlaFields,
+    options: tuple[str, ...],
 ) -> None:
     form = Form("table", str(table), runs=12, seed=5, terms=terms, strategy="random")
     opened = open_from(form, store)
-    opened.session.hand_over(Automatic(3, 3, "ignore"))
+    opened.session.hand_over(AutoSteering(3, 3, "ignore"))
     until_done(press(at_page(opened.session.id), "start-runs"), store)
     steered: Any = SqliteStore(store).load(opened.session.id)
 
@@ -102,7 +106,7 @@ def test_the_service_and_the_command_line_end_at_the_same_run(
     journal = SqliteStore(other)
     by_cli: Any = journal.load(journal.experiments()[0].id)
     assert told(by_cli)[:-1] == told(steered)
-    reason = [event.reason for event in steered if isinstance(event, HandedOver)][-1]
+    reason = [event.reason for event in steered if isinstance(event, AutoSteeringChanged)][-1]
     assert by_cli[-1].reason == reason
     if terms.goal and not terms.go_on:
         assert reason.startswith("the goal of 2.5 is reached by run ")

@@ -4,23 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from assistant import Experiment, Forecast, RunState, Sla, execution, load_session, open_session
+from assistant import Experiment, Forecast, RunState, Sla, load_session, open_session
+from assistant.analysis.forecast import forecast
 from assistant.cli.main import run
-from assistant.forecast import forecast
-from assistant.service.endpoint import Key, find
-from assistant.service.house import House
-from assistant.sla import Automatic
-from assistant.store import SqliteStore
-from assistant.ui import desk
+from assistant.core.sla import AutoSteering
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.store_lock import StoreLock, find_endpoint
+from assistant.session import execution
+from assistant.store.event_store import SqliteStore
+from assistant.ui import state
 from assistant.ui.app import PAGES
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import Opened, open_from
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import NewExperiment, open_from
 from tests.assistant.examples import Bowl
 from tests.ui.screens import at_page, desk_in, first_page, go, press, shown, until, until_done
 
 
 @pytest.fixture
-def opened(house: House, store: Path, table: Path) -> Opened:
+def opened(house: ExperimentService, store: Path, table: Path) -> NewExperiment:
     return open_from(Form("table", str(table), runs=10), store)
 
 
@@ -31,7 +32,7 @@ def test_without_a_store_it_says_how_to_begin_and_makes_nothing(store: Path) -> 
     page = first_page()
     assert "No experiment yet" in shown(page)
     assert not store.exists(), "looking makes nothing"
-    assert find(store) is None
+    assert find_endpoint(store) is None
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -42,26 +43,26 @@ def test_every_page_says_what_to_do_when_nothing_is_open(store: Path, name: str)
 
 def test_a_file_that_is_no_store_is_said_in_a_sentence(store: Path) -> None:
     store.write_text("not a database " * 100)
-    key = Key.take(store)  # nobody can serve it; a service that tries would say the same
+    key = StoreLock.take(store)  # nobody can serve it; a service that tries would say the same
     assert key is not None
     with key:
-        desk.office_of(str(store)).companion.reach = lambda **_: refuse()  # type: ignore[assignment]
+        state.service_connection(str(store)).companion.reach = lambda **_: refuse()  # type: ignore[assignment]
         page = first_page()
     assert page.error
 
 
 def refuse() -> None:
-    from assistant.errors import ServiceError
+    from assistant.core.errors import ServiceError
 
     raise ServiceError("no service came up for the store")
 
 
-def test_an_experiment_that_is_not_there_is_said_in_a_sentence(house: House) -> None:
+def test_an_experiment_that_is_not_there_is_said_in_a_sentence(house: ExperimentService) -> None:
     assert "no experiment 'no-such'" in at_page("no-such").error[0].value.lower()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_can_be_drawn_before_the_first_result(opened: Opened, name: str) -> None:
+def test_every_page_can_be_drawn_before_the_first_result(opened: NewExperiment, name: str) -> None:
     page = at_page(opened.session.id, name)
     assert page.button(key="start-runs").label == "Start"
     assert not page.error
@@ -69,7 +70,7 @@ def test_every_page_can_be_drawn_before_the_first_result(opened: Opened, name: s
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_can_be_drawn_of_a_finished_experiment_and_changes_nothing(
-    house: House, store: Path, table: Path, name: str
+    house: ExperimentService, store: Path, table: Path, name: str
 ) -> None:
     assert run(["sweep", "--table", str(table), "--name", "older", "--runs", "9"]) == 0
     (one,) = SqliteStore(store).experiments()
@@ -84,7 +85,7 @@ def test_every_page_can_be_drawn_of_a_finished_experiment_and_changes_nothing(
 # -- who executes ------------------------------------------------------------------------------
 
 
-def test_runs_wait_until_they_are_started_and_pause(opened: Opened, store: Path) -> None:
+def test_runs_wait_until_they_are_started_and_pause(opened: NewExperiment, store: Path) -> None:
     session = opened.session
     session.submit(session.initial_evaluation(3))
     page = at_page(session.id)
@@ -100,7 +101,7 @@ def test_runs_wait_until_they_are_started_and_pause(opened: Opened, store: Path)
     assert page.button(key="start-runs").label == "Start 1 run"
 
 
-def test_it_steers_itself_and_says_why_it_ended(opened: Opened, store: Path) -> None:
+def test_it_steers_itself_and_says_why_it_ended(opened: NewExperiment, store: Path) -> None:
     page = at_page(opened.session.id, "steering")
     page.selectbox(key="auto-advice").set_value("ignore")
     page = press(page, "automatic")
@@ -110,21 +111,21 @@ def test_it_steers_itself_and_says_why_it_ended(opened: Opened, store: Path) -> 
     assert "Automatic steering ended: the budget of 10 runs is used up" in shown(page)
 
 
-def test_a_person_takes_it_back(opened: Opened, store: Path) -> None:
-    opened.session.hand_over(Automatic(advice="ignore"))
+def test_a_person_takes_it_back(opened: NewExperiment, store: Path) -> None:
+    opened.session.hand_over(AutoSteering(advice="ignore"))
     page = press(at_page(opened.session.id, "steering"), "automatic")
     assert "You decide again" in shown(page)
     assert desk_in(page, store).experiment.automatic is None
 
 
-def test_what_another_program_did_meanwhile_is_seen(opened: Opened, store: Path) -> None:
+def test_what_another_program_did_meanwhile_is_seen(opened: NewExperiment, store: Path) -> None:
     page = at_page(opened.session.id)
     load_session(SqliteStore(store), opened.session.id).include({"x": 2, "y": 3}, "from elsewhere")
     until(lambda: len(desk_in(page, store).experiment.runs) == 1)
     assert "1 waiting" in shown(page.run())
 
 
-def test_an_interrupted_program_is_taken_over(opened: Opened, store: Path) -> None:
+def test_an_interrupted_program_is_taken_over(opened: NewExperiment, store: Path) -> None:
     opened.session.submit(opened.session.initial_evaluation(3))
     execution._start_next(opened.session._journal)
     page = at_page(opened.session.id)
@@ -134,7 +135,7 @@ def test_an_interrupted_program_is_taken_over(opened: Opened, store: Path) -> No
 
 
 def test_what_cannot_be_executed_here_is_refused_before_a_run_is_spent(
-    house: House, store: Path, opened: Opened, table: Path
+    house: ExperimentService, store: Path, opened: NewExperiment, table: Path
 ) -> None:
     session = open_session(Bowl(), store=SqliteStore(store))
     session.submit(session.initial_evaluation(2))
@@ -148,13 +149,13 @@ def test_what_cannot_be_executed_here_is_refused_before_a_run_is_spent(
 
 
 def test_while_the_service_is_away_the_page_stays_and_comes_back(
-    opened: Opened, store: Path, monkeypatch: pytest.MonkeyPatch
+    opened: NewExperiment, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = at_page(opened.session.id, "suggestions")
     page = press(page, "suggest")
     shared = desk_in(page, store)
 
-    from assistant.errors import ServiceError
+    from assistant.core.errors import ServiceError
 
     def away(*_: object) -> None:
         raise ServiceError("the service does not answer")
@@ -168,7 +169,7 @@ def test_while_the_service_is_away_the_page_stays_and_comes_back(
     assert not page.error
 
 
-def test_two_people_steer_the_same_experiment(opened: Opened, store: Path) -> None:
+def test_two_people_steer_the_same_experiment(opened: NewExperiment, store: Path) -> None:
     one = press(at_page(opened.session.id, "suggestions"), "suggest")
     two = at_page(opened.session.id, "suggestions")
     assert list(one.data_editor[0].value["x"]) == list(two.data_editor[0].value["x"])
@@ -179,7 +180,7 @@ def test_two_people_steer_the_same_experiment(opened: Opened, store: Path) -> No
 
 
 def test_a_forecast_is_made_once_for_everybody_and_anew_after_a_decision(
-    opened: Opened, store: Path, monkeypatch: pytest.MonkeyPatch
+    opened: NewExperiment, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
 
@@ -187,7 +188,7 @@ def test_a_forecast_is_made_once_for_everybody_and_anew_after_a_decision(
         made.append(experiment.n_events)
         return forecast(experiment, now_s)
 
-    monkeypatch.setattr(desk, "forecast", counted)
+    monkeypatch.setattr(state, "forecast", counted)
     at_page(opened.session.id)
     at_page(opened.session.id)
     assert len(made) == 1

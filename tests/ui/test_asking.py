@@ -2,12 +2,12 @@
 
 import pytest
 
-from assistant.client import Execution
-from assistant.opening import open_session
-from assistant.sla import Sla
-from assistant.store import MemoryStore
-from assistant.ui.bar import state_words, still_words
-from assistant.ui.desk import Seen
+from assistant.client.remote_session import ExecutionStatus
+from assistant.core.sla import Sla
+from assistant.session.opening import open_session
+from assistant.store.event_store import MemoryStore
+from assistant.ui.state import ExperimentSnapshot
+from assistant.ui.status_bar import idle_words, state_words
 from tests.assistant.examples import Bowl
 
 ASKING = "its program asks for runs itself, "
@@ -23,12 +23,12 @@ def test_it_says_when_the_program_was_heard_and_names_no_worker(
 ) -> None:
     session = open_session(Bowl(), store=MemoryStore(), sla=Sla(10))
     session.submit(session.suggest(2))
-    asking = Execution(active=True, executes=True, by_program=True, heard_s=heard_s)
-    told = state_words(Seen(session.experiment, asking))
+    asking = ExecutionStatus(active=True, executes=True, by_program=True, heard_s=heard_s)
+    told = state_words(ExperimentSnapshot(session.experiment, asking))
     assert told.endswith(f"Running; {ASKING}{words}")
-    assert f"{ASKING}{words}" in still_words(asking)
-    others = Execution(active=True, executes=False)
-    assert "copperline work" in state_words(Seen(session.experiment, others))
-    assert "start the experiment" in still_words(others)
+    assert f"{ASKING}{words}" in idle_words(asking)
+    others = ExecutionStatus(active=True, executes=False)
+    assert "copperline work" in state_words(ExperimentSnapshot(session.experiment, others))
+    assert "start the experiment" in idle_words(others)
     session.finish("enough")
-    assert ASKING not in state_words(Seen(session.experiment, asking))
+    assert ASKING not in state_words(ExperimentSnapshot(session.experiment, asking))

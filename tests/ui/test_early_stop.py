@@ -10,11 +10,11 @@ import pytest
 
 from assistant import RunState
 from assistant.cli.main import run as command_line
-from assistant.client import Link, RemoteSession
-from assistant.client.remote import open_settings
-from assistant.events import Event, ResultRefused, RunCompleted, RunReported, RunStopped
-from assistant.service.endpoint import find
-from assistant.service.house import House
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession, open_settings
+from assistant.core.events import Event, ResultRefused, RunCompleted, RunReported, RunStopped
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.store_lock import find_endpoint
 from tests.ui.screens import at_page, press, sound, until
 from tests.ui.test_one_story import Http
 
@@ -74,14 +74,14 @@ def told(events: tuple[Event, ...]) -> list[object]:
 
 
 def test_four_ways_to_stop_a_run_end_in_the_same_journal(
-    house: House, store: Path, tmp_path: Path
+    house: ExperimentService, store: Path, tmp_path: Path
 ) -> None:
     house.programs = True
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    endpoint = find(store)
+    endpoint = find_endpoint(store)
     assert endpoint is not None
-    link = Link(endpoint.url, endpoint.token)
+    link = ApiClient(endpoint.url, endpoint.token)
     journals = []
     ways: list[Callable[[RemoteSession, Path], None]] = [
         by_script, by_http, by_command, by_browser,

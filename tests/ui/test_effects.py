@@ -7,30 +7,36 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant import Constraint, Experiment, Measure, Objective, RunState, Session, Sla, Value
-from assistant.effects import (
+from assistant import (
+    Constraint,
+    Experiment,
+    Measure,
+    Objective,
+    RunState,
+    Session,
+    SingleMeasure,
+    Sla,
+)
+from assistant.analysis.effects import (
     EVERY,
-    Response,
+    AnalysedResponse,
     effects_report,
     first_response,
     missing_report,
-    strengths,
+    term_shares,
 )
-from assistant.errors import ExperimentError, RunError
-from assistant.executors import SerialExecutor
-from assistant.opening import open_session
-from assistant.report import collect
-from assistant.report.levels import level_qualities
-from assistant.store import MemoryStore
-from assistant.ui.desk import Desk
-from assistant.ui.effects import by_level as effects_levels
-from assistant.ui.effects import missing as effects_missing
-from assistant.ui.effects import page as effects
-from assistant.ui.effects import pairs as effects_pairs
+from assistant.core.errors import ExperimentError, RunError
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import collect
+from assistant.presentation.tables.effects import level_qualities
+from assistant.session.opening import open_session
+from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import Intent
-from assistant.ui.overview import trust
+from assistant.ui.pages import effects, effects_levels, effects_missing, overview
+from assistant.ui.pages import effects as effects_pairs
+from assistant.ui.state import ExperimentView
 from strategies import Level, Parameter, ParameterSpace
-from strategies.analysis import Target
+from strategies.doe.coverage import EstimationTarget
 from tests.assistant.examples import Bowl, TickingClock
 from tests.ui.stage import Seat, staged
 
@@ -51,7 +57,9 @@ class Product:
     )
     facts = ()
     baseline = None
-    objective = Objective(Value("wait_s"), "minimise", (Constraint("cost", at_most=3.5),), "s")
+    objective = Objective(
+        SingleMeasure("wait_s"), "minimise", (Constraint("cost", at_most=3.5),), "s"
+    )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         a, b = int(values["a"]), int(values["b"])
@@ -150,9 +158,9 @@ def test_the_numbers_are_those_of_the_report() -> None:
     session = measured("x", "y")
     experiment = session.experiment
     response = first_response(experiment)
-    looked = effects.Looked(
+    looked = effects.EffectsView(
         response, EVERY, level_qualities(experiment, response), effects_report(experiment),
-        strengths(experiment),
+        term_shares(experiment),
     )  # fmt: skip
     assert looked.qualities == collect(experiment).effects
     table = effects.levels_table(looked)
@@ -197,7 +205,7 @@ def test_a_click_on_a_pair_chooses_it_and_one_on_the_diagonal_does_not(
         point = {"first": ends[0], "second": ends[1]}
         state = _State(chart={"selection": {"chosen_pair": [point]}})
         monkeypatch.setattr(effects_pairs.st, "session_state", state)
-        effects_pairs._clicked("e", "chart", ["a x c", "a x b"])
+        effects_pairs._select_pair("e", "chart", ["a x c", "a x b"])
         assert state.get("effects-pair-e") == chosen
 
 
@@ -246,7 +254,7 @@ def test_what_started_meanwhile_is_left_and_what_came_meanwhile_is_not_cancelled
     session = measured("x")
     seat = Seat(session)
     session.include({"a": 1, "b": 1, "c": "y"})
-    chosen = effects_levels.chosen_now(session.experiment, "c", "y")
+    chosen = effects_levels.current_level(session.experiment, "c", "y")
     session.run_queued(SerialExecutor(Product()))
     late = session.include({"a": -1, "b": 1, "c": "y"})
     told = effects_levels.close(seat, chosen, chosen.waiting)
@@ -323,7 +331,7 @@ def test_no_more_than_the_budget_leaves_is_offered() -> None:
 
 def test_nothing_is_added_if_one_of_them_cannot_be_any_more() -> None:
     session = measured("x", max_runs=6)
-    runs = missing_report(session.experiment, Target(("c",))).runs
+    runs = missing_report(session.experiment, EstimationTarget(("c",))).runs
     session.include(runs[1])
     seat = Seat(session)
     with pytest.raises(ExperimentError, match="run 5 has one of these configurations"):
@@ -344,8 +352,8 @@ def _bare_add(seat: Seat, runs: tuple[dict[str, Level], ...]) -> str:
 # -- the scoreboard ----------------------------------------------------------------------------
 
 
-def _board(desk: Desk, experiment: Experiment) -> Intent | None:
-    trust.section(experiment)
+def _board(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    overview.prediction_record_section(experiment)
     return None
 
 
@@ -366,7 +374,7 @@ def test_the_scoreboard_has_its_states() -> None:
 
 def test_a_response_without_a_goal_calls_nothing_better() -> None:
     session = measured("x", "y")
-    report = effects_report(session.experiment, response=Response("cost", measure="cost"))
+    report = effects_report(session.experiment, response=AnalysedResponse("cost", measure="cost"))
     assert report.goal is None
     assert {one.verdict for main in report.main for one in main.levels} == {None}
     (low, high) = report.main[0].levels

@@ -9,14 +9,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Sla, load_session, open_session
-from assistant.applications import Lookup
-from assistant.executors import SerialExecutor
-from assistant.ports import StoredExperiment
-from assistant.report.glance import glance
-from assistant.store import SqliteStore
-from assistant.ui import experiments
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import Opened, open_from
+from assistant.applications.lookup import Lookup
+from assistant.core.ports import StoredExperiment
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.tables.experiment_summary import summarise_experiment
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages import experiments
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import NewExperiment, open_from
 from tests.ui.screens import press, sound
 from tests.ui.shell import shown
 
@@ -26,7 +26,7 @@ class House:
 
     def __init__(self) -> None:
         self.chosen: list[str] = []
-        self.opened: list[Opened] = []
+        self.opened: list[NewExperiment] = []
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def drawn(store: Path, house: House) -> AppTest:
     return shown(page)
 
 
-def opened(store: Path, table: Path, name: str, **more: object) -> Opened:
+def opened(store: Path, table: Path, name: str, **more: object) -> NewExperiment:
     form = replace(Form("table", str(table), name=name, runs=5), **more)  # type: ignore[arg-type]
     return open_from(form, store)
 
@@ -232,30 +232,30 @@ def test_a_store_that_cannot_be_read_is_said_in_a_sentence(
 # -- at a glance -----------------------------------------------------------------------------------
 
 
-def looked_at(opened: Opened) -> Experiment:
+def looked_at(opened: NewExperiment) -> Experiment:
     return opened.session.experiment
 
 
 def test_a_glance_follows_an_experiment_to_its_end(store: Path, table: Path) -> None:
     new = opened(store, table, "one", runs=2)
     session, executor = new.session, SerialExecutor(new.application)
-    seen = glance(looked_at(new))
+    seen = summarise_experiment(looked_at(new))
     assert (seen.state, seen.done, seen.budget, seen.best, seen.run_s) == ("new", 0, 2, None, None)
     assert (seen.share, seen.left_s, seen.time_left(0.0)) == (0.0, None, "")
     session.include({"x": 3, "y": 3})
-    assert glance(looked_at(new)).state == "waiting"
+    assert summarise_experiment(looked_at(new)).state == "waiting"
     session.run_queued(executor)
-    seen = glance(looked_at(new))
+    seen = summarise_experiment(looked_at(new))
     assert (seen.state, seen.best, seen.unit, seen.gain) == ("ready", 3.0, "", "")
     assert seen.run_s is not None
     assert seen.left_s == pytest.approx(seen.run_s)
     assert seen.time_left(0.0) == "less than a second of runs"
     session.include({"x": 4, "y": 4})
     session.run_queued(executor)
-    seen = glance(looked_at(new))
+    seen = summarise_experiment(looked_at(new))
     assert (seen.state, seen.left_s, seen.share) == ("used up", None, 1.0)
     session.finish("enough")
-    seen = glance(looked_at(new))
+    seen = summarise_experiment(looked_at(new))
     assert (seen.state, seen.state_words, seen.time_left(0.0)) == ("finished", "finished", "")
 
 
@@ -271,15 +271,15 @@ def test_a_warning_that_waits_for_an_answer_is_in_the_list(
     session.suggest(2)
     advice = session.experiment.open_advice
     assert advice is not None
-    assert glance(looked_at(new)).warning == advice.text
+    assert summarise_experiment(looked_at(new)).warning == advice.text
     rows = drawn(store, house).dataframe[0].value
     assert list(rows["warning"]) == [f"▲ {advice.text}"]
     session.answer_advice("ignored")
-    assert glance(looked_at(new)).warning == ""
+    assert summarise_experiment(looked_at(new)).warning == ""
 
 
 def test_a_deadline_is_told_from_now(store: Path, table: Path) -> None:
-    seen = glance(looked_at(opened(store, table, "one", deadline="1h")))
+    seen = summarise_experiment(looked_at(opened(store, table, "one", deadline="1h")))
     assert seen.deadline_s is not None
     assert seen.time_left(seen.deadline_s - 1800) == "30 min 00 s to the deadline"
     assert seen.time_left(seen.deadline_s + 1) == "the deadline is over"
@@ -289,16 +289,16 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     new = open_from(replace(Form(), runs=30), store)
     session, executor = new.session, SerialExecutor(new.application)
     session.run_queued(executor)
-    assert glance(looked_at(new)).gain == "violates a constraint"
+    assert summarise_experiment(looked_at(new)).gain == "violates a constraint"
     session.submit(session.initial_evaluation(10))
     session.run_queued(executor)
-    assert glance(looked_at(new)).gain == "meets all constraints"
+    assert summarise_experiment(looked_at(new)).gain == "meets all constraints"
     easy = open_from(
         replace(Form(), runs=30, kept={"objective": {"without": ["small_jobs_max_wait_s"]}}), store
     )
     session = easy.session
     session.run_queued(executor)
-    assert glance(looked_at(easy)).gain == "as today"
+    assert summarise_experiment(looked_at(easy)).gain == "as today"
     session.submit(session.initial_evaluation(10))
     session.run_queued(executor)
     best, today = session.experiment.best, session.experiment.baseline
@@ -307,11 +307,11 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     assert best.outcome is not None
     assert today.outcome is not None
     share = 1 - best.outcome.value / today.outcome.value
-    assert glance(looked_at(easy)).gain == f"{100 * share:.1f} % better"
+    assert summarise_experiment(looked_at(easy)).gain == f"{100 * share:.1f} % better"
 
 
 def test_what_was_imported_is_not_of_the_budget(store: Path, table: Path) -> None:
     new = opened(store, table, "one")
     new.session.import_results([({"x": 1, "y": 1}, {"objective": 9.0, "duration_s": 1.0})])
-    seen = glance(load_session(SqliteStore(store), new.session.id).experiment)
+    seen = summarise_experiment(load_session(SqliteStore(store), new.session.id).experiment)
     assert (seen.done, seen.best) == (0, 9.0)

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from assistant import Constraint, Objective, Session, Value, open_session
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
-from assistant.ui.overview import finding
-from assistant.ui.overview import page as overview
+from assistant import Constraint, Objective, Session, SingleMeasure, open_session
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import overview, overview_results
 from strategies import Level
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 from tests.ui.stage import staged
@@ -16,7 +15,7 @@ class Deep(Bowl):
     """The bowl, of which nothing is both low and steep enough."""
 
     objective = Objective(
-        Value("height"),
+        SingleMeasure("height"),
         "minimise",
         (
             Constraint("height", at_most=3.0, label="low enough"),
@@ -50,21 +49,24 @@ def test_the_levels_of_the_best_stand_beside_the_answer() -> None:
 
 def test_without_a_today_the_best_has_all_its_levels() -> None:
     session = ran(Bowl(), (1, 1), (2, 0))
-    assert finding.levels_text(session.experiment) == "It has x 2, y 0, mode plain."
+    assert overview_results.levels_text(session.experiment) == "It has x 2, y 0, mode plain."
 
 
 def test_today_being_the_best_needs_no_levels() -> None:
     session = ran(Bowl(baseline={"x": 2, "y": 0, "mode": "plain"}), (2, 0), (0, 2))
-    assert finding.levels_text(session.experiment) == ""
+    assert overview_results.levels_text(session.experiment) == ""
 
 
 def test_of_many_parameters_the_rest_is_counted() -> None:
-    assert finding._listed([str(i) for i in range(10)]) == "0, 1, 2, 3, 4, 5, 6, 7, and 2 more"
+    assert (
+        overview_results._listed([str(i) for i in range(10)])
+        == "0, 1, 2, 3, 4, 5, 6, 7, and 2 more"
+    )
 
 
 def test_where_nothing_is_feasible_each_violated_constraint_says_how_far_it_is() -> None:
     session = ran(Deep(baseline=TODAY), (0, 2), (2, 0), (3, 2))
-    assert finding.violated(session.experiment) == [
+    assert overview_results.violated(session.experiment) == [
         "low enough: met by 1 of 3 runs; run 3 has height = 4.",
         "steep enough: met by 1 of 3 runs; run 3 has height = 4.",
     ]

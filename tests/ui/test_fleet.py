@@ -2,13 +2,13 @@
 
 import pytest
 
-from assistant.applications import Placing
-from assistant.applications.placement_view import fleet_drawing
-from assistant.executors import SerialExecutor
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep, recipe
-from assistant.store import MemoryStore
-from assistant.ui.run import page as run_page
+from assistant.applications.extensions.placement import FleetPlacement
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.executors.serial import SerialExecutor
+from assistant.simtools.application_views import fleet_drawing
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import run as run_page
 from tests.ui.stage import staged
 
 pytestmark = pytest.mark.slow
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.slow
 def test_a_run_shows_its_machines_and_a_waiting_one_says_why_not() -> None:
     tables = {"runs": 3, "application": {"kind": "placement", "duration": "2h"}}
     built = build_sweep(check_settings(tables, "x"))
-    session = open_sweep(built, MemoryStore(), "x", recipe(tables, ()))
+    session = open_sweep(built, MemoryStore(), "x", config_snapshot(tables, ()))
     session.submit_baseline()
     page = staged(run_page.page, session)
     assert "No picture: run 1 is queued." in [info.value for info in page.info]
     session.run_queued(SerialExecutor(built.application))
     page = staged(run_page.page, session)
     assert not page.exception
-    assert isinstance(built.application, Placing)
+    assert isinstance(built.application, FleetPlacement)
     drawn, _ = fleet_drawing(built.application, built.application.baseline)
     captions = [caption.value for caption in page.caption]
     for panel in drawn.panels:

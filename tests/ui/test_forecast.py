@@ -10,14 +10,14 @@ from streamlit.testing.v1 import AppTest
 
 from agents import Follower
 from assistant import Forecast, Session, Sla
-from assistant.chances import percent
+from assistant.analysis.forecast import forecast
 from assistant.cli.main import run
-from assistant.executors import SerialExecutor
-from assistant.forecast import forecast
-from assistant.report.outlook import Subject, headline, verdict_of
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
-from assistant.ui.overview import page as overview
+from assistant.core.forecast import percent
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.text.forecast import ForecastSubject, headline, verdict_of
+from assistant.ui.pages import overview
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
 from tests.ui.stage import staged
 
 
@@ -59,7 +59,7 @@ def test_the_banner_says_how_the_goal_stands(
     session = swept(store, goal, stop, runs)
     seen = session.forecast()
     assert verdict_of(seen) == verdict
-    text = headline(Subject.of(session.experiment), seen)
+    text = headline(ForecastSubject.of(session.experiment), seen)
     page = shown(session)
     assert text in banner(page, kind)
     assert any("By the paper's rule (uncalibrated)" in caption.value for caption in page.caption)

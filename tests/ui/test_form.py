@@ -10,29 +10,43 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from assistant.applications import Foreseen
+from assistant.applications.scheduling_futures import FutureScheduling
 from assistant.cli.main import run
-from assistant.settings import Sweep, build_sweep, check_settings, read_settings
-from assistant.starting import recipe
-from assistant.store import SqliteStore
-from assistant.toml_text import toml_text
-from assistant.ui.intents import FieldError
-from assistant.ui.new.form import Bound, Cluster, Foresight, Form, Program, Row, Wish
-from assistant.ui.new.opening import EXAMPLE, built_from, open_from, preview
-from assistant.ui.new.reading import form_of, form_of_recipe
-from assistant.ui.new.writing import written
-from assistant.ui.steering.terms import Terms
+from assistant.config.snapshot import config_snapshot
+from assistant.config.sweep_file import (
+    BuiltSweep,
+    build_sweep,
+    check_settings,
+    read_settings,
+    toml_text,
+)
+from assistant.store.event_store import SqliteStore
+from assistant.ui.intents import FormFieldError
+from assistant.ui.pages.new_form import (
+    Bound,
+    ClusterFields,
+    Form,
+    FuturesFields,
+    ObjectiveFields,
+    ParameterRow,
+    ProgramFields,
+)
+from assistant.ui.pages.new_preview import EXAMPLE, build_form, open_from, preview
+from assistant.ui.pages.new_sweep_file import form_of, form_of_recipe, write_tables
+from assistant.ui.sla_fields import SlaFields
 
 SCRIPT = "sh program.sh {size} {mode} {seed}"
 ROWS = (
-    Row(0, "size", levels=("1", "2", "4"), unit="MB", today="2", description="how much at once"),
-    Row(1, "mode", levels=("a b", "c"), kind="names", today="c"),
+    ParameterRow(
+        0, "size", levels=("1", "2", "4"), unit="MB", today="2", description="how much at once"
+    ),
+    ParameterRow(1, "mode", levels=("a b", "c"), kind="names", today="c"),
 )
 OWN = Form(
     "command",
-    program=Program(SCRIPT),
+    program=ProgramFields(SCRIPT),
     rows=ROWS,
-    wish=Wish("minimise", "time_ms", "ms", bounds=(Bound(0, "memory_mb", "600"),)),
+    wish=ObjectiveFields("minimise", "time_ms", "ms", bounds=(Bound(0, "memory_mb", "600"),)),
 )
 
 
@@ -88,10 +102,10 @@ WORDS = st.lists(
 
 
 @st.composite
-def rows(draw: st.DrawFn, uid: int, name: str) -> Row:
+def rows(draw: st.DrawFn, uid: int, name: str) -> ParameterRow:
     how = draw(st.sampled_from(["list", "list", "steps", "ratio"]))
     unit, description = draw(TEXTS), draw(TEXTS)
-    row = Row(uid, name, unit=unit, description=description)
+    row = ParameterRow(uid, name, unit=unit, description=description)
     if how == "steps":
         low, n, step = draw(st.integers(-5, 5)), draw(st.integers(0, 5)), draw(st.integers(1, 3))
         row = replace(
@@ -122,7 +136,7 @@ def forms(draw: st.DrawFn) -> Form:
     names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
     chosen = tuple(draw(rows(uid, name)) for uid, name in enumerate(names))
     own = source == "command"
-    program = Program(
+    program = ProgramFields(
         words="sh program.sh " + " ".join(f"{{{name}}}" for name in names),
         limit=draw(st.sampled_from(["", "1m", "90"])),
         noisy=draw(st.sampled_from([None, True, False])),
@@ -136,7 +150,7 @@ def forms(draw: st.DrawFn) -> Form:
         Bound(i, "duration_s" if source == "table" else "n_killed" if not own else "m", *ends)
         for i, ends in enumerate(draw(st.lists(st.sampled_from(_ENDS), max_size=1)))
     )
-    wish = Wish(
+    wish = ObjectiveFields(
         direction=draw(st.sampled_from(["minimise", "maximise"] if own else ["own"])),
         measure="wall_s" if own else "",
         unit=draw(st.sampled_from(["", "ms"])),
@@ -149,13 +163,13 @@ def forms(draw: st.DrawFn) -> Form:
         name=draw(st.sampled_from(["", "my sweep", "ü\"'"])),
         runs=draw(st.sampled_from([None, 1, 40])),
         deadline=draw(st.sampled_from(["", "30m", "3600"])),
-        terms=draw(st.sampled_from([Terms(), Terms("3", True, "10m"), Terms(per_hour="0.5")])),
+        terms=draw(st.sampled_from([SlaFields(), SlaFields("3", True, "10m"), SlaFields(per_hour="0.5")])),
         strategy=draw(st.sampled_from(["anova", "random", "grasp"])),
         seed=draw(st.integers(0, 9)),
         workers=1,
         program=program,
-        rows=chosen if own else (Row(),),
-        cluster=Cluster(
+        rows=chosen if own else (ParameterRow(),),
+        cluster=ClusterFields(
             preset=draw(st.sampled_from(["paper", "paper", "policies"])),
             levels=draw(
                 st.sampled_from(
@@ -167,8 +181,8 @@ def forms(draw: st.DrawFn) -> Form:
             small_job_wait=draw(st.sampled_from(["", "2h"])),
             futures=draw(
                 st.sampled_from(
-                    [Foresight(), Foresight(), Foresight("lublin", "2", "12h"),
-                     Foresight("lublin", "1", "1d", "quantile", "0.5"), Foresight("lubin")]
+                    [FuturesFields(), FuturesFields(), FuturesFields("lublin", "2", "12h"),
+                     FuturesFields("lublin", "1", "1d", "quantile", "0.5"), FuturesFields("lubin")]
                 )
             ),
         ),
@@ -185,7 +199,7 @@ _CONDITIONS = {"table": "x == 1 and y == 2", "example": "small_procs > 64", "com
 _ENDS = [("3", ""), ("", "1.5"), ("3", "1", "between")]
 
 
-def alike(one: Sweep, other: Sweep) -> None:
+def alike(one: BuiltSweep, other: BuiltSweep) -> None:
     assert one.settings == other.settings
     assert one.space == other.space
     assert one.objective == other.objective
@@ -203,8 +217,8 @@ def test_whatever_is_accepted_is_the_same_sweep_as_the_file_that_is_shown(
     tmp_path: Path, form: Form
 ) -> None:
     try:
-        tables, built = built_from(form)
-    except FieldError:
+        tables, built = build_form(form)
+    except FormFieldError:
         return
     text = preview(form)
     assert text is not None
@@ -214,9 +228,9 @@ def test_whatever_is_accepted_is_the_same_sweep_as_the_file_that_is_shown(
     read = read_settings(folder / "other.toml")
     alike(built, build_sweep(check_settings(read, "the file")))
     again = form_of(read)
-    alike(built, built_from(again)[1])
+    alike(built, build_form(again)[1])
     assert again.source == form.source or form.source == "file"
-    assert json.loads(recipe(read, [])) == json.loads(recipe(tables, []))
+    assert json.loads(config_snapshot(read, [])) == json.loads(config_snapshot(tables, []))
 
 
 def test_most_drawn_forms_are_accepted() -> None:
@@ -227,8 +241,8 @@ def test_most_drawn_forms_are_accepted() -> None:
     @given(forms())
     def count(form: Form) -> None:
         try:
-            built_from(form)
-        except FieldError:
+            build_form(form)
+        except FormFieldError:
             seen.append(False)
         else:
             seen.append(True)
@@ -241,7 +255,9 @@ def test_most_drawn_forms_are_accepted() -> None:
 
 
 def test_the_tables_of_ones_own_program() -> None:
-    found = written(replace(OWN, name="mine", workers=2, deadline="2h", exclude="size > 3\n\n"))
+    found = write_tables(
+        replace(OWN, name="mine", workers=2, deadline="2h", exclude="size > 3\n\n")
+    )
     assert found.faults == ()
     assert found.tables == {
         "name": "mine",
@@ -291,42 +307,46 @@ def test_every_sweep_file_that_init_writes_can_be_shown_in_fields(kind: str) -> 
     assert form.source == ("example" if kind == "scheduling" else kind)
     assert form.kept == {}
     one = build_sweep(check_settings({"name": form.full_name, **read}, "x"))
-    alike(one, built_from(form)[1])
+    alike(one, build_form(form)[1])
 
 
 def test_futures_are_fields_and_come_back_as_fields() -> None:
-    form = Form(cluster=Cluster(futures=Foresight("lublin", "2", "12h", "quantile", "0.5")))
-    told = written(form).tables["application"]["futures"]
+    form = Form(
+        cluster=ClusterFields(futures=FuturesFields("lublin", "2", "12h", "quantile", "0.5"))
+    )
+    told = write_tables(form).tables["application"]["futures"]
     assert told == {
         "generator": "lublin", "count": 2, "duration": "12h", "judge": "quantile", "quantile": 0.5,
     }  # fmt: skip
-    assert form_of(written(form).tables).cluster.futures == form.cluster.futures
-    built = built_from(form)[1].application
-    assert isinstance(built, Foreseen)
+    assert form_of(write_tables(form).tables).cluster.futures == form.cluster.futures
+    built = build_form(form)[1].application
+    assert isinstance(built, FutureScheduling)
     assert built.futures.quantile == 0.5
 
 
 @pytest.mark.parametrize(
     ("futures", "place", "words"),
     [
-        (Foresight("lublin", "few"), "new-futures-count", "no whole number"),
-        (Foresight("lublin", duration="soon"), "new-futures-duration", "A time is wanted"),
-        (Foresight("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "up to 1"),
-        (Foresight("lubin"), "new-futures", "No generator 'lubin'"),
+        (FuturesFields("lublin", "few"), "new-futures-count", "no whole number"),
+        (FuturesFields("lublin", duration="soon"), "new-futures-duration", "A time is wanted"),
+        (FuturesFields("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "up to 1"),
+        (FuturesFields("lubin"), "new-futures", "No generator 'lubin'"),
     ],
 )
-def test_a_field_of_futures_says_what_it_cannot(futures: Foresight, place: str, words: str) -> None:
-    with pytest.raises(FieldError, match=words) as refused:
-        built_from(Form(cluster=Cluster(futures=futures)))
+def test_a_field_of_futures_says_what_it_cannot(
+    futures: FuturesFields, place: str, words: str
+) -> None:
+    with pytest.raises(FormFieldError, match=words) as refused:
+        build_form(Form(cluster=ClusterFields(futures=futures)))
     assert refused.value.place == place
 
 
 def test_futures_that_no_field_shows_are_kept() -> None:
     futures = {"generator": "lublin", "count": 2, "duration": "12h", "seed": 4}
     form = form_of({"application": {"kind": "scheduling", "futures": futures}})
-    assert form.cluster.futures == Foresight()
+    assert form.cluster.futures == FuturesFields()
     assert form.kept == {"application": {"futures": futures}}
-    assert written(form).tables["application"]["futures"] == futures
+    assert write_tables(form).tables["application"]["futures"] == futures
 
 
 def test_what_no_field_shows_is_kept_as_it_is() -> None:
@@ -342,7 +362,7 @@ def test_what_no_field_shows_is_kept_as_it_is() -> None:
     form = form_of(tables)
     assert form.wish.direction == "kept"
     assert set(form.kept) == {"objective", "hooks", "watch", "plan", "run", "advice"}
-    told = written(replace(form, runs=9)).tables
+    told = write_tables(replace(form, runs=9)).tables
     for key in ("objective", "hooks", "watch", "plan", "run", "advice"):
         assert told[key] == tables[key]
     assert told["runs"] == 9
@@ -358,7 +378,7 @@ def test_what_fields_cannot_say_stays_a_sweep_file() -> None:
     }  # fmt: skip
     form = form_of(tables)
     assert form.source == "file"
-    alike(built_from(form)[1], build_sweep(check_settings({**tables, "name": "sweep"}, "x")))
+    alike(build_form(form)[1], build_sweep(check_settings({**tables, "name": "sweep"}, "x")))
 
 
 def test_a_unit_that_is_empty_on_purpose_is_not_lost() -> None:
@@ -367,7 +387,7 @@ def test_a_unit_that_is_empty_on_purpose_is_not_lost() -> None:
         "objective": {"minimise": "wall_s", "unit": ""},
         "parameters": [{"name": "x", "levels": [1, 2]}],
     }
-    assert built_from(form_of(tables))[1].objective.unit == ""
+    assert build_form(form_of(tables))[1].objective.unit == ""
 
 
 def test_every_path_of_a_sweep_file_is_absolute_in_what_is_shown(tmp_path: Path) -> None:
@@ -393,7 +413,7 @@ def test_a_strategy_that_cannot_be_stays_in_its_file_to_be_refused(
 ) -> None:
     form = form_of({"strategy": strategy})
     assert form.source == "file"
-    with pytest.raises(FieldError):
+    with pytest.raises(FormFieldError):
         open_from(form, tmp_path / "store.db")
 
 
@@ -401,7 +421,7 @@ def test_a_strategy_that_cannot_be_stays_in_its_file_to_be_refused(
 def test_a_testbed_stays_a_sweep_file(kind: str) -> None:
     form = form_of({"runs": 5, "application": {"kind": kind, "seed": 2}})
     assert form.source == "file"
-    assert built_from(form)[1].application.seed == 2
+    assert build_form(form)[1].application.seed == 2
 
 
 def test_a_recipe_is_a_form_under_another_name(tmp_path: Path) -> None:
@@ -421,7 +441,9 @@ def test_the_example_is_small_and_steers_by_itself() -> None:
 
 
 def test_names_in_the_command_become_parameters() -> None:
-    form = Form("command", program=Program("./p {size} {{not}} {seed} {scratch}", stdin="{mode}"))
+    form = Form(
+        "command", program=ProgramFields("./p {size} {{not}} {seed} {scratch}", stdin="{mode}")
+    )
     assert form.unsaid == ("size", "mode")
     filled = form.with_unsaid()
     assert [row.name for row in filled.rows] == ["size", "mode"]
@@ -460,35 +482,35 @@ def program(**more: Any) -> Form:
         (Form("file", text="exclude = ['z > 1']"), "new-path", "'z'"),
         (Form(deadline="soon"), "new-deadline", "30m"),
         (Form(runs=0), "new-start", "greater than or equal to 1"),
-        (Form(terms=Terms(goal="low")), "new-goal", "'low' is no number"),
-        (Form(terms=Terms(cost_limit="1,000", per_hour="1")), "new-cost", "without commas"),
-        (Form(terms=Terms(per_hour="-1")), "new-cost", "greater than 0"),
-        (Form(terms=Terms(run_limit="soon")), "new-run-limit", "such as 90s"),
-        (Form(terms=Terms(cost_limit="20")), "new-cost", "exactly one of per_hour and measure"),
-        (replace(TABLE, terms=Terms(per_hour="1", resources="z")), "new-cost", "neither"),
-        (replace(TABLE, terms=Terms(measure="duration")), "new-cost", "did you mean 'duration_s'?"),
+        (Form(terms=SlaFields(goal="low")), "new-goal", "'low' is no number"),
+        (Form(terms=SlaFields(cost_limit="1,000", per_hour="1")), "new-cost", "without commas"),
+        (Form(terms=SlaFields(per_hour="-1")), "new-cost", "greater than 0"),
+        (Form(terms=SlaFields(run_limit="soon")), "new-run-limit", "such as 90s"),
+        (Form(terms=SlaFields(cost_limit="20")), "new-cost", "exactly one of per_hour and measure"),
+        (replace(TABLE, terms=SlaFields(per_hour="1", resources="z")), "new-cost", "neither"),
+        (replace(TABLE, terms=SlaFields(measure="duration")), "new-cost", "did you mean 'duration_s'?"),
         (Form(strategy="graps"), "new-strategy", "did you mean 'grasp'?"),
         (Form(options={"z": 1}), "new-strategy", "z"),
         (Form(exclude="z > 1"), "new-exclude", "'z'"),
         (Form(exclude="small_procs >"), "new-exclude", "small_procs >"),
-        (Form(wish=Wish("minimise")), "new-measure", "Name the measure"),
-        (Form(wish=Wish("minimise", "mean_wate_s")), "new-measure", "'mean_wait_s'"),
-        (Form(wish=Wish(second="mean_wate_s")), "new-second", "'mean_wait_s'"),
-        (Form(wish=Wish(second="mean_response_s")), "new-second", "first one already"),
-        (Form(wish=Wish(bounds=(Bound(7),))), "new-c7", "Name the measure"),
-        (Form(wish=Wish(bounds=(Bound(7, "n_killed"),))), "new-c7", "Say the bound"),
-        (Form(wish=Wish(bounds=(Bound(7, "n_killed", "x"),))), "new-c7", "'x' is no number"),
-        (Form(wish=Wish(bounds=(Bound(7, "killed", "1"),))), "new-c7", "did you mean"),
-        (Form(wish=Wish(bounds=(Bound(7, "procs", "1", "2"),))), "new-c7", "at least 2"),
-        (Form(cluster=Cluster(first="many")), "new-first", "whole number"),
-        (Form(cluster=Cluster(procs="4")), "new-procs", "widest job"),
-        (Form(cluster=Cluster(order="graps")), "new-order", "graps"),
-        (Form(cluster=Cluster(small_job_wait="x")), "new-small-job-wait", "such as 90s"),
-        (Form(cluster=Cluster(levels={"small_procs": ("x",)})), "new-levels", "'x'"),
-        (Form(cluster=Cluster(levels={"small_procs": ("16",)})), "new-levels", "today's"),
-        (Form(cluster=Cluster(levels={"depth": ("1", "4")})), "new-levels", "which no run has"),
-        (Form(cluster=Cluster(options={"depth": "4"})), "new-options", "which no run has"),
-        (Form(cluster=Cluster(options={"reserve_anew": "2"})), "new-options", "is 2; allowed"),
+        (Form(wish=ObjectiveFields("minimise")), "new-measure", "Name the measure"),
+        (Form(wish=ObjectiveFields("minimise", "mean_wate_s")), "new-measure", "'mean_wait_s'"),
+        (Form(wish=ObjectiveFields(second="mean_wate_s")), "new-second", "'mean_wait_s'"),
+        (Form(wish=ObjectiveFields(second="mean_response_s")), "new-second", "first one already"),
+        (Form(wish=ObjectiveFields(bounds=(Bound(7),))), "new-c7", "Name the measure"),
+        (Form(wish=ObjectiveFields(bounds=(Bound(7, "n_killed"),))), "new-c7", "Say the bound"),
+        (Form(wish=ObjectiveFields(bounds=(Bound(7, "n_killed", "x"),))), "new-c7", "'x' is no number"),
+        (Form(wish=ObjectiveFields(bounds=(Bound(7, "killed", "1"),))), "new-c7", "did you mean"),
+        (Form(wish=ObjectiveFields(bounds=(Bound(7, "procs", "1", "2"),))), "new-c7", "at least 2"),
+        (Form(cluster=ClusterFields(first="many")), "new-first", "whole number"),
+        (Form(cluster=ClusterFields(procs="4")), "new-procs", "widest job"),
+        (Form(cluster=ClusterFields(order="graps")), "new-order", "graps"),
+        (Form(cluster=ClusterFields(small_job_wait="x")), "new-small-job-wait", "such as 90s"),
+        (Form(cluster=ClusterFields(levels={"small_procs": ("x",)})), "new-levels", "'x'"),
+        (Form(cluster=ClusterFields(levels={"small_procs": ("16",)})), "new-levels", "today's"),
+        (Form(cluster=ClusterFields(levels={"depth": ("1", "4")})), "new-levels", "which no run has"),
+        (Form(cluster=ClusterFields(options={"depth": "4"})), "new-options", "which no run has"),
+        (Form(cluster=ClusterFields(options={"reserve_anew": "2"})), "new-options", "is 2; allowed"),
         (program(words=""), "new-command", "Say what is started"),
         (program(words="sh 'x"), "new-command", "cannot be split"),
         (program(words="no-such-program {size} {mode}"), "new-command", "no-such-program"),
@@ -501,7 +523,7 @@ def program(**more: Any) -> Form:
         (program(measures="pattern"), "new-measures", "Name a pattern"),
         (program(measures="pattern", where="(?P<x"), "new-command", ""),
         (program(measures="pattern", where="(?P<x>1)"), "new-measure", "no pattern names"),
-        (replace(OWN, wish=Wish("minimise")), "new-measure", "Name the measure"),
+        (replace(OWN, wish=ObjectiveFields("minimise")), "new-measure", "Name the measure"),
         (replace(OWN, rows=()), "new-parameters", "Add at least one parameter"),
         (row(name=""), "new-p0-name", "Name the parameter"),
         (row(name="in"), "new-p0-name", "word of Python"),
@@ -522,7 +544,7 @@ def test_what_is_wrong_is_refused_beside_its_field_and_nothing_is_stored(
     tmp_path: Path, form: Form, place: str, said: str
 ) -> None:
     Path("bad.csv").write_text("x\n1,2,3\n")
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(FormFieldError) as caught:
         open_from(form, tmp_path / "kept" / "store.db")
     assert caught.value.place == place
     assert said in str(caught.value)
@@ -532,12 +554,12 @@ def test_what_is_wrong_is_refused_beside_its_field_and_nothing_is_stored(
 
 def test_every_fault_is_found_at_once() -> None:
     bad = replace(
-        OWN, deadline="soon", terms=Terms(goal="x"), program=Program(""),
-        rows=(replace(ROWS[0], levels=("z",)), Row(1)),
+        OWN, deadline="soon", terms=SlaFields(goal="x"), program=ProgramFields(""),
+        rows=(replace(ROWS[0], levels=("z",)), ParameterRow(1)),
     )  # fmt: skip
-    places = [fault.place for fault in written(bad).faults]
+    places = [fault.place for fault in write_tables(bad).faults]
     assert places == [
         "new-deadline", "new-goal", "new-command", "new-p1-today", "new-p0-levels", "new-p1-name",
     ]  # fmt: skip
-    missing = {fault.place for fault in written(bad).faults if fault.missing}
+    missing = {fault.place for fault in write_tables(bad).faults if fault.missing}
     assert missing == {"new-command", "new-p1-today", "new-p1-name"}

@@ -10,14 +10,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Sla, Tariff
-from assistant.applications import Foreseen, Preset
-from assistant.store import SqliteStore
-from assistant.ui.new import page as new
-from assistant.ui.new import trial as new_trial
-from assistant.ui.new.form import Bound, Form, Program, Row, Wish
-from assistant.ui.new.opening import Opened
-from assistant.ui.new.reading import form_of
-from assistant.ui.new.trying import Tried
+from assistant.applications.scheduling import Preset
+from assistant.applications.scheduling_futures import FutureScheduling
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages import new
+from assistant.ui.pages import new as new_trial
+from assistant.ui.pages.new import DryRunResult
+from assistant.ui.pages.new_form import Bound, Form, ObjectiveFields, ParameterRow, ProgramFields
+from assistant.ui.pages.new_preview import NewExperiment
+from assistant.ui.pages.new_sweep_file import form_of
 from sim.api import backfills_for, known_names
 from strategies import MeasuredTable
 from tests.ui.screens import press, sound
@@ -25,13 +26,13 @@ from tests.ui.shell import shown
 
 pytestmark = pytest.mark.slow
 
-scheduling_presets = importlib.import_module("assistant.applications.scheduling.presets")
+scheduling_presets = importlib.import_module("assistant.applications.scheduling")
 
 OWN = Form(
     "command",
-    program=Program("sh p.sh {size}"),
-    rows=(Row(0, "size", levels=("1", "2"), today="2"),),
-    wish=Wish("minimise", "m", bounds=(Bound(0, "memory_mb", "600"),)),
+    program=ProgramFields("sh p.sh {size}"),
+    rows=(ParameterRow(0, "size", levels=("1", "2"), today="2"),),
+    wish=ObjectiveFields("minimise", "m", bounds=(Bound(0, "memory_mb", "600"),)),
 )
 
 
@@ -40,7 +41,7 @@ class Trials:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.result: Tried | None = None
+        self.result: DryRunResult | None = None
         self.seconds, self.is_over = 3.0, False
 
     def start(self, _owner: str, text: str) -> None:
@@ -50,27 +51,27 @@ class Trials:
     def of(self, _owner: str) -> "Trials | None":
         return self if self.texts and not self.is_over else None
 
-    def fetch(self, _owner: str) -> Tried | None:
+    def fetch(self, _owner: str) -> DryRunResult | None:
         self.is_over = self.result is not None
         return self.result
 
     def stop(self) -> None:
-        self.result = Tried("stopped")
+        self.result = DryRunResult("stopped")
 
 
 @pytest.fixture
 def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
     made = Trials()
-    monkeypatch.setattr(new_trial, "trials", lambda: made)
+    monkeypatch.setattr(new_trial, "dry_run_jobs", lambda: made)
     return made
 
 
 @pytest.fixture
-def opened() -> list[Opened]:
+def opened() -> list[NewExperiment]:
     return []
 
 
-def begun(store: Path, opened: list[Opened], form: Form | None = None) -> AppTest:
+def begun(store: Path, opened: list[NewExperiment], form: Form | None = None) -> AppTest:
     Path("p.sh").write_text("echo $1\n")
     return shown(new.page, store, opened.append, form=form)
 
@@ -106,7 +107,7 @@ def told(page: AppTest) -> str:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def test_the_example_needs_nothing_but_a_press(store: Path, opened: list[Opened]) -> None:
+def test_the_example_needs_nothing_but_a_press(store: Path, opened: list[NewExperiment]) -> None:
     page = begun(store, opened)
     assert not store.exists(), "looking makes nothing"
     assert not page.error
@@ -117,7 +118,7 @@ def test_the_example_needs_nothing_but_a_press(store: Path, opened: list[Opened]
     assert draft(page) == Form(), "the next one begins anew"
 
 
-def test_next_and_back_walk_through_all_steps(store: Path, opened: list[Opened]) -> None:
+def test_next_and_back_walk_through_all_steps(store: Path, opened: list[NewExperiment]) -> None:
     page = begun(store, opened)
     assert page.button(key="new-back").disabled
     for name in new.STEPS[1:]:
@@ -130,7 +131,7 @@ def test_next_and_back_walk_through_all_steps(store: Path, opened: list[Opened])
 
 
 def test_what_is_typed_and_left_in_the_same_moment_is_kept(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     """A browser sends what was typed when its field is left: together with the click elsewhere."""
     page = at(begun(store, opened), "Goal and agreement")
@@ -143,7 +144,7 @@ def test_what_is_typed_and_left_in_the_same_moment_is_kept(
 
 
 def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
-    store: Path, opened: list[Opened], trials: Trials
+    store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
     page = begun(store, opened)
     page.radio(key="new-source").set_value("command")
@@ -203,7 +204,7 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
 
 
 def test_rows_come_and_go_and_keep_what_is_typed_in_the_others(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     page = at(begun(store, opened, OWN), "Parameters")
     page = press(page, "new-add-row")
@@ -216,7 +217,9 @@ def test_rows_come_and_go_and_keep_what_is_typed_in_the_others(
     assert page.text_input(key="new-p0-name").value == "size"
 
 
-def test_levels_between_two_ends_are_listed_at_once(store: Path, opened: list[Opened]) -> None:
+def test_levels_between_two_ends_are_listed_at_once(
+    store: Path, opened: list[NewExperiment]
+) -> None:
     page = at(begun(store, opened, OWN), "Parameters")
     page = type_in(page, {"p0-how": "steps", "p0-low": "16", "p0-high": "128", "p0-step": "16"})
     assert "8 levels: 16, 32" in " ".join(c.value for c in page.caption)
@@ -226,7 +229,7 @@ def test_levels_between_two_ends_are_listed_at_once(store: Path, opened: list[Op
 
 
 def test_levels_of_a_cluster_are_taken_away_and_added_in_their_order(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     page = at(begun(store, opened), "Parameters")
     some = page.multiselect(key="new-level-small_procs").value[5:9]
@@ -242,7 +245,7 @@ def test_levels_of_a_cluster_are_taken_away_and_added_in_their_order(
 
 
 def test_a_question_brings_its_parameters_and_they_can_be_changed(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     page = at(begun(store, opened), "Parameters")
     page = type_in(page, {"preset": "policies"})
@@ -270,7 +273,7 @@ def test_a_question_brings_its_parameters_and_they_can_be_changed(
     assert one.application.baseline == {"order": "fcfs", "backfill": "easy", "depth": 4}
 
 
-def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[Opened]) -> None:
+def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[NewExperiment]) -> None:
     page = at(begun(store, opened), "Parameters")
     assert "new-futures-count" not in {field.key for field in page.text_input}
     page = type_in(page, {"futures": "lublin"})
@@ -286,12 +289,12 @@ def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[Opene
     assert page.text_input(key="new-futures-duration").value == "12h"
     page = press(page, "new-start")
     (one,) = opened
-    assert isinstance(one.application, Foreseen)
+    assert isinstance(one.application, FutureScheduling)
     assert (one.application.futures.count, one.application.futures.judge) == (2, "worst")
 
 
 def test_another_question_begins_with_its_own_levels_and_follows_today(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     page = at(begun(store, opened), "Parameters")
     page = type_in(page, {"level-order": ["fcfs", "f1"], "preset": "policies"})
@@ -305,7 +308,7 @@ def test_another_question_begins_with_its_own_levels_and_follows_today(
 
 
 def test_levels_as_the_question_has_them_follow_when_today_is_another(
-    store: Path, opened: list[Opened], monkeypatch: pytest.MonkeyPatch
+    store: Path, opened: list[NewExperiment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Preset("newer", "the first learned order", {"order": ("f1",)})
     monkeypatch.setattr(scheduling_presets, "PRESETS", (*scheduling_presets.PRESETS, asked))
@@ -317,7 +320,7 @@ def test_levels_as_the_question_has_them_follow_when_today_is_another(
 
 
 def test_a_table_shows_its_levels_and_its_own_measures(
-    store: Path, opened: list[Opened], table: Path
+    store: Path, opened: list[NewExperiment], table: Path
 ) -> None:
     page = begun(store, opened, Form("table", str(table)))
     page = at(page, "Parameters")
@@ -341,7 +344,7 @@ small_procs = [0, 16]
 
 
 def test_a_sweep_file_is_uploaded_looked_at_and_changed_in_fields(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     page = begun(store, opened)
     page.radio(key="new-source").set_value("file")
@@ -360,7 +363,9 @@ def test_a_sweep_file_is_uploaded_looked_at_and_changed_in_fields(
     assert opened[0].session.experiment.sla.max_runs == 7
 
 
-def test_a_log_is_uploaded_and_kept_beside_the_store(store: Path, opened: list[Opened]) -> None:
+def test_a_log_is_uploaded_and_kept_beside_the_store(
+    store: Path, opened: list[NewExperiment]
+) -> None:
     lines = [f"{i} {10 * i} -1 100 4 -1 -1 4 200 -1 1 1 1 1 1 -1 -1 -1" for i in range(1, 30)]
     log = ("; MaxProcs: 16\n" + "\n".join(lines) + "\n").encode()
     page = begun(store, opened)
@@ -378,7 +383,9 @@ def test_a_log_is_uploaded_and_kept_beside_the_store(store: Path, opened: list[O
     assert str(path) in opened[0].session.experiment.opened.recipe
 
 
-def test_an_upload_that_cannot_be_is_refused_beside_it(store: Path, opened: list[Opened]) -> None:
+def test_an_upload_that_cannot_be_is_refused_beside_it(
+    store: Path, opened: list[NewExperiment]
+) -> None:
     page = begun(store, opened)
     page.radio(key="new-source").set_value("file")
     sound(page.run())
@@ -394,7 +401,7 @@ def test_an_upload_that_cannot_be_is_refused_beside_it(store: Path, opened: list
 
 
 def test_a_log_is_read_once_however_much_is_changed(
-    store: Path, opened: list[Opened], table: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, opened: list[NewExperiment], table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Path | str] = []
     read = MeasuredTable.read
@@ -420,7 +427,7 @@ def test_a_log_is_read_once_however_much_is_changed(
     [("x < 4 or y < 4", "Only one combination is"), ("x > 0", "No combination")],
 )
 def test_a_space_with_nothing_to_try_is_told_at_once(
-    store: Path, opened: list[Opened], table: Path, exclude: str, said: str
+    store: Path, opened: list[NewExperiment], table: Path, exclude: str, said: str
 ) -> None:
     page = begun(store, opened, Form("table", str(table), exclude=exclude))
     assert said in page.warning[0].value
@@ -428,7 +435,7 @@ def test_a_space_with_nothing_to_try_is_told_at_once(
 
 
 def test_every_term_of_the_agreement_is_a_field(
-    store: Path, opened: list[Opened], table: Path
+    store: Path, opened: list[NewExperiment], table: Path
 ) -> None:
     page = at(begun(store, opened, Form("table", str(table))), "Goal and agreement")
     page = type_in(
@@ -443,7 +450,9 @@ def test_every_term_of_the_agreement_is_a_field(
     assert sla == Sla(40, None, 20.0, Tariff("EUR", 0.5, "x"), 3.0, 600.0, "go_on")
 
 
-def test_every_source_keeps_its_own_path(store: Path, opened: list[Opened], table: Path) -> None:
+def test_every_source_keeps_its_own_path(
+    store: Path, opened: list[NewExperiment], table: Path
+) -> None:
     page = begun(store, opened, Form("table", str(table)))
     page.radio(key="new-source").set_value("log")
     sound(page.run())
@@ -458,7 +467,7 @@ def test_every_source_keeps_its_own_path(store: Path, opened: list[Opened], tabl
 
 
 def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
-    store: Path, opened: list[Opened]
+    store: Path, opened: list[NewExperiment]
 ) -> None:
     page = begun(store, opened, Form("command"))
     assert not page.error
@@ -484,7 +493,11 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
         (Form("file", text="exclude = ['z > 1']"), "What is run", "'z'"),
         (Form(exclude="z > 1"), "Parameters", "'z'"),
         (Form(deadline="soon"), "Goal and agreement", "30m"),
-        (Form(wish=Wish("minimise", "mean_wate_s")), "Goal and agreement", "'mean_wait_s'"),
+        (
+            Form(wish=ObjectiveFields("minimise", "mean_wate_s")),
+            "Goal and agreement",
+            "'mean_wait_s'",
+        ),
         (Form("command"), "What is run", "Say what is started"),
         (Form("function"), "What is run", "Name the function"),
         (Form(kept={"run": [{"small_procs": 3}]}), "Review", "no level 3"),
@@ -492,7 +505,7 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
     ],
 )
 def test_starting_what_is_wrong_leads_to_its_field_and_stores_nothing(
-    store: Path, opened: list[Opened], form: Form, step: str, said: str
+    store: Path, opened: list[NewExperiment], form: Form, step: str, said: str
 ) -> None:
     Path("bad.toml").write_text("runs = = 3")
     page = at(begun(store, opened, form), "Review")
@@ -505,7 +518,7 @@ def test_starting_what_is_wrong_leads_to_its_field_and_stores_nothing(
     assert page.session_state["went"] == ""
 
 
-def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[Opened]) -> None:
+def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[NewExperiment]) -> None:
     page = begun(store, opened, Form(kept={"run": [{"small_procs": 3}]}))
     page = press(page, "new-start")
     assert "no level 3" in told(page)
@@ -514,14 +527,14 @@ def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[Open
 
 
 def test_a_function_is_not_loaded_while_it_is_filled_in(
-    store: Path, opened: list[Opened], tmp_path: Path
+    store: Path, opened: list[NewExperiment], tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(
         "import pathlib\npathlib.Path('loaded').touch()\ndef f(x):\n    return x\n"
     )
     form = Form(
-        "function", program=Program(function="mine:f", folder=str(tmp_path), has_today=False),
-        rows=(Row(0, "x", levels=("1", "2")),), wish=Wish("minimise", "y"),
+        "function", program=ProgramFields(function="mine:f", folder=str(tmp_path), has_today=False),
+        rows=(ParameterRow(0, "x", levels=("1", "2")),), wish=ObjectiveFields("minimise", "y"),
     )  # fmt: skip
     page = begun(store, opened, form)
     for name in new.STEPS:
@@ -553,14 +566,14 @@ BAD: dict[str, Any] = {
 
 
 def test_one_run_is_tried_and_tells_how_long_the_budget_takes(
-    store: Path, opened: list[Opened], trials: Trials
+    store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
     page = begun(store, opened, OWN)
     page = press(page, "new-try")
     assert form_of(tomllib.loads(trials.texts[0])).source == "command"
     assert page.button(key="new-try").disabled
     assert "Trying one run … 3 s" in " ".join(m.value for m in page.markdown)
-    trials.result = Tried("tried", GOOD)
+    trials.result = DryRunResult("tried", GOOD)
     page = sound(page.run())
     shown_now = {metric.label: metric.value for metric in page.metric}
     assert shown_now == {"minimise m": "12 ms", "The run took": "3 s", "Constraints": "violated"}
@@ -578,10 +591,10 @@ def test_one_run_is_tried_and_tells_how_long_the_budget_takes(
 
 
 def test_a_trial_that_fails_shows_command_code_output_and_what_to_change(
-    store: Path, opened: list[Opened], trials: Trials
+    store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
     page = press(begun(store, opened, OWN), "new-try")
-    trials.result = Tried("tried", BAD)
+    trials.result = DryRunResult("tried", BAD)
     page = sound(page.run())
     assert "exit code 3" in page.error[0].value
     assert "**What to change**: Do this." in [m.value for m in page.markdown]
@@ -592,20 +605,20 @@ def test_a_trial_that_fails_shows_command_code_output_and_what_to_change(
 
 
 def test_a_trial_is_stopped_refused_or_broken_in_words(
-    store: Path, opened: list[Opened], trials: Trials
+    store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
     page = press(begun(store, opened, OWN), "new-try")
     page = press(page, "new-stop")
     assert "was stopped" in page.info[0].value
     for state in ("refused", "broken"):
         page = press(page, "new-try")
-        trials.result = Tried(state, None, "Because of this.")  # type: ignore[arg-type]
+        trials.result = DryRunResult(state, None, "Because of this.")  # type: ignore[arg-type]
         page = sound(page.run())
         assert "Because of this." in page.error[0].value
 
 
 def test_nothing_is_tried_while_a_field_is_wrong(
-    store: Path, opened: list[Opened], trials: Trials
+    store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
     page = press(begun(store, opened, Form(deadline="soon")), "new-try")
     assert trials.texts == []
@@ -614,7 +627,7 @@ def test_nothing_is_tried_while_a_field_is_wrong(
 
 
 def test_a_copy_knows_how_long_its_runs_take_until_something_else_is_run(
-    store: Path, opened: list[Opened], trials: Trials
+    store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
     from dataclasses import replace
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant.ui.new.form import Bound, Form, Program, Row
-from assistant.ui.new.goal import _until
+from assistant.ui.pages.new_form import Bound, Form, ParameterRow, ProgramFields
+from assistant.ui.pages.new_goal import _until
 from tests.ui.screens import first_page, go, press, shown, sound, until
 
 pytestmark = pytest.mark.slow
@@ -20,8 +20,10 @@ print(json.dumps({"loss": float(sys.argv[1]) ** 2, "memory": 3.0}))
 @pytest.fixture
 def form(tmp_path: Path) -> Form:
     (tmp_path / "prog.py").write_text(PROGRAM)
-    program = Program(words=f"{sys.executable} prog.py {{x}}", folder=str(tmp_path))
-    return Form("command", program=program, rows=(Row(0, "x", levels=("1", "2"), today="1"),))
+    program = ProgramFields(words=f"{sys.executable} prog.py {{x}}", folder=str(tmp_path))
+    return Form(
+        "command", program=program, rows=(ParameterRow(0, "x", levels=("1", "2"), today="1"),)
+    )
 
 
 def at_goal(form: Form) -> AppTest:
@@ -94,7 +96,7 @@ def test_a_deadline_says_what_it_comes_to() -> None:
 def test_an_experiment_is_named_after_the_program_and_not_its_interpreter(
     words: str, name: str
 ) -> None:
-    assert Form("command", program=Program(words=words)).full_name == name
+    assert Form("command", program=ProgramFields(words=words)).full_name == name
 
 
 @pytest.mark.usefixtures("store")

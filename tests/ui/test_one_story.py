@@ -8,14 +8,21 @@ import pytest
 
 from assistant import Experiment, RunState, Session
 from assistant.cli.main import run
-from assistant.events import Event, HandedOver, RunCompleted, RunPrioritised, RunRated, RunSubmitted
-from assistant.executors import SerialExecutor
-from assistant.service.endpoint import find
-from assistant.service.house import House
-from assistant.sla import Automatic
-from assistant.store import SqliteStore
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import Opened, open_from
+from assistant.core.events import (
+    AutoSteeringChanged,
+    Event,
+    RunCompleted,
+    RunPrioritised,
+    RunRated,
+    RunSubmitted,
+)
+from assistant.core.sla import AutoSteering
+from assistant.executors.serial import SerialExecutor
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.store_lock import find_endpoint
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import NewExperiment, open_from
 from tests.ui.screens import at_page, desk_in, go, press, sound, until, until_done
 
 pytestmark = pytest.mark.slow
@@ -34,14 +41,14 @@ def told(events: tuple[Event, ...]) -> list[object]:
                 lines.append((event.run_id, event.good))
             case RunPrioritised():
                 lines.append((event.run_id, event.priority))
-            case HandedOver():
+            case AutoSteeringChanged():
                 continue
             case _:
                 lines.append(type(event).__name__)
     return lines
 
 
-def fresh(store: Path, table: Path) -> Opened:
+def fresh(store: Path, table: Path) -> NewExperiment:
     return open_from(Form("table", str(table), runs=12, seed=3), store)
 
 
@@ -56,7 +63,7 @@ def other_x(experiment: Experiment, position: int) -> int:
     raise AssertionError("every level is taken")
 
 
-def by_script(opened: Opened) -> None:
+def by_script(opened: NewExperiment) -> None:
     session, executor = opened.session, SerialExecutor(opened.application)
     first = session.initial_evaluation(5)
     edits = {2: {"x": other_x(session.experiment, 2)}}
@@ -75,7 +82,7 @@ def by_script(opened: Opened) -> None:
     session.finish("seen enough")
 
 
-def by_browser(store: Path, opened: Opened) -> None:
+def by_browser(store: Path, opened: NewExperiment) -> None:
     name = opened.session.id
     page = press(at_page(name, "suggestions"), "suggest")
     desk = desk_in(page, store)
@@ -126,7 +133,7 @@ class Http:
     """Requests as any program would send them."""
 
     def __init__(self, store: Path, name: str) -> None:
-        endpoint = find(store)
+        endpoint = find_endpoint(store)
         assert endpoint is not None
         headers = {"Authorization": f"Bearer {endpoint.token}"}
         base = f"{endpoint.url}/v1/experiments/{name}"
@@ -147,7 +154,7 @@ class Http:
         until(lambda: len(self.runs("queued")) == n_held and not self.runs("running"))
 
 
-def by_http(store: Path, opened: Opened) -> None:
+def by_http(store: Path, opened: NewExperiment) -> None:
     session: Session = opened.session
     http = Http(store, session.id)
     http.post("/suggestions", {"n": 5, "kind": "initial"})
@@ -173,7 +180,7 @@ def by_http(store: Path, opened: Opened) -> None:
 
 
 def test_browser_script_and_rest_end_in_the_same_journal(
-    house: House, store: Path, table: Path
+    house: ExperimentService, store: Path, table: Path
 ) -> None:
     one, two, three = (fresh(store, table) for _ in range(3))
     by_script(one)
@@ -188,14 +195,14 @@ def test_browser_script_and_rest_end_in_the_same_journal(
 
 @pytest.mark.parametrize("answer", ["accept", "ignore"])
 def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
-    house: House, store: Path, tmp_path: Path, answer: Any
+    house: ExperimentService, store: Path, tmp_path: Path, answer: Any
 ) -> None:
     table = tmp_path / "bowl.csv"
     cells = [(x, y) for x in range(12) for y in range(12)]
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x, y in cells)
     table.write_text(f"x,y,objective\n{rows}")
     opened = open_from(Form("table", str(table), runs=32, seed=3), store)
-    opened.session.hand_over(Automatic(4, 4, answer))
+    opened.session.hand_over(AutoSteering(4, 4, answer))
     page = until_done(press(at_page(opened.session.id), "start-runs"), store)
     steered = SqliteStore(store).load(page.session_state["experiment"])
 
@@ -208,5 +215,5 @@ def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
     assert told(by_cli)[-1] == "ExperimentFinished"  # the service leaves that to the person
     assert told(by_cli)[:-1] == told(steered)
     assert "AdviceGiven" in told(by_cli)
-    reasons = [event.reason for event in steered if isinstance(event, HandedOver)]
+    reasons = [event.reason for event in steered if isinstance(event, AutoSteeringChanged)]
     assert by_cli[-1].reason == reasons[-1]  # type: ignore[union-attr]

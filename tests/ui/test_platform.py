@@ -8,20 +8,19 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import MemoryStore
-from assistant.applications import AiPlatform
-from assistant.applications.platform_view import FULL_TRAINING, played
-from assistant.executors import SerialExecutor
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep, recipe
-from assistant.ui.new import fields
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import PLATFORM, built_from
-from assistant.ui.new.reading import form_of
-from assistant.ui.new.writing import written
-from assistant.ui.platform import likeness, playing
-from assistant.ui.platform import page as platform
-from assistant.ui.run import page as run_page
-from assistant.ui.run import platform as run_platform
+from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.executors.serial import SerialExecutor
+from assistant.simtools.ai_platform import FULL_TRAINING, simulated_dashboard
+from assistant.ui.pages import new_fields, platform
+from assistant.ui.pages import platform as likeness
+from assistant.ui.pages import platform as playing
+from assistant.ui.pages import run as run_page
+from assistant.ui.pages import run as run_platform
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import PLATFORM, build_form
+from assistant.ui.pages.new_sweep_file import form_of, write_tables
 from tests.ui.screens import press, sound
 from tests.ui.shell import shown
 from tests.ui.stage import staged
@@ -33,9 +32,9 @@ pytestmark = pytest.mark.slow
 def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
-    likeness.checks().close()
+    likeness.likeness_jobs().close()
     cached: tuple[Any, ...] = (
-        platform._traced, playing._played, run_platform._board, likeness.checks,
+        platform._traced, playing._played, run_platform._board, likeness.likeness_jobs,
     )  # fmt: skip
     for one in cached:
         one.clear()
@@ -60,7 +59,7 @@ def test_what_is_played_is_what_a_script_gives() -> None:
     page = little(shown(platform.page))
     assert "Nothing is played yet." in lines(page)
     page = press(press(page, "platform-play-paper"), "platform-play-play")
-    board, measures = played(AiPlatform(days=1.0, models=5), FULL_TRAINING)
+    board, measures = simulated_dashboard(AiPlatform(days=1.0, models=5), FULL_TRAINING)
     assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
     for sentence in board.words:
         assert sentence in lines(page)
@@ -87,20 +86,20 @@ def test_a_changed_field_says_that_what_is_shown_is_older() -> None:
 def test_the_future_is_taken_along_to_new() -> None:
     page = press(little(shown(platform.page)), "platform-play-steer")
     assert page.session_state["went"] == "new"
-    form = page.session_state[fields._DRAFT]
+    form = page.session_state[new_fields._DRAFT]
     assert (form.source, form.kept) == ("platform", {"application": {"days": 1.0, "models": 5}})
 
 
 def test_a_form_of_the_platform_is_a_sweep_and_is_read_again() -> None:
     form = Form("platform", name="mine", kept={"application": {"days": 2.0, "models": 7}})
-    told = written(form)
+    told = write_tables(form)
     assert not told.faults
     assert told.tables["application"] == {"kind": "ai_platform", "days": 2.0, "models": 7}
-    assert built_from(form)[1].application == AiPlatform(days=2.0, models=7)
+    assert build_form(form)[1].application == AiPlatform(days=2.0, models=7)
     again = form_of(told.tables)
     assert (again.source, again.kept) == ("platform", form.kept)
     assert PLATFORM.unattended
-    assert built_from(PLATFORM)[1].settings.runs == 60
+    assert build_form(PLATFORM)[1].settings.runs == 60
 
 
 def test_a_trace_is_shown_and_what_is_none_is_said(tmp_path: Path) -> None:
@@ -110,7 +109,9 @@ def test_a_trace_is_shown_and_what_is_none_is_said(tmp_path: Path) -> None:
     assert "Name the folder of a trace" in lines(page)
     page.text_input(key="platform-folder").set_value(str(tmp_path / "none"))
     assert "a trace has pipelines, tasks and models" in lines(sound(page.run()))
-    board, _ = played(AiPlatform(days=1.0, models=5), FULL_TRAINING, tmp_path / "trace")
+    board, _ = simulated_dashboard(
+        AiPlatform(days=1.0, models=5), FULL_TRAINING, tmp_path / "trace"
+    )
     page.text_input(key="platform-folder").set_value(str(tmp_path / "trace"))
     page = sound(page.run())
     assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
@@ -122,13 +123,13 @@ def test_a_trace_is_shown_and_what_is_none_is_said(tmp_path: Path) -> None:
 def test_a_run_shows_its_platform_and_a_waiting_one_says_why_not() -> None:
     tables = {"runs": 3, "seed": 0, "application": {"kind": "ai_platform", "days": 1, "models": 5}}
     built = build_sweep(check_settings(tables, "x"))
-    session = open_sweep(built, MemoryStore(), "x", recipe(tables, ()))
+    session = open_sweep(built, MemoryStore(), "x", config_snapshot(tables, ()))
     session.submit_baseline()
     page = staged(run_page.page, session)
     assert "No dashboard: run 1 is queued." in lines(page)
     session.run_queued(SerialExecutor(built.application))
     page = staged(run_page.page, session)
-    board, measures = played(AiPlatform(days=1.0, models=5), AiPlatform().baseline)
+    board, measures = simulated_dashboard(AiPlatform(days=1.0, models=5), AiPlatform().baseline)
     assert session.experiment.run(1).outcome is not None
     assert session.experiment.run(1).outcome.measures == measures
     assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
@@ -149,7 +150,7 @@ def test_a_log_is_laid_beside_its_simulation() -> None:
     ended = time.monotonic() + 120
 
     def after(page: AppTest) -> AppTest:
-        while likeness.checks().of(page.session_state["platform-log-owner"]) is not None:
+        while likeness.likeness_jobs().of(page.session_state["platform-log-owner"]) is not None:
             assert time.monotonic() < ended, "it does not end"
             page = sound(page.run())
         return sound(page.run())

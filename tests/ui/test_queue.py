@@ -8,14 +8,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import RunState, Session, Sla, open_session
-from assistant.errors import ExperimentError
-from assistant.events import RunCompleted, RunReported, RunReturned, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.objective import Objective, Value
-from assistant.run import Outcome
-from assistant.store import MemoryStore
-from assistant.ui.queue import moves
-from assistant.ui.queue import page as queue
+from assistant.core.errors import ExperimentError
+from assistant.core.events import RunCompleted, RunReported, RunReturned, RunStarted
+from assistant.core.objective import Objective, SingleMeasure
+from assistant.core.run import Outcome
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import queue
+from assistant.ui.pages import queue as moves
 from strategies import Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
 from tests.contracts.test_session_contract import Steered, remote
@@ -32,7 +32,7 @@ class Wide:
     space = ParameterSpace(
         (Parameter("x", tuple(range(30)), unit="MiB"), Parameter("y", tuple(range(30))))
     )
-    objective = Objective(Value("sum"), "minimise")
+    objective = Objective(SingleMeasure("sum"), "minimise")
     facts = ()
     baseline = None
 
@@ -212,7 +212,7 @@ def test_a_refusal_between_look_and_decision_takes_the_others_back() -> None:
 
     session.hold = late  # type: ignore[method-assign]
     with pytest.raises(ExperimentError, match=r"run 6 is running; .* be held; nothing was"):
-        moves.hold(session, runs)
+        moves.hold_runs(session, runs)
     assert called == [4, 5, 6]
     assert not any(run.held for run in session.experiment.runs)
 
@@ -336,7 +336,7 @@ def test_undo_leaves_what_started_or_was_moved_again() -> None:
 
 def test_undo_is_offered_for_some_minutes() -> None:
     session = waiting(3)
-    kept = moves.first(session, session.experiment.waiting[2:])
+    kept = moves.move_first(session, session.experiment.waiting[2:])
     assert kept.can_be_undone(kept.at_s + moves.UNDO_S - 1)
     assert not kept.can_be_undone(kept.at_s + moves.UNDO_S)
 
@@ -350,11 +350,11 @@ def test_the_same_through_a_service(tmp_path: Path) -> None:
         for x in range(4):
             session.include({"x": x, "y": 0})
         shown = session.experiment.waiting
-        assert moves.first(session, shown[2:]).told == "Runs 3 and 4 start first now."
+        assert moves.move_first(session, shown[2:]).told == "Runs 3 and 4 start first now."
         assert order(session) == [3, 4, 1, 2]
         session.hold(1)
         with pytest.raises(ExperimentError, match="run 1 was held since"):
-            moves.cancel(session, shown[:2], "")
+            moves.cancel_runs(session, shown[:2], "")
         page = staged(queue.page, session)
         page = choose(page, "waiting", 0, 2)
         page = press(press(page, "queue-cancel-waiting"), "queue-sure-waiting")

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant import Constraint, Objective, RunState, Session, Sla, Value, open_session
-from assistant.applications import Scheduling, schedule_view
-from assistant.applications.schedule import Schedule, schedule_of
-from assistant.events import RunReported, RunStarted
-from assistant.executors import SerialExecutor
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep, rebuild, recipe
-from assistant.store import MemoryStore
-from assistant.ui.run import page as run
-from assistant.ui.run import schedule as run_schedule
+from assistant import Constraint, Objective, RunState, Session, SingleMeasure, Sla, open_session
+from assistant.applications.scheduling import Scheduling
+from assistant.config.snapshot import config_snapshot, open_sweep, rebuild
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.events import RunReported, RunStarted
+from assistant.executors.serial import SerialExecutor
+from assistant.simtools import schedule_view
+from assistant.simtools.schedule import JobSchedule, schedule_of
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import run, run_schedule
 from sim.api import Workload, default_workload, write_swf
 from tests.assistant.examples import TODAY, Bowl
 from tests.ui.stage import staged
@@ -68,7 +68,7 @@ def scheduled(log: Path) -> Session:
         },
     }
     built = build_sweep(check_settings(tables, "test"))
-    session = open_sweep(built, MemoryStore(), "jobs", recipe(tables, ()))
+    session = open_sweep(built, MemoryStore(), "jobs", config_snapshot(tables, ()))
     session.include(WIDE)
     session.include(SPLIT)
     session.run_queued(SerialExecutor(built.application))
@@ -80,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return scheduled(tmp_path_factory.mktemp("log") / "jobs.swf")
 
 
-def scheduled_by(session: Session, run_id: int) -> Schedule:
+def scheduled_by(session: Session, run_id: int) -> JobSchedule:
     experiment = session.experiment
     one = experiment.run(run_id)
     application = rebuild(experiment.opened)
@@ -261,7 +261,7 @@ def test_a_running_run_is_stopped_with_what_it_has_reported_or_cancelled() -> No
 
 
 def test_a_violated_constraint_is_named_with_what_was_found() -> None:
-    objective = Objective(Value("height"), constraints=(Constraint("height", at_most=3.0),))
+    objective = Objective(SingleMeasure("height"), constraints=(Constraint("height", at_most=3.0),))
     page = shown(bowl(objective=objective), 1)
     assert "Violated: height at most 3; height is 7." in text(page)
     assert {one.label: one.value for one in page.metric}["Constraints"] == "violated"
@@ -431,7 +431,7 @@ def test_over_futures_the_first_is_drawn_and_that_is_said() -> None:
         },
     }
     built = build_sweep(check_settings(tables, "test"))
-    session = open_sweep(built, MemoryStore(), "futures", recipe(tables, ()))
+    session = open_sweep(built, MemoryStore(), "futures", config_snapshot(tables, ()))
     session.submit_baseline()
     session.run_queued(SerialExecutor(built.application))
     page = shown(session)

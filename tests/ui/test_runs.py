@@ -1,9 +1,9 @@
 """Every run as a section: its table, the verdict, and running it again."""
 
 from assistant import Session, open_session
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
-from assistant.ui.overview import runs
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import overview_results
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 from tests.ui.screens import press, sound
 from tests.ui.stage import staged
@@ -16,7 +16,7 @@ def opened() -> Session:
 
 
 def test_nothing_submitted_says_what_to_do() -> None:
-    page = staged(runs.section, opened())
+    page = staged(overview_results.runs_section, opened())
     assert "Nothing has been submitted yet" in page.info[0].value
 
 
@@ -29,7 +29,7 @@ def test_runs_are_shown_with_their_states_the_latest_first() -> None:
         session.include({"x": 0, "y": y, "mode": "plain"}, "held and cancelled")
     session.hold(4)
     session.cancel(5, "not needed")
-    table = staged(runs.section, session).dataframe[0].value
+    table = staged(overview_results.runs_section, session).dataframe[0].value
     assert list(table["run"]) == [5, 4, 3, 2, 1]
     assert list(table["state"]) == ["cancelled", "held", "failed", "completed", "best"]
     assert list(table["why"])[:3] == ["not needed", "held and cancelled", "x = 3 does not work"]
@@ -40,7 +40,7 @@ def test_a_result_is_rated_and_run_again() -> None:
     for x in (2, 1):
         session.include({"x": x, "y": 0, "mode": "plain"})
     session.run_queued(SerialExecutor(Bowl()))
-    page = staged(runs.section, session)
+    page = staged(overview_results.runs_section, session)
     assert page.selectbox(key="rated-bowl").value == 1, "the best one first"
     page = press(sound(page.selectbox(key="rated-bowl").set_value(2).run()), "rate-Bad")
     assert session.experiment.run(2).good is False
@@ -59,5 +59,5 @@ def test_what_never_varies_is_not_run_again() -> None:
     session = open_session(Sure(), store=MemoryStore(), clock=TickingClock())
     session.include({"x": 2, "y": 0, "mode": "plain"})
     session.run_queued(SerialExecutor(Sure()))
-    page = staged(runs.section, session)
+    page = staged(overview_results.runs_section, session)
     assert "replicate" not in [button.key for button in page.button]

@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 def _script() -> None:
     import streamlit as st
 
-    from assistant.ui.seeding import heard, seed
+    from assistant.ui.state import heard, seed
 
     n = st.session_state["n"] = st.session_state.get("n", 0) + 1
     seed("chosen", ["x"])

@@ -9,16 +9,16 @@ from streamlit.testing.v1 import AppTest
 
 from agents import Follower
 from assistant import Constraint, Experiment, RunState, Session, Sla, open_session
-from assistant.applications import Function
-from assistant.charts_space import BRUSH, CELL
-from assistant.errors import RunError
-from assistant.executors import SerialExecutor
-from assistant.objective import Objective, Value
-from assistant.response_map import Fold
-from assistant.store import MemoryStore
-from assistant.ui.space import page as space
-from assistant.ui.space import parallel as space_runs
-from assistant.ui.space.folded import Mode, centre_of, draw, too_few
+from assistant.analysis.response_map import Fold
+from assistant.applications.function import Function
+from assistant.core.errors import RunError
+from assistant.core.objective import Objective, SingleMeasure
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.charts.response_map import BRUSH, CELL
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import space
+from assistant.ui.pages import space as space_runs
+from assistant.ui.pages.space_map import Mode, centre_of, draw_map, too_few
 from strategies import Level, Parameter, ParameterSpace
 from tests.assistant.examples import TODAY, Bowl
 from tests.ui.stage import staged
@@ -45,7 +45,7 @@ def queues(runs: int, noisy: bool = True) -> Session:
             )
         ),
         Objective(
-            Value("wait_s"), "minimise", (Constraint("cost", at_most=4.0),), unit="s"
+            SingleMeasure("wait_s"), "minimise", (Constraint("cost", at_most=4.0),), unit="s"
         ),
         baseline={"procs": 2, "order": "fcfs", "window": 60},
         noisy=noisy,
@@ -73,7 +73,7 @@ def huge(runs: int) -> Session:
     def total(**levels: int) -> Mapping[str, float]:
         return {"t": float(sum((i + 1) * (v - 3) ** 2 for i, v in enumerate(levels.values())))}
 
-    application = Function(total, BIG, Objective(Value("t"), "minimise"), noisy=False)
+    application = Function(total, BIG, Objective(SingleMeasure("t"), "minimise"), noisy=False)
     session = open_session(application, store=MemoryStore(), sla=Sla(99), strategy="random")
     session.submit(session.initial_evaluation(runs))
     session.run_queued(SerialExecutor(application))
@@ -165,13 +165,13 @@ def test_failed_violating_waiting_suggested_best_and_today_are_marked() -> None:
     session.close_level("order", "wfp3")
     session.exclude("procs == 1 and window == 60")
     fold = Fold(("procs",), ("order", "window"))
-    states = draw(session.experiment, fold, "measured", ()).admitted
+    states = draw_map(session.experiment, fold, "measured", ()).admitted
     assert (states == 1).sum() == 8
     assert (states == 2).sum() == 2
 
 
 def marked(experiment: Experiment, mode: Mode) -> set[str]:
-    spec = draw(experiment, Fold(("procs", "window"), ("order",)), mode, experiment.runs).spec
+    spec = draw_map(experiment, Fold(("procs", "window"), ("order",)), mode, experiment.runs).spec
     return {
         kind
         for layer in spec["layer"]
@@ -279,12 +279,12 @@ def test_a_click_is_kept_until_another_one() -> None:
     def script() -> None:
         import streamlit as st
 
-        from assistant.ui.space import page as space
+        from assistant.ui.pages import space
 
         class Picked:
             selection = st.session_state.get("told", {})
 
-        keys = space._Keys("e")
+        keys = space._MapKeys("e")
         space._keep(keys, Picked())
         st.write(st.session_state.get(keys.of("chosen"), "nothing"))
 
@@ -368,9 +368,9 @@ def test_the_map_is_made_once_for_a_state(monkeypatch: pytest.MonkeyPatch) -> No
 
     def counted(*args: Any) -> Any:
         made.append(1)
-        return draw(*args)
+        return draw_map(*args)
 
-    monkeypatch.setattr(space, "draw", counted)
+    monkeypatch.setattr(space, "draw_map", counted)
     page = staged(space.page, session)
     page.run()
     assert len(made) == 1
@@ -431,7 +431,7 @@ def test_runs_that_are_all_alike_have_no_axes() -> None:
 def test_the_table_of_the_map_has_every_cell_the_best_first(mode: Mode) -> None:
     session = queues(14)
     experiment = session.experiment
-    drawn = draw(experiment, Fold(("procs",), ("order", "window")), mode, experiment.runs)
+    drawn = draw_map(experiment, Fold(("procs",), ("order", "window")), mode, experiment.runs)
     table = space.map_table(experiment, drawn)
     assert len(table) == 24
     assert list(table.columns[:3]) == ["procs", "order", "window [s]"]

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from assistant import RunState, Session, load_session
-from assistant.events import AdviceAnswered, RunSubmitted
-from assistant.executors import SerialExecutor
-from assistant.settings import build_sweep, check_settings
-from assistant.starting import open_sweep, recipe
-from assistant.store import SqliteStore
-from assistant.ui.new.form import Form
-from assistant.ui.new.opening import open_from
+from assistant.config.snapshot import config_snapshot, open_sweep
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.events import RunSubmitted, WarningAnswered
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import SqliteStore
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import open_from
 from benchmarks.browsing import KeptUp, browsing, kept_up
 from benchmarks.screen import Screen
 from sim.api import default_workload, write_swf
@@ -95,7 +95,7 @@ def gated(store: Path, gate: Path) -> Session:
         "parameters": [{"name": "x", "levels": list(range(12))}],
     }  # fmt: skip
     built = build_sweep(check_settings(said, "the test"))
-    session = open_sweep(built, SqliteStore(store), "gated", recipe(said, ()))
+    session = open_sweep(built, SqliteStore(store), "gated", config_snapshot(said, ()))
     session.submit(session.initial_evaluation(6))
     return session
 
@@ -174,7 +174,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
     sources = [event.source for event in session.events() if isinstance(event, RunSubmitted)]
     assert sources[:9].count("edited") == 1
     assert any(run.good for run in session.experiment.runs)
-    assert any(isinstance(event, AdviceAnswered) for event in session.events())
+    assert any(isinstance(event, WarningAnswered) for event in session.events())
 
 
 def test_what_if_is_seen_before_it_is_made(up: KeptUp, store: Path, tmp_path: Path) -> None:

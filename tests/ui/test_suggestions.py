@@ -8,13 +8,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, RunState, Session, Sla, load_session, open_session
-from assistant.events import Event
-from assistant.executors import SerialExecutor
-from assistant.store import MemoryStore
-from assistant.ui.desk import Desk
+from assistant.core.events import Event
+from assistant.executors.serial import SerialExecutor
+from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import Intent
-from assistant.ui.suggestions import held
-from assistant.ui.suggestions import page as suggestions
+from assistant.ui.pages import suggestions, suggestions_batch
+from assistant.ui.state import ExperimentView
 from strategies import Level
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 from tests.assistant.warned import journal_with_a_warning
@@ -350,7 +349,7 @@ def test_an_own_run_that_is_refused_at_the_last_moment_stays_on_the_list(
     page = add_own(staged(suggestions.page, session), free(session))
 
     def include(values: object, reason: str = "") -> None:
-        from assistant.errors import ExperimentError
+        from assistant.core.errors import ExperimentError
 
         raise ExperimentError("the budget is gone")
 
@@ -436,10 +435,10 @@ def test_the_explanation_tells_levels_and_reason() -> None:
 # -- nothing typed is lost -----------------------------------------------------------------------
 
 
-def two_pages(desk: Desk, experiment: Experiment) -> Intent | None:
+def two_pages(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     import streamlit as st
 
-    from assistant.ui.suggestions import page as suggestions
+    from assistant.ui.pages import suggestions
 
     if st.session_state.get("elsewhere"):
         st.write("another page")
@@ -485,9 +484,11 @@ def test_a_restarted_server_draws_the_same_table_under_the_same_key() -> None:
 
 def test_an_address_of_another_batch_or_a_broken_one_is_not_read() -> None:
     session = with_batch()
-    text = held.Draft(left=frozenset({0})).text("bowl-2")
+    text = suggestions_batch.BatchDraft(left=frozenset({0})).text("bowl-2")
     for wrong in (text, "x", "%%%", text[:20], "A" * 5000):
-        assert held.Draft.read(wrong, "bowl-1", 4, session.experiment.space).is_empty
+        assert suggestions_batch.BatchDraft.read(
+            wrong, "bowl-1", 4, session.experiment.space
+        ).is_empty
 
 
 def test_the_same_through_a_service(tmp_path: Path) -> None:

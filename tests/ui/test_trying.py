@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from assistant.ui.background import Ended
-from assistant.ui.new import trying
-from assistant.ui.new.trying import Attempt, Trials, Tried
+from assistant.ui.jobs import CommandExit
+from assistant.ui.pages import new
+from assistant.ui.pages.new import DryRunJob, DryRunJobs, DryRunResult
 from tests.ui.screens import until
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def attempts() -> Iterator[list[Attempt]]:
-    made: list[Attempt] = []
+def attempts() -> Iterator[list[DryRunJob]]:
+    made: list[DryRunJob] = []
     yield made
     for one in made:
         one.stop()
@@ -30,7 +30,7 @@ def sweep(folder: Path, script: str, name: str = "p.sh") -> str:
     )
 
 
-def result_of(attempt: Attempt) -> Tried:
+def result_of(attempt: DryRunJob) -> DryRunResult:
     until(lambda: attempt.is_over)
     found = attempt.result()
     assert found is not None
@@ -38,13 +38,13 @@ def result_of(attempt: Attempt) -> Tried:
 
 
 def test_a_run_that_works_out_and_one_that_fails(
-    tmp_path: Path, attempts: list[Attempt], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, attempts: list[DryRunJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "random.py").write_text("raise SystemExit('a module of the folder here')\n")
     monkeypatch.chdir(tmp_path)
     attempts += [
-        Attempt(sweep(tmp_path, "echo $1", "a.sh")),
-        Attempt(sweep(tmp_path, "echo why >&2; exit 3", "b.sh")),
+        DryRunJob(sweep(tmp_path, "echo $1", "a.sh")),
+        DryRunJob(sweep(tmp_path, "echo why >&2; exit 3", "b.sh")),
     ]
     good, bad = (result_of(one) for one in attempts)
     assert good.state == bad.state == "tried", "and no file here is taken for one of Python's"
@@ -67,10 +67,10 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_one_that_hangs_is_stopped_with_all_that_it_started(
-    tmp_path: Path, attempts: list[Attempt]
+    tmp_path: Path, attempts: list[DryRunJob]
 ) -> None:
     script = 'trap "" TERM\nsleep 600 &\necho "$$ $!" > pids\nwait\nsleep 600\n'
-    attempt = Attempt(sweep(tmp_path, script))
+    attempt = DryRunJob(sweep(tmp_path, script))
     attempts.append(attempt)
     until(
         lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2
@@ -81,21 +81,21 @@ def test_one_that_hangs_is_stopped_with_all_that_it_started(
     assert attempt.seconds > 0
     attempt.stop()
     assert attempt.is_over
-    assert attempt.result() == Tried("stopped")
+    assert attempt.result() == DryRunResult("stopped")
     until(lambda: not any(map(is_running, pids)))
 
 
 def test_a_refusal_is_a_sentence_and_a_fault_of_ours_is_named_as_one() -> None:
-    refused = trying._found(ended(2, "", "warning\ncopperline: there is no setting 'runz'\n"))
-    assert refused == Tried("refused", None, "There is no setting 'runz'")
-    assert trying._found(ended(1, "", "Traceback\nKeyError: 'x'\n")).state == "broken"
-    assert "KeyError" in trying._found(ended(1, "", "Traceback\nKeyError: 'x'\n")).sentence
-    assert trying._found(ended(0, "no json", "")).state == "broken"
-    assert trying._found(ended(-9, "", "")).sentence.endswith("it said nothing")
+    refused = new._parse_exit(ended(2, "", "warning\ncopperline: there is no setting 'runz'\n"))
+    assert refused == DryRunResult("refused", None, "There is no setting 'runz'")
+    assert new._parse_exit(ended(1, "", "Traceback\nKeyError: 'x'\n")).state == "broken"
+    assert "KeyError" in new._parse_exit(ended(1, "", "Traceback\nKeyError: 'x'\n")).sentence
+    assert new._parse_exit(ended(0, "no json", "")).state == "broken"
+    assert new._parse_exit(ended(-9, "", "")).sentence.endswith("it said nothing")
 
 
-def ended(code: int, out: str, err: str) -> Ended:
-    return Ended(code, out, err, stopped=False)
+def ended(code: int, out: str, err: str) -> CommandExit:
+    return CommandExit(code, out, err, stopped=False)
 
 
 class Slow:
@@ -107,20 +107,20 @@ class Slow:
     def stop(self) -> None:
         self.is_over = True
 
-    def result(self) -> Tried | None:
-        return Tried("stopped") if self.is_over else None
+    def result(self) -> DryRunResult | None:
+        return DryRunResult("stopped") if self.is_over else None
 
 
 def test_trials_are_bounded_and_one_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying, "Attempt", Slow)
-    trials = Trials()
+    monkeypatch.setattr(new, "DryRunJob", Slow)
+    trials = DryRunJobs()
     trials.start("a", "1")
     first = trials.of("a")
     trials.start("a", "2")
     assert first is not None
     assert first.is_over, "a second trial takes the place of the first"
     second = trials.of("a")
-    for i in range(trying.MOST):
+    for i in range(new.MOST):
         trials.start(f"b{i}", "x")
     assert second is not None
     assert second.is_over, "the oldest makes room"

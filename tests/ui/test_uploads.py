@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from assistant.errors import SettingsError
-from assistant.ui.new import uploads
-from assistant.ui.new.uploads import clean_name, keep_upload
+from assistant.core.errors import SettingsError
+from assistant.ui.pages import new_source
+from assistant.ui.pages.new_source import clean_name, keep_upload
 
 
 def test_an_upload_is_kept_by_its_digest_and_its_name(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_too_large_empty_and_unwritable_are_said_in_words(
     store = tmp_path / "store.db"
     with pytest.raises(SettingsError, match="is empty"):
         keep_upload(store, "a.csv", b"")
-    monkeypatch.setattr(uploads, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(new_source, "MOST_BYTES", 2**20)
     with pytest.raises(SettingsError, match="has 2 MB, and at most 1 MB are taken"):
         keep_upload(store, "a.csv", b"x" * 2**21)
     assert not (tmp_path / "uploads").exists()

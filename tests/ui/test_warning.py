@@ -4,11 +4,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Session, load_session
-from assistant.chances import percent
-from assistant.events import Event
-from assistant.store import MemoryStore
-from assistant.ui.steering import weights
-from assistant.ui.suggestions import warning
+from assistant.core.events import Event
+from assistant.core.forecast import percent
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import steering, suggestions
 from tests.assistant.warned import journal_with_a_warning
 from tests.ui.screens import press, sound
 from tests.ui.stage import staged
@@ -27,7 +26,7 @@ def stored(warned_events: tuple[Event, ...]) -> Session:
 
 
 def drawn(session: Session) -> AppTest:
-    return staged(warning.section, session)
+    return staged(suggestions.warning_section, session)
 
 
 def test_alternatives_stand_with_their_chances_and_one_is_accepted(stored: Session) -> None:
@@ -67,7 +66,7 @@ def test_it_is_changed_to_another_share(stored: Session) -> None:
 
 def test_a_region_is_weighed(stored: Session) -> None:
     stored.change_strategy(exploitation=0.5)
-    page = staged(weights.section, stored)
+    page = staged(steering.weights_section, stored)
     page = sound(page.number_input(key="weigh-1-1.0").set_value(0.0).run())
     page = press(page, "weigh")
     assert "Region 1 counts 0 from now on" in page.success[0].value

@@ -9,25 +9,26 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Session, Sla, Tariff, load_session, open_session
-from assistant.chances import percent
+from assistant.analysis.what_if import WhatIf
 from assistant.cli.main import run
-from assistant.client import Link, RemoteSession
-from assistant.codec import encode_event
-from assistant.events import BudgetChanged, Event, SteeringChanged
-from assistant.executors import SerialExecutor
-from assistant.ports import Store
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession
+from assistant.core.codec import encode_event
+from assistant.core.events import BudgetChanged, Event, SteeringChanged
+from assistant.core.forecast import percent
+from assistant.core.ports import Store
+from assistant.executors.serial import SerialExecutor
+from assistant.service.api_tokens import Role
 from assistant.service.app import make_service
-from assistant.service.auth import Role, Tokens
-from assistant.service.house import House
-from assistant.service.logs import Log
-from assistant.service.server import Server, bind
-from assistant.store import MemoryStore, SqliteStore
-from assistant.ui.desk import Desk
-from assistant.ui.intents import FieldError, Intent
-from assistant.ui.what_if import page as what_if
-from assistant.ui.what_if.question import Draft
-from assistant.ui.what_if.supposing import apply, in_force, parts_of, question
-from assistant.view import WhatIf
+from assistant.service.auth import RoleTokens
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import ServiceLog
+from assistant.service.server import HttpServer, bind
+from assistant.store.event_store import MemoryStore, SqliteStore
+from assistant.ui.intents import FormFieldError, Intent
+from assistant.ui.pages import what_if
+from assistant.ui.pages.what_if_question import WhatIfDraft, apply, in_force, parts_of, question
+from assistant.ui.state import ExperimentView
 from strategies import find_regions, strategy_entry
 from tests.assistant.examples import Bowl, Hills, TickingClock
 from tests.ui.stage import staged
@@ -196,7 +197,7 @@ def test_one_question_of_one_second_is_worked_out_once(
         worked.append(experiment.sla.max_runs)
         return work(experiment, now_s)
 
-    monkeypatch.setattr(what_if, "side", counted)
+    monkeypatch.setattr(what_if, "what_if_side", counted)
     page = fill(staged(what_if.page, session), budget=80)
     assert worked == [50, 80]
     page.run()
@@ -417,10 +418,10 @@ def test_applied_is_what_the_command_line_would_write(
 def served(folder: Path, events: tuple[Event, ...]) -> Iterator[RemoteSession]:
     there = SqliteStore(folder / "store.db")
     there.append("hills", 0, events)
-    tokens, log = Tokens.of_owner(), Log(level="error")
-    service = make_service(House(there, log), tokens, log)
-    with Server(service.asgi, bind(), log, drain=service.context.drain) as server:
-        link = Link(server.url, tokens.by_role[Role.OWNER])
+    tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
+    service = make_service(ExperimentService(there, log), tokens, log)
+    with HttpServer(service.asgi, bind(), log, drain=service.context.drain) as server:
+        link = ApiClient(server.url, tokens.by_role[Role.OWNER])
         yield RemoteSession(link, "hills", Stopped())
         link.close()
 
@@ -428,7 +429,7 @@ def served(folder: Path, events: tuple[Event, ...]) -> Iterator[RemoteSession]:
 def test_through_a_service_it_is_the_same(ran: tuple[Event, ...], tmp_path: Path) -> None:
     local = stored(ran)
     anchor = find_regions(local.experiment.knowledge, local.experiment.watch.regions)[1].best
-    draft = Draft(
+    draft = WhatIfDraft(
         budget=80, share=70, goal="4", strategy="random",
         weights=((anchor.configuration.level_ids, 0.5),),
     )  # fmt: skip
@@ -563,20 +564,20 @@ def test_a_change_between_asking_and_the_answer_stops_it(session: Session) -> No
 
 def test_nothing_is_half_done(session: Session) -> None:
     """A region that is gone by the time of the answer takes the whole change with it."""
-    draft = Draft(budget=80, share=70, weights=(((9, 9, 9, 9, 9, 9), 2.0),))
+    draft = WhatIfDraft(budget=80, share=70, weights=(((9, 9, 9, 9, 9, 9), 2.0),))
     seen, events = in_force(session.experiment), session.events()
-    with pytest.raises(FieldError, match="nothing was applied"):
+    with pytest.raises(FormFieldError, match="nothing was applied"):
         apply(
             session, draft, seen, ("70 % inside regions", "80 runs in all", "region 1 counting 2")
         )
     session.change_strategy("random")
     events = session.events()
-    with pytest.raises(FieldError, match="nothing was applied"):
-        apply(session, Draft(budget=80), seen, ("80 runs in all",))
+    with pytest.raises(FormFieldError, match="nothing was applied"):
+        apply(session, WhatIfDraft(budget=80), seen, ("80 runs in all",))
     session.finish("enough")
     events = session.events()
-    with pytest.raises(FieldError, match="is finished"):
-        apply(session, Draft(budget=80), in_force(session.experiment), ("80 runs in all",))
+    with pytest.raises(FormFieldError, match="is finished"):
+        apply(session, WhatIfDraft(budget=80), in_force(session.experiment), ("80 runs in all",))
     assert session.events() == events
 
 
@@ -599,7 +600,7 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
 
 
 def test_what_is_filled_in_stays_when_the_page_is_left(session: Session) -> None:
-    def draw(desk: Desk, experiment: Experiment) -> Intent | None:
+    def draw(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         if st.session_state.get("elsewhere"):
             st.query_params.clear()
             return None

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant import Sla, Tariff
-from assistant.report.words import moment
-from assistant.sla import Steering
-from assistant.ui.what_if.question import (
+from assistant.core.sla import Steering
+from assistant.presentation.text.number_format import moment
+from assistant.ui.pages.what_if_question import (
     EMPTIED,
     UNTOUCHED,
-    Draft,
+    WhatIfDraft,
     from_query,
     query,
-    settled,
     typed_deadline,
+    without_defaults,
 )
 
 NOW_S = 1_700_000_000.0
@@ -29,7 +29,7 @@ MOMENTS = st.integers(0, 4_000_000_000).map(float)
 
 
 @st.composite
-def drafts(draw: st.DrawFn) -> Draft:
+def drafts(draw: st.DrawFn) -> WhatIfDraft:
     deadline_s = draw(st.none() | MOMENTS)
     weights = st.tuples(
         st.lists(st.integers(0, 30), min_size=1, max_size=6).map(tuple),
@@ -38,9 +38,9 @@ def drafts(draw: st.DrawFn) -> Draft:
     deadline = (
         None
         if deadline_s is None
-        else next(iter(query(Draft(deadline="", deadline_s=deadline_s)).values()))
+        else next(iter(query(WhatIfDraft(deadline="", deadline_s=deadline_s)).values()))
     )
-    return Draft(
+    return WhatIfDraft(
         budget=draw(st.none() | st.integers(0, 10**6)),
         share=draw(st.none() | st.just("none") | st.integers(0, 100)),
         goal=draw(st.none() | st.just("") | NUMBERS),
@@ -53,7 +53,7 @@ def drafts(draw: st.DrawFn) -> Draft:
 
 
 @given(drafts())
-def test_an_address_says_all_of_a_draft(draft: Draft) -> None:
+def test_an_address_says_all_of_a_draft(draft: WhatIfDraft) -> None:
     told = query(draft)
     assert from_query(told, NOW_S) == (draft, ())
     assert all(told.values())
@@ -67,7 +67,9 @@ def test_what_is_left_as_it_is_has_no_word_in_the_address() -> None:
 def test_a_time_from_now_is_a_moment_in_the_address() -> None:
     """A colleague opens the same question later."""
     at_s = typed_deadline("30m", NOW_S)
-    assert query(Draft(deadline="30m", deadline_s=at_s)) == {"deadline": "2023-11-14T22:43:20Z"}
+    assert query(WhatIfDraft(deadline="30m", deadline_s=at_s)) == {
+        "deadline": "2023-11-14T22:43:20Z"
+    }
     later, _ = from_query({"deadline": "2023-11-14T22:43:20Z"}, NOW_S + 600)
     assert later.deadline_s == at_s == NOW_S + 1800
 
@@ -92,44 +94,44 @@ def test_a_deadline_is_a_time_from_now_or_a_moment(text: str, at_s: float | None
 @pytest.mark.parametrize(
     "draft",
     [
-        Draft(budget=50),
-        Draft(share=33),
-        Draft(goal="12000"),
-        Draft(goal=" 12000.0 "),
-        Draft(deadline=moment(NOW_S + 7200.4), deadline_s=None),
-        Draft(deadline="2h", deadline_s=NOW_S + 7201.0),
-        Draft(cost="20"),
-        Draft(strategy="grasp"),
-        Draft(50, 33, "12000", None, None, "20.0", "grasp"),
+        WhatIfDraft(budget=50),
+        WhatIfDraft(share=33),
+        WhatIfDraft(goal="12000"),
+        WhatIfDraft(goal=" 12000.0 "),
+        WhatIfDraft(deadline=moment(NOW_S + 7200.4), deadline_s=None),
+        WhatIfDraft(deadline="2h", deadline_s=NOW_S + 7201.0),
+        WhatIfDraft(cost="20"),
+        WhatIfDraft(strategy="grasp"),
+        WhatIfDraft(50, 33, "12000", None, None, "20.0", "grasp"),
     ],
 )
-def test_what_is_so_already_is_no_question(draft: Draft) -> None:
-    assert settled(draft, SEEN) == UNTOUCHED
+def test_what_is_so_already_is_no_question(draft: WhatIfDraft) -> None:
+    assert without_defaults(draft, SEEN) == UNTOUCHED
 
 
 @pytest.mark.parametrize(
     "draft",
     [
-        Draft(budget=51),
-        Draft(budget=EMPTIED),
-        Draft(share="none"),
-        Draft(share=34),
-        Draft(goal=""),
-        Draft(goal="12000x"),
-        Draft(deadline="", deadline_s=None),
-        Draft(deadline="2h", deadline_s=NOW_S + 7300.0),
-        Draft(cost=""),
-        Draft(strategy="anova"),
-        Draft(weights=(((1, 2), 1.0),)),
+        WhatIfDraft(budget=51),
+        WhatIfDraft(budget=EMPTIED),
+        WhatIfDraft(share="none"),
+        WhatIfDraft(share=34),
+        WhatIfDraft(goal=""),
+        WhatIfDraft(goal="12000x"),
+        WhatIfDraft(deadline="", deadline_s=None),
+        WhatIfDraft(deadline="2h", deadline_s=NOW_S + 7300.0),
+        WhatIfDraft(cost=""),
+        WhatIfDraft(strategy="anova"),
+        WhatIfDraft(weights=(((1, 2), 1.0),)),
     ],
 )
-def test_everything_else_is_one(draft: Draft) -> None:
-    assert settled(draft, SEEN) == draft
+def test_everything_else_is_one(draft: WhatIfDraft) -> None:
+    assert without_defaults(draft, SEEN) == draft
 
 
 def test_where_nothing_is_agreed_an_empty_field_is_as_it_is() -> None:
-    empty = Draft(EMPTIED, "none", "", "", None, "", None)
-    assert settled(empty, (Sla(), Steering())) == replace(UNTOUCHED)
+    empty = WhatIfDraft(EMPTIED, "none", "", "", None, "", None)
+    assert without_defaults(empty, (Sla(), Steering())) == replace(UNTOUCHED)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant.ui.new.form import Form
-from assistant.ui.new.writing import written
-from assistant.ui.workload import log as workload_log
-from assistant.ui.workload import page as workload
+from assistant.ui.pages import workload, workload_log
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_sweep_file import write_tables
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +28,7 @@ LATE = LOG.replace("4 7200", "4 1700")
 def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
-    for cached in (workload._seen, workload_log._read, workload_log._read_upload):
+    for cached in (workload._cached_profile, workload_log._read, workload_log._read_upload):
         cached.clear()
 
 
@@ -45,7 +44,7 @@ def shown(chosen: Path | str | None = None) -> AppTest:
         import streamlit as st
 
         from assistant.ui.intents import perform
-        from assistant.ui.workload import page as workload
+        from assistant.ui.pages import workload
 
         intent = workload.page(chosen)
         if intent is not None:
@@ -216,7 +215,7 @@ def test_tuning_takes_the_log_and_its_rules_along(log: Path) -> None:
     sound(page.button(key="workload-tune").click().run())
     assert page.session_state["went"] == "new"
     form = page.session_state["new-form"]
-    told = written(form)
+    told = write_tables(form)
     assert not told.faults
     assert told.tables["application"] == {
         "kind": "scheduling", "log": str(log), "reading": {"unsorted": "sort"},
@@ -301,7 +300,7 @@ def test_what_was_chosen_is_kept_while_another_page_is_looked_at(log: Path) -> N
     def script() -> None:
         import streamlit as st
 
-        from assistant.ui.workload import page as workload
+        from assistant.ui.pages import workload
 
         if st.session_state.get("elsewhere"):
             st.write("another page")

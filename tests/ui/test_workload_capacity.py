@@ -10,9 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant.cli.main import run
-from assistant.ui.workload import log as workload_log
-from assistant.ui.workload import page as workload
-from assistant.ui.workload import planning
+from assistant.ui.pages import workload, workload_background, workload_log
 from sim.api import write_workload
 from tests.sim.cloud.logs import log_of
 from tests.ui.screens import sound
@@ -27,9 +25,9 @@ PATIENCE_S = 120.0
 def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
-    planning.plannings().close()
+    workload_background.plan_jobs().close()
     cached: tuple[Any, ...] = (
-        workload._seen, workload_log._read, workload_log._read_upload, planning.plannings,
+        workload._cached_profile, workload_log._read, workload_log._read_upload, workload_background.plan_jobs,
     )  # fmt: skip
     for one in cached:
         one.clear()
@@ -43,7 +41,9 @@ def page(tmp_path: Path) -> AppTest:
 
 
 def under_way(page: AppTest) -> Any:
-    return planning.plannings().of(f"{page.session_state['workload-state-owner']}-capacity")
+    return workload_background.plan_jobs().of(
+        f"{page.session_state['workload-state-owner']}-capacity"
+    )
 
 
 def after(page: AppTest) -> AppTest:

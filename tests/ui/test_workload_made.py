@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant.ui.workload import beside, making
-from assistant.ui.workload import log as workload_log
-from assistant.ui.workload import page as workload
+from assistant.ui.pages import workload, workload_background, workload_charts, workload_log
 from sim.api import generate, published_model, write_workload
 from tests.ui.screens import sound
 from tests.ui.shell import shown
@@ -24,10 +22,10 @@ PATIENCE_S = 120.0
 def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
-    making.makings().close()
+    workload_background.generation_jobs().close()
     cached: tuple[Any, ...] = (
-        workload._seen, workload_log._read, workload_log._read_upload, beside._seen,
-        beside._compared, making.makings,
+        workload._cached_profile, workload_log._read, workload_log._read_upload, workload_charts._cached_profile,
+        workload_charts._cached_comparison, workload_background.generation_jobs,
     )  # fmt: skip
     for one in cached:
         one.clear()
@@ -50,7 +48,7 @@ def making_page(log: Path) -> AppTest:
 def after(page: AppTest, kind: str) -> AppTest:
     """Return the page once the fit or draw is over; looking in is what brings it on."""
     until = time.monotonic() + PATIENCE_S
-    while making.makings().of(owner(page, kind)) is not None:
+    while workload_background.generation_jobs().of(owner(page, kind)) is not None:
         assert time.monotonic() < until, "it does not end"
         page = sound(page.run())
     return sound(page.run())
@@ -136,7 +134,7 @@ def test_a_draw_is_stopped(log: Path) -> None:
     page = published(making_page(log))
     sound(page.number_input(key="workload-make-days").set_value(3000.0).run())
     sound(page.button(key="workload-make-draw").click().run())
-    attempt = making.makings().of(owner(page, "draw"))
+    attempt = workload_background.generation_jobs().of(owner(page, "draw"))
     assert attempt is not None
     assert attempt.seconds >= 0
     assert "workload-make-stop-draw" in keys(page)

@@ -3,6 +3,8 @@
 Nothing is kept in Slurm. Its controller may lose jobs, give their ids out again and bring cancelled
 ones back; here a pilot is known by its ticket only, a run is given to the pilot that asks for one,
 and only what a pilot with a ticket that counts says of its last attempt is told.
+
+What to do about pilots, as decisions: how many are missing, and which jobs are given up.
 """
 
 import contextlib
@@ -14,20 +16,113 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from assistant.errors import AssistantError, ExecutorError, SettingsError
-from assistant.executors.place import BatchSystem
-from assistant.executors.slurm import asking, commands, keeping
-from assistant.executors.slurm.desk import Desk
-from assistant.executors.slurm.folder import Folder, left_over, remove
-from assistant.executors.slurm.gate import Gate
-from assistant.executors.slurm.ticket import PREFIX, Ticket, new_id, pickled
-from assistant.objective import Measure
-from assistant.ports import Application, Completion, Environment, Reported, Work
+from assistant.core.errors import AssistantError, ExecutorError, SettingsError
+from assistant.core.objective import Measure
+from assistant.core.ports import (
+    Application,
+    Environment,
+    ExecutionRequest,
+    ExecutionResult,
+    ReportListener,
+)
+from assistant.executors.slurm import jobs
+from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
+from assistant.executors.slurm.jobs import PilotFolder, SlurmJob, leftover_folders, remove_folder
+from assistant.executors.slurm.protocol import PREFIX, PilotTicket, new_id, pickle_application
+from assistant.executors.spec import BatchSystem
+
+NEW_S = 3.0
+"""How old a submission is before it counts that the controller does not know it."""
+
+MOST_MISSING = 2
+"""Looks in a row at which the controller does not know a job before it is taken for lost."""
+
+WAITS_S = 60.0
+"""How long a job may wait before it is said why."""
+
+FRUITLESS = 3
+"""Jobs in a row, beyond the pilots that are wanted, that may end before their pilot was heard."""
+
+
+NEVER = frozenset(
+    {
+        "AccountNotAllowed", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionConfig",
+        "PartitionNodeLimit", "PartitionTimeLimit", "QOSNotAllowed",
+    }
+)  # fmt: skip
+"""Reasons of Slurm's for which a job waits until somebody changes the cluster or the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedPilot:
+    """A pilot that was asked for and was not heard of yet.
+
+    Attributes:
+        age_s: since it was asked for.
+        missing: looks in a row at which the controller did not know its job.
+    """
+
+    age_s: float
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PilotReconciliation:
+    """What is to be done about pilots that were not heard of.
+
+    Attributes:
+        missing: how often in a row each is not known by now.
+        lost: those whose ticket is revoked, since no job carries it any more.
+        held: those whose job is cancelled too, since Slurm does not start it any more.
+        waits: why one of them waits for long; None if none does.
+        never: why one of them will not be started at all; None if none is so.
+    """
+
+    missing: Mapping[str, int]
+    lost: tuple[str, ...]
+    held: tuple[str, ...]
+    waits: str | None
+    never: str | None
+
+
+def reconcile_jobs(
+    expected: Mapping[str, ExpectedPilot], known: Mapping[str, list[SlurmJob]]
+) -> PilotReconciliation:
+    """Return what is to be done, after the controller told which jobs there are.
+
+    Args:
+        expected: by the name of the job.
+        known: the jobs that are not over, by their names.
+    """
+    missing: dict[str, int] = {}
+    held, waits, never = [], None, None
+    for name, one in expected.items():
+        jobs = known.get(name, [])
+        missing[name] = 0 if jobs or one.age_s < NEW_S else one.missing + 1
+        if any(job.is_held for job in jobs):
+            held.append(name)
+        elif jobs and jobs[0].state == "PENDING":
+            reason = jobs[0].reason
+            waits = waits or (reason if one.age_s > WAITS_S else None)
+            never = never or (reason if reason in NEVER else None)
+    lost = tuple(name for name, n in missing.items() if n >= MOST_MISSING)
+    return PilotReconciliation(missing, lost, tuple(held), waits, never)
+
+
+def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
+    """Return how many more pilots are wanted.
+
+    >>> to_submit(4, 2, 1), to_submit(4, 9, 1), to_submit(4, 0, 1)
+    (1, 3, 0)
+    """
+    return max(0, min(capacity, n_runs) - n_pilots)
+
 
 CONNECT_S = 30.0
 """How long the controller may take to answer at first."""
@@ -73,17 +168,17 @@ class SlurmExecutor:
     ) -> None:
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
-        commands.check_commands()
+        jobs.check_commands()
         self._batch, self._environment = batch or BatchSystem(), environment or Environment()
-        commands.check_options(self._batch.options)
+        jobs.check_options(self._batch.options)
         self.capacity = workers
-        self._over: queue.SimpleQueue[Completion] = queue.SimpleQueue()
+        self._over: queue.SimpleQueue[ExecutionResult] = queue.SimpleQueue()
         self._reports: dict[int, Mapping[str, Measure]] = {}
-        self._reported: Reported | None = None
+        self._reported: ReportListener | None = None
         self._n_under_way = 0
         self._error: AssistantError | None = None
         about = {"version": version("copperline"), "python": platform.python_version()}
-        self._desk = Desk(self._completed, self._report, about)
+        self._desk = PilotDispatcher(self._completed, self._report, about)
         self._expected: dict[str, tuple[float, int]] = {}
         self._to_cancel: set[str] = set()
         self._away_since_s: float | None = None
@@ -91,15 +186,15 @@ class SlurmExecutor:
         self._n_heard, self._fruitless, self._last_lost = 0, 0, ""
         self._said_why = False
         self._closing, self._work_to_do = threading.Event(), threading.Event()
-        base = self._batch.folder or asking.FOLDER
-        with asking.told_as_is():
+        base = self._batch.folder or jobs.FOLDER
+        with jobs.slurm_errors_translated():
             self._tidy(base)
-        self._folder = Folder(base)
+        self._folder = PilotFolder(base)
         try:
-            with asking.told_as_is():
+            with jobs.slurm_errors_translated():
                 host = _answered(self._beginning, CONNECT_S)
-            self._file, self._digest = pickled(application, self._folder.path)
-            self._gate = Gate(self._desk, host)
+            self._file, self._digest = pickle_application(application, self._folder.path)
+            self._gate = PilotServer(self._desk, host)
         except BaseException:
             self._folder.release(tidy=True)
             raise
@@ -114,19 +209,19 @@ class SlurmExecutor:
 
     def _beginning(self) -> str:
         """Ask Slurm whether it would take such jobs, and return where the gate listens."""
-        commands.submit(["--test-only", *self._options("test"), str(self._folder.script)])
-        return asking.host_of(self._batch)
+        jobs.submit_job(["--test-only", *self._options("test"), str(self._folder.script)])
+        return jobs.host_of(self._batch)
 
     def _tidy(self, base: Path) -> None:
         """Cancel the jobs of executors that are gone, and remove their folders."""
-        for path, pilots in left_over(base).items():
+        for path, pilots in leftover_folders(base).items():
             names = [PREFIX + pilot for pilot in pilots]
-            _answered(lambda names=names: commands.cancel(names), CONNECT_S)  # type: ignore[misc]
-            remove(path)
+            _answered(lambda names=names: jobs.cancel_jobs(names), CONNECT_S)  # type: ignore[misc]
+            remove_folder(path)
 
     # Runs
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: ExecutionRequest) -> None:
         """Take one run."""
         if self._closing.is_set():
             raise ExecutorError("the executor is closed")
@@ -134,9 +229,9 @@ class SlurmExecutor:
         self._desk.take(work)
         self._work_to_do.set()
 
-    def collect(self) -> tuple[Completion, ...]:
+    def collect(self) -> tuple[ExecutionResult, ...]:
         """Wait for at least one run, and return those that are over."""
-        over: list[Completion] = []
+        over: list[ExecutionResult] = []
         while self._n_under_way and not over:
             if self._error is not None:
                 raise self._error
@@ -147,7 +242,7 @@ class SlurmExecutor:
         self._n_under_way -= len(over)
         return tuple(sorted(over, key=lambda one: one.run_id))
 
-    def listen(self, reported: Reported) -> None:
+    def listen(self, reported: ReportListener) -> None:
         """Tell what runs that go on have measured so far, in a thread of its own."""
         self._reported = reported
 
@@ -167,7 +262,7 @@ class SlurmExecutor:
         self._to_cancel.update(busy)
         self._work_to_do.set()
 
-    def _completed(self, completion: Completion) -> None:
+    def _completed(self, completion: ExecutionResult) -> None:
         self._over.put(completion)
 
     def _report(self, run_id: int, measures: Mapping[str, Measure]) -> None:
@@ -221,7 +316,7 @@ class SlurmExecutor:
             return
         try:
             self._command(now_s, len(seen))
-        except commands.AwayError as error:
+        except jobs.SlurmUnavailableError as error:
             self._is_away(error, now_s, nobody=not any(one.heard for one in seen.values()))
         else:
             self._away_since_s, self._back_off_s = None, 1.0
@@ -230,22 +325,22 @@ class SlurmExecutor:
         """Do what has to be asked of Slurm."""
         if self._to_cancel:
             names = sorted(self._to_cancel)
-            commands.cancel(PREFIX + name for name in names)
+            jobs.cancel_jobs(PREFIX + name for name in names)
             self._to_cancel.difference_update(names)
         if self._expected and now_s - self._reconciled_s > RECONCILE_S:
             self._reconciled_s = now_s
             n_pilots -= self._reconcile(now_s)
-        for _ in range(keeping.to_submit(self.capacity, self._desk.n_runs, n_pilots)):
+        for _ in range(n_to_submit(self.capacity, self._desk.n_runs, n_pilots)):
             if self._closing.is_set():
                 return
             self._send_pilot()
 
     def _reconcile(self, now_s: float) -> int:
         """Give up jobs that Slurm has lost or does not start any more; return how many."""
-        known = commands.jobs(PREFIX + name for name in self._expected)
-        verdict = keeping.judge(
+        known = jobs.jobs_by_name(PREFIX + name for name in self._expected)
+        verdict = reconcile_jobs(
             {
-                name: keeping.Expected(now_s - since_s, missing)
+                name: ExpectedPilot(now_s - since_s, missing)
                 for name, (since_s, missing) in self._expected.items()
             },
             {name.removeprefix(PREFIX): jobs for name, jobs in known.items()},
@@ -266,7 +361,7 @@ class SlurmExecutor:
         if verdict.waits is not None and not self._said_why:
             self._said_why = True
             _log.warning("a job of this sweep waits in Slurm; its reason is %s", verdict.waits)
-        if self._fruitless >= keeping.FRUITLESS + self.capacity:
+        if self._fruitless >= FRUITLESS + self.capacity:
             told = f"; the last one said: {self._last_lost}" if self._last_lost else ""
             raise ExecutorError(
                 f"{self._fruitless} jobs of Slurm in a row ended before their pilot came to "
@@ -278,7 +373,7 @@ class SlurmExecutor:
     def _send_pilot(self) -> None:
         """Submit one job. If it is unknown whether Slurm took it, we look by its name later."""
         pilot = new_id()
-        ticket = Ticket(
+        ticket = PilotTicket(
             pilot, secrets.token_bytes(32), self._gate.host, self._gate.port, str(self._file),
             self._digest, tuple(one or str(Path.cwd()) for one in sys.path), self._batch.walltime_s,
         )  # fmt: skip
@@ -287,10 +382,10 @@ class SlurmExecutor:
         self._desk.add(pilot, ticket.secret)
         self._expected[pilot] = time.monotonic(), 0
         try:
-            commands.submit(
+            jobs.submit_job(
                 [*self._options(pilot), str(self._folder.script), sys.executable, str(path)]
             )
-        except commands.RefusedError as error:
+        except jobs.SlurmRefusedError as error:
             self._desk.revoke(pilot)
             del self._expected[pilot]
             if not self._desk.seen():
@@ -301,7 +396,7 @@ class SlurmExecutor:
             self._again_s = time.monotonic() + MOST_BACK_OFF_S
 
     def _options(self, pilot: str) -> list[str]:
-        return asking.options(
+        return jobs.job_options(
             PREFIX + pilot, self._folder.output(pilot), self._batch, self._environment,
             requeue=True,
         )  # fmt: skip
@@ -330,10 +425,10 @@ class SlurmExecutor:
         self._work_to_do.set()
         self._desk.end()
         for thread in self._threads:
-            thread.join(2 * commands.COMMAND_S)
+            thread.join(2 * jobs.COMMAND_S)
         mine = self._folder.pilots()
         is_tidy = False
-        with contextlib.suppress(commands.AwayError, commands.RefusedError):
+        with contextlib.suppress(jobs.SlurmUnavailableError, jobs.SlurmRefusedError):
             _answered(lambda: self._cancel_all(mine), CLOSE_S)
             is_tidy = True
         self._gate.close()
@@ -342,7 +437,7 @@ class SlurmExecutor:
     def _cancel_all(self, pilots: set[str]) -> None:
         """Cancel the jobs of pilots that Slurm still knows."""
         if pilots:
-            commands.cancel(commands.jobs(PREFIX + pilot for pilot in pilots))
+            jobs.cancel_jobs(jobs.jobs_by_name(PREFIX + pilot for pilot in pilots))
 
     def __enter__(self) -> Self:
         return self
@@ -367,7 +462,7 @@ def _answered(ask: Callable[[], T], within_s: float) -> T:
     while True:
         try:
             return ask()
-        except commands.AwayError:
+        except jobs.SlurmUnavailableError:
             if time.monotonic() > until_s:
                 raise
             time.sleep(0.5)

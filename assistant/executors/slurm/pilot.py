@@ -3,29 +3,98 @@
 ``python -m assistant.executors.slurm.pilot TICKET``. It makes one run after another in a process
 beside it, and ends when its ticket counts no more, when there is nothing to do for a while, when
 its walltime is nearly over, or when the gate is gone.
+
+The process beside a pilot in which runs are made, so that a run can be ended and can die.
 """
 
+import ctypes
 import multiprocessing
 import os
 import platform
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from assistant.errors import AssistantError
-from assistant.executors.slurm.child import work as child_main
-from assistant.executors.slurm.desk import STOPPED
-from assistant.executors.slurm.frames import FrameError, completion_as_json, work_of
-from assistant.executors.slurm.line import Line
-from assistant.executors.slurm.ticket import Ticket, read_ticket
-from assistant.ports import Completion, Work
+from assistant.core.errors import AssistantError
+from assistant.core.objective import Measure
+from assistant.core.ports import ExecutionRequest, ExecutionResult, MonitoredApplication
+from assistant.executors.serial import RunReporter, execute_run
+from assistant.executors.slurm.dispatcher import STOPPED
+from assistant.executors.slurm.protocol import (
+    FrameError,
+    PilotConnection,
+    PilotTicket,
+    completion_as_json,
+    load_application,
+    read_ticket,
+    work_of,
+)
+
+REPORT_S = 0.5
+"""Between two reports of one run; what comes sooner is kept until then."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
+    """Make the runs that come through a pipe, until the pilot goes.
+
+    It says ``("ready", whether a run can be told to end)`` or ``("broken", sentence)`` first, then
+    ``("report", measures)`` now and then, and ``("result", completion)`` at the end of each run.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(pilot)
+    try:
+        sys.path.extend(one for one in ticket.path if one not in sys.path)
+        application = load_application(ticket)
+    except Exception as error:
+        pipe.send(("broken", f"{type(error).__name__}: {error}"))
+        return
+    pipe.send(("ready", isinstance(application, MonitoredApplication)))
+    with suppress(EOFError, OSError):
+        while True:
+            told = pipe.recv()
+            if isinstance(told, ExecutionRequest):  # else a word to a run that is over
+                watched = RunReporter(
+                    lambda measures: pipe.send(("report", measures)),
+                    _StopSignal(pipe).want_end,
+                    REPORT_S,
+                )
+                pipe.send(("result", execute_run(application, told, watched)))
+
+
+def _telling(pipe: Connection) -> Callable[[Mapping[str, Measure]], None]:
+    return lambda measures: pipe.send(("report", measures))
+
+
+class _StopSignal:
+    """What comes through the pipe while a run goes on: at most that it shall end."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._ends = pipe, False
+
+    def want_end(self) -> bool:
+        while not self._ends and self._pipe.poll(0):
+            self._ends = self._pipe.recv() == "stop"
+        return self._ends
+
+
+def _die_with(pilot: int) -> None:
+    """Lead a group, and be killed when the pilot is, in whatever way."""
+    os.setpgid(0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != pilot:
+        os._exit(1)
+
 
 HEARTBEAT_S = 1.0
 """Between two heartbeats while a run goes on."""
@@ -43,22 +112,22 @@ MARGIN_S = 30.0
 """Before the end of its walltime a pilot ends by itself; a tenth of it, if that is less."""
 
 
-class _ToldError(Exception):
+class _TerminatedError(Exception):
     """Slurm told this job to end."""
 
 
-class _OverError(Exception):
+class _PilotFinishedError(Exception):
     """There is nothing to do any more, for the reason given."""
 
 
-class CannotError(AssistantError):
+class ApplicationLoadError(AssistantError):
     """The application cannot be loaded where the pilot is."""
 
 
-class Beside:
+class RunnerProcess:
     """The process in which runs are made; started again when it is not there."""
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
         self._process: ForkProcess | None = None
 
@@ -73,7 +142,7 @@ class Beside:
         self.kill()
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=child_main, args=(theirs, self._ticket, os.getpid()))
+        self._process = context.Process(target=serve_runs, args=(theirs, self._ticket, os.getpid()))
         self._process.start()
         theirs.close()
         try:
@@ -81,7 +150,9 @@ class Beside:
         except EOFError:
             said, about = "broken", "its process died"
         if said != "ready":
-            raise CannotError(f"the application cannot be loaded on {platform.node()}: {about}")
+            raise ApplicationLoadError(
+                f"the application cannot be loaded on {platform.node()}: {about}"
+            )
         self.is_watchable = bool(about)
 
     def heard(self, within_s: float) -> tuple[str, Any] | None:
@@ -111,10 +182,10 @@ class Beside:
 class Pilot:
     """One job's life: `fly` until something ends it."""
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
-        self._line = Line(ticket)
-        self._beside = Beside(ticket)
+        self._line = PilotConnection(ticket)
+        self._beside = RunnerProcess(ticket)
         self._began_s = time.monotonic()
         self._longest_s = 0.0
         self._attempt: int | None = None
@@ -127,12 +198,12 @@ class Pilot:
                 return "its ticket does not count any more"
             self._beside.start()
             return self._serve()
-        except CannotError as error:
+        except ApplicationLoadError as error:
             self._line.ask("bye", {"broken": str(error)})
             raise
-        except _OverError as error:
+        except _PilotFinishedError as error:
             return str(error)
-        except _ToldError:
+        except _TerminatedError:
             self._last_words("ended")
             return "Slurm ended the job"
         finally:
@@ -163,7 +234,7 @@ class Pilot:
             return float("inf")
         return self._began_s + told_s - min(MARGIN_S, told_s / 10) - time.monotonic()
 
-    def _make(self, attempt: int, told: Work) -> None:
+    def _make(self, attempt: int, told: ExecutionRequest) -> None:
         """Make one run, and say what came of it."""
         self._beside.start()
         self._attempt = attempt
@@ -196,28 +267,28 @@ class Pilot:
             if kill_at_s is not None and time.monotonic() >= kill_at_s:
                 self._beside.kill()
                 took_s = time.monotonic() - began_s
-                self._deliver(Completion(told.run_id, None, STOPPED, took_s, stopped=True))
+                self._deliver(ExecutionResult(told.run_id, None, STOPPED, took_s, stopped=True))
                 break
             if self._left_s < 0:
                 self._beside.kill()
                 self._say("lost", why="ended")
                 self._line.ask("bye")
-                raise _OverError("the walltime is over")
+                raise _PilotFinishedError("the walltime is over")
         self._attempt = None
         self._longest_s = max(self._longest_s, time.monotonic() - began_s)
 
-    def _deliver(self, completion: Completion) -> None:
+    def _deliver(self, completion: ExecutionResult) -> None:
         try:
             self._say("result", completion=completion_as_json(completion))
         except FrameError as error:
-            failed = Completion(completion.run_id, None, str(error), completion.duration_s)
+            failed = ExecutionResult(completion.run_id, None, str(error), completion.duration_s)
             self._say("result", completion=completion_as_json(failed))
 
     def _say(self, kind: str, **more: Any) -> dict[str, Any]:
         """Say something of the run that goes on; end where the ticket does not count any more."""
         answer = self._line.ask(kind, {"attempt": self._attempt, **more})
         if answer["do"] == "end":
-            raise _OverError(str(answer.get("why", "its ticket does not count any more")))
+            raise _PilotFinishedError(str(answer.get("why", "its ticket does not count any more")))
         return answer
 
     def _last_words(self, why: str) -> None:
@@ -230,7 +301,7 @@ class Pilot:
 
 def _told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise _ToldError
+    raise _TerminatedError
 
 
 def main(arguments: list[str]) -> int:
@@ -239,7 +310,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         why = Pilot(read_ticket(Path(arguments[0]))).fly()
-    except _ToldError:
+    except _TerminatedError:
         return 0
     except AssistantError as error:
         sys.stderr.write(f"pilot: {error}\n")

@@ -1,14 +1,12 @@
 """The routes, by who may use them: read (viewer), decide and let others in (steerer), work."""
 
-from assistant.service.routes.deciding import router as deciding
-from assistant.service.routes.health import router as health
-from assistant.service.routes.reading import router as reading
-from assistant.service.routes.reading import state
-from assistant.service.routes.registering import router as registering
-from assistant.service.routes.tokens import router as tokens
-from assistant.service.routes.working import router as working
+from assistant.service.routes.commands import command_router as deciding
+from assistant.service.routes.leases import lease_router as working
+from assistant.service.routes.queries import health_router as health
+from assistant.service.routes.queries import query_router as reading
+from assistant.service.routes.queries import state_router
+from assistant.service.routes.tokens import registration_router as registering
+from assistant.service.routes.tokens import token_router as tokens
 
 # The most frequent requests are found first.
-ROUTERS = (working, health, state, reading, deciding, registering, tokens)
-
-__all__ = ["ROUTERS"]
+ROUTERS = (working, health, state_router, reading, deciding, registering, tokens)

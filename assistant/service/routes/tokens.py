@@ -1,26 +1,40 @@
-"""Tokens with names: who makes, lists and revokes them, and whose a request has come by."""
+"""Tokens with names: who makes, lists and revokes them, and whose a request has come by.
+
+Programs in any language that ask for their runs themselves register here.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
-from assistant.errors import SettingsError, UnknownExperimentError
-from assistant.service.auth import Caller, caller_of
-from assistant.service.context import ANYBODY, STEERER, HouseOf, KeyedOf
-from assistant.service.logs import tell
+from assistant.core.errors import SettingsError, UnknownExperimentError
+from assistant.core.sla import AutoSteering
+from assistant.service import schemas
+from assistant.service.api_tokens import ApiToken, Role
+from assistant.service.auth import Caller, RoleRequirement, caller_of
+from assistant.service.dependencies import ANYBODY, STEERER, IdempotentRequestOf, ServiceOf
+from assistant.service.external_clients import ProgramRegistration, register
+from assistant.service.observability import annotate_request
 from assistant.service.problems import refusal, responses
-from assistant.service.roles import Role
-from assistant.service.schemas import CallerOut, HolderOut, TokenIn, TokenOut
-from assistant.service.token_book import Holder
+from assistant.service.schemas import (
+    MEDIA_TYPE,
+    ApiTokenIn,
+    ApiTokenOut,
+    CallerOut,
+    NewApiTokenOut,
+    RegistrationOut,
+    plain_text,
+    wants_plain_text,
+)
 
-router = APIRouter(prefix="/v1", tags=["tokens"])
+token_router = APIRouter(prefix="/v1", tags=["tokens"])
 
 TokenName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 
 
-@router.get("/caller", dependencies=[ANYBODY])
+@token_router.get("/caller", dependencies=[ANYBODY])
 def caller(request: Request) -> CallerOut:
     """Say whose token this request has come by, and what that is for."""
     asking = caller_of(request)
@@ -32,14 +46,16 @@ def caller(request: Request) -> CallerOut:
     )
 
 
-@router.get("/tokens", dependencies=[STEERER])
-def tokens(house: HouseOf) -> list[HolderOut]:
+@token_router.get("/tokens", dependencies=[STEERER])
+def tokens(house: ServiceOf) -> list[ApiTokenOut]:
     """List the tokens with names, latest first; the tokens themselves are kept nowhere."""
-    return [HolderOut(**_told(one)) for one in house.book.holders()]
+    return [ApiTokenOut(**_told(one)) for one in house.book.holders()]
 
 
-@router.post("/tokens", dependencies=[STEERER], responses=responses(409, 422))
-def make(body: TokenIn, asked: KeyedOf, request: Request, house: HouseOf) -> TokenOut:
+@token_router.post("/tokens", dependencies=[STEERER], responses=responses(409, 422))
+def make(
+    body: ApiTokenIn, asked: IdempotentRequestOf, request: Request, house: ServiceOf
+) -> NewApiTokenOut:
     """Make a token with a name, and tell it this once.
 
     Sent again under the same Idempotency-Key, because the answer was lost, it gives another token
@@ -64,17 +80,17 @@ def make(body: TokenIn, asked: KeyedOf, request: Request, house: HouseOf) -> Tok
         raise SettingsError(str(error)) from error
     if not again:
         house.remember(asked)
-    tell(request.scope, made=body.name)
+    annotate_request(request.scope, made=body.name)
     made = house.book.holder_of(token.encode())
     if made is None:
         raise refusal(409, f"the token '{body.name}' was revoked while it was made")
-    return TokenOut(token=token, **_told(made))
+    return NewApiTokenOut(token=token, **_told(made))
 
 
-@router.delete(
+@token_router.delete(
     "/tokens/{name}", status_code=204, dependencies=[STEERER], responses=responses(404, 409, 422)
 )
-def revoke(name: TokenName, asked: KeyedOf, request: Request, house: HouseOf) -> None:
+def revoke(name: TokenName, asked: IdempotentRequestOf, request: Request, house: ServiceOf) -> None:
     """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
     if house.once(asked):
         return
@@ -84,7 +100,7 @@ def revoke(name: TokenName, asked: KeyedOf, request: Request, house: HouseOf) ->
     _refuse_more(caller_of(request), there.role)
     house.revoke_token(name)
     house.remember(asked)
-    tell(request.scope, revoked=name)
+    annotate_request(request.scope, revoked=name)
 
 
 def _refuse_more(asking: Caller, role: Role) -> None:
@@ -97,7 +113,7 @@ def _refuse_more(asking: Caller, role: Role) -> None:
         )
 
 
-def _told(holder: Holder) -> dict[str, Any]:
+def _told(holder: ApiToken) -> dict[str, Any]:
     return {
         "role": holder.role,
         "name": holder.name,
@@ -106,3 +122,40 @@ def _told(holder: Holder) -> dict[str, Any]:
         "made_s": holder.made_s,
         "made_by": holder.made_by,
     }
+
+
+registration_router = APIRouter(
+    prefix="/v1", tags=["registering"], responses=responses(406, 409, 422)
+)
+
+
+@registration_router.post(
+    "/adapters",
+    status_code=201,
+    response_model=RegistrationOut,
+    responses={201: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
+def register_program(
+    body: schemas.RegisterIn,
+    asked: IdempotentRequestOf,
+    house: ServiceOf,
+    caller: Annotated[Caller, Depends(RoleRequirement(Role.STEERER))],
+    accept: Annotated[str, Header()] = "application/json",
+) -> RegistrationOut | Response:
+    """Register a program: opens its experiment, and returns the token with which it asks for runs.
+
+    With ``resume`` it goes on with the latest experiment of its name that is not finished, if
+    there is one. Sent again under the same Idempotency-Key it is the same registration, and the
+    token of the first answer is worth nothing any more. ``Accept: text/plain`` gives lines of
+    ``name=value``.
+    """
+    how = body.automatic
+    automatic = AutoSteering(**how.model_dump()) if isinstance(how, schemas.AutoSteeringIn) else how
+    wanted = ProgramRegistration(body.name, body.settings, automatic, body.resume)
+    made = register(house, wanted, asked, caller.name)
+    told = RegistrationOut(
+        experiment=made.experiment_id, token=made.token, worker=made.holder, resumed=made.resumed
+    )
+    if wants_plain_text(accept):
+        return Response(plain_text(told.model_dump()), status_code=201, media_type=MEDIA_TYPE)
+    return told

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from assistant import Objective, Value
-from assistant.applications import Rest
-from assistant.errors import RunError
-from assistant.objective import Measure
+from assistant import Objective, SingleMeasure
+from assistant.applications.rest import Rest
+from assistant.core.errors import RunError
+from assistant.core.objective import Measure
 from strategies import Parameter, ParameterSpace
 from tests.assistant.adapter import PATIENCE_S, Answer, Heard, Program, Reply
 
 SPACE = ParameterSpace((Parameter("x", (1, 2)), Parameter("mode", ("a", "b"))))
-COST = Objective(Value("cost"))
+COST = Objective(SingleMeasure("cost"))
 VALUES = {"x": 1, "mode": "a"}
 DONE = Reply({"measures": {"cost": 3.5, "beside": 2}})
 SECRET = "s3cret-0123456789"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assistant.applications import Rest
-from assistant.applications.rest_address import TOKEN, check_url, origin_of, within
-from assistant.errors import ApplicationError, RunError, StoppedError
+from assistant.applications.rest import Rest
+from assistant.applications.rest_address import TOKEN, address_within, check_url, origin_of
+from assistant.core.errors import ApplicationError, RunError, RunStoppedError
 from tests.assistant.adapter import Reply, program
 from tests.assistant.rest.asked import (
     COST,
@@ -59,14 +59,14 @@ def test_an_origin_is_written_in_one_way() -> None:
     assert origin_of("https://Tuner.example") == origin_of("HTTPS://tuner.example:443/a/b")
     assert origin_of("https://tuner.example") != origin_of("https://tuner.example:8443")
     assert origin_of("http://[::1]/x") == "http://[::1]:80"
-    assert within("https://a.example/runs", "7?x=1") == "https://a.example/7?x=1"
-    assert within("https://a.example/runs", "https://A.example:443/7").endswith("/7")
+    assert address_within("https://a.example/runs", "7?x=1") == "https://a.example/7?x=1"
+    assert address_within("https://a.example/runs", "https://A.example:443/7").endswith("/7")
     for evil in (
         "http://a.example/7", "https://b@a.example/7", "https://a.example.evil/7", "\\\\b/7",
         "https://a.example:444/7", "//b/7", "7#x", " /7", "/7\r\nA: b",
     ):  # fmt: skip
         with pytest.raises(RunError, match="not within"):
-            within("https://a.example/runs", evil)
+            address_within("https://a.example/runs", evil)
 
 
 def test_the_token_goes_with_every_request_and_nowhere_else(
@@ -75,7 +75,7 @@ def test_the_token_goes_with_every_request_and_nowhere_else(
     monkeypatch.setenv(TOKEN, SECRET)
     with program(following(running(cost=1))) as there:
         application = rest(there)
-        with pytest.raises(StoppedError):
+        with pytest.raises(RunStoppedError):
             application.evaluate_watched(VALUES, 7, None, Watching(after_reports=2))
     assert {one.method for one in there.heard} == {"POST", "GET", "DELETE"}
     assert {one.headers["authorization"] for one in there.heard} == {f"Bearer {SECRET}"}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.applications import rest_call, rest_request
-from assistant.applications.measuring import measures_of
-from assistant.errors import RunError
-from assistant.objective import finite
+from assistant.applications import rest_client
+from assistant.applications.measures import measures_of
+from assistant.core.errors import RunError
+from assistant.core.objective import finite
 from tests.assistant.adapter import Reply, program
 from tests.assistant.rest.asked import (
     COST,
@@ -41,7 +41,7 @@ def test_a_program_that_restarts_is_waited_for() -> None:
 
 
 def test_a_program_that_is_not_there_is_a_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_request, "TRIES", 2)
+    monkeypatch.setattr(rest_client, "TRIES", 2)
     with program(lambda heard: DONE, listening=False) as there:
         words = failure(rest(there))
     assert f"the program at {there.url} is not reached" in words
@@ -83,7 +83,7 @@ FAILING: dict[str, tuple[Reply, str]] = {
     "no HTTP": (Reply(raw=b"220 smtp.example ESMTP\r\n\r\n"), "speaks no HTTP"),
     "compressed": (Reply(gzip.compress(b"0" * 10**6), headers={"Content-Encoding": "gzip"}),
                    "answers compressed"),
-    "too long": (Reply(b" " * (rest_request.MOST_BYTES + 1)), "more than 1,048,576 bytes"),
+    "too long": (Reply(b" " * (rest_client.MOST_BYTES + 1)), "more than 1,048,576 bytes"),
     "without end": (Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip=b" " * 65536), "more than 1,048,"),
     "202 without Location": (Reply({}, 202), "202 without Location"),
     "Location of another": (Reply({}, 202, {"Location": "http://169.254.169.254/latest"}),
@@ -113,12 +113,12 @@ _JSON = st.recursive(
 
 @given(_JSON | st.dictionaries(_KEYS, _JSON, max_size=3))
 def test_whatever_an_answer_holds_it_is_measures_or_one_sentence(told: object) -> None:
-    run = rest_call._Run("http://127.0.0.1:9000/runs", b"", None)
-    answer = rest_request.Answer(200, {"content-type": "application/json"}, json.dumps(told))
+    run = rest_client._RunRequest("http://127.0.0.1:9000/runs", b"", None)
+    answer = rest_client.HttpAnswer(200, {"content-type": "application/json"}, json.dumps(told))
     sentence = ""
     try:
         found = run._told(answer)
-        if isinstance(found, rest_request.Over):
+        if isinstance(found, rest_client.FinalMessage):
             measures = measures_of(found.measures, COST, "the program")
             assert finite(measures["cost"]) is not None
     except RunError as error:

@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from assistant import Objective, Value
-from assistant.applications import Rest, rest_request
-from assistant.errors import ApplicationError, AssistantError
-from assistant.executors.attempt import attempt
-from assistant.ports import Endable, Watchable, Work
-from assistant.settings import build_sweep, check_settings
+from assistant import Objective, SingleMeasure
+from assistant.applications import rest_client
+from assistant.applications.rest import Rest
+from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.errors import ApplicationError, AssistantError
+from assistant.core.ports import ExecutionRequest, MonitoredApplication, StoppableApplication
+from assistant.executors.serial import execute_run
 from strategies import SpaceError
 from tests.assistant.adapter import PATIENCE_S, Heard, Reply, program
 from tests.assistant.rest.asked import (
@@ -32,8 +33,8 @@ def test_a_run_is_one_request_with_values_seed_and_limit(monkeypatch: pytest.Mon
     monkeypatch.setenv("NO_PROXY", "")
     with program(lambda heard: DONE) as there:
         application = rest(there, limit_s=60.0)
-        assert isinstance(application, Endable)
-        assert isinstance(application, Watchable)
+        assert isinstance(application, StoppableApplication)
+        assert isinstance(application, MonitoredApplication)
         assert application.evaluate(VALUES, 7) == {"cost": 3.5, "beside": 2.0}
         assert application.evaluate_within({"x": 2, "mode": "b"}, 2**63, 5.0)["cost"] == 3.5
         assert rest(there, limit_s=None).evaluate(VALUES, 7)["cost"] == 3.5
@@ -52,7 +53,7 @@ def test_a_run_is_one_request_with_values_seed_and_limit(monkeypatch: pytest.Mon
 
 def test_the_time_of_a_run_is_a_measure_where_it_is_asked_for() -> None:
     with program(lambda heard: Reply({"measures": {}})) as there:
-        measures = Rest(SPACE, Objective(Value("wall_s")), there.url).evaluate(VALUES, 0)
+        measures = Rest(SPACE, Objective(SingleMeasure("wall_s")), there.url).evaluate(VALUES, 0)
     assert measures.keys() == {"wall_s"}
     assert 0 < measures["wall_s"] < PATIENCE_S  # type: ignore[operator]
 
@@ -109,14 +110,14 @@ def test_retry_after_is_kept_within_bounds() -> None:
     assert asked_s[1] - asked_s[0] >= 0.4
     for said, waited_s in (("0", 0.1), ("-5", 0.1), ("1e9", 60.0), ("inf", 60.0), ("nan", 0.1),
                            ("Fri, 31 Dec 1999 23:59:59 GMT", 2.0), ("", 2.0)):  # fmt: skip
-        told = rest_request.Answer(202, {"retry-after": said}, "")
-        assert rest_request.retry_after_s(told, 2.0) == waited_s, said
+        told = rest_client.HttpAnswer(202, {"retry-after": said}, "")
+        assert rest_client.retry_after_s(told, 2.0) == waited_s, said
 
 
 def test_without_a_url_nobody_here_makes_its_runs() -> None:
     pulling = Rest(SPACE, COST)
     assert "made by the program that registered it" in failure(pulling)
-    completion = attempt(pulling, Work(1, VALUES, 7, limit_s=5.0))
+    completion = execute_run(pulling, ExecutionRequest(1, VALUES, 7, limit_s=5.0))
     assert completion.failure is not None
     assert "asks the service for them" in completion.failure
     assert "asks for its runs itself" in str(pulling.facts)
@@ -163,5 +164,5 @@ def test_the_table_of_a_sweep_file() -> None:
 def test_measures_are_json_of_at_most_a_megabyte() -> None:
     series = [0.5] * 100_000
     with program(lambda heard: Reply({"measures": {"cost": series}})) as there:
-        assert len(json.dumps(series)) < rest_request.MOST_BYTES
+        assert len(json.dumps(series)) < rest_client.MOST_BYTES
         assert rest(there).evaluate(VALUES, 7)["cost"] == tuple(series)

@@ -8,11 +8,11 @@ from queue import SimpleQueue
 
 import pytest
 
-from assistant.applications import rest_call
-from assistant.errors import RunError, StoppedError
+from assistant.applications import rest_client
+from assistant.core.errors import RunError, RunStoppedError
+from assistant.core.objective import Measure
+from assistant.core.ports import ExecutionRequest, Executor
 from assistant.executors import make_executor
-from assistant.objective import Measure
-from assistant.ports import Executor, Work
 from tests.assistant.adapter import PATIENCE_S, Heard, Reply, program
 from tests.assistant.rest.asked import (
     DONE,
@@ -73,7 +73,7 @@ ENDS: dict[str, tuple[Reply, str]] = {
 def test_an_early_stop_is_told_to_the_program(end: Reply, words: str) -> None:
     watching = Watching(after_reports=2)
     answer = following(running(cost=4), end=end)
-    with program(answer) as there, pytest.raises(StoppedError) as caught:
+    with program(answer) as there, pytest.raises(RunStoppedError) as caught:
         rest(there).evaluate_watched(VALUES, 7, None, watching)
     assert words in str(caught.value)
     assert watching.reports == [{"cost": 4.0}, {"cost": 4.0}]
@@ -82,19 +82,19 @@ def test_an_early_stop_is_told_to_the_program(end: Reply, words: str) -> None:
 
 def test_an_early_stop_does_not_wait_for_an_answer() -> None:
     with program(lambda heard: None) as there:
-        with pytest.raises(StoppedError, match="its connection was closed"):
+        with pytest.raises(RunStoppedError, match="its connection was closed"):
             rest(there).evaluate_watched(VALUES, 7, None, Watching(after_looks=2))
         assert there.gone.wait(PATIENCE_S)
 
 
 def test_an_end_that_is_not_answered_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_call, "END_S", 0.2)
+    monkeypatch.setattr(rest_client, "END_S", 0.2)
     go_on = following(running())
 
     def silent(heard: Heard) -> Reply | None:
         return None if heard.method == "DELETE" else go_on(heard)
 
-    with program(silent) as there, pytest.raises(StoppedError, match="it does not answer"):
+    with program(silent) as there, pytest.raises(RunStoppedError, match="it does not answer"):
         rest(there).evaluate_watched(VALUES, 7, None, Watching(after_reports=1))
 
 
@@ -114,7 +114,7 @@ def test_an_executor_tells_what_is_measured_so_far_and_ends_the_run(workers: int
     ):
         executor.listen(lambda run_id, measures: heard.put((run_id, measures)))
         looking = other.submit(look_and_stop, executor)
-        executor.submit(Work(5, VALUES, 7))
+        executor.submit(ExecutionRequest(5, VALUES, 7))
         (completion,) = executor.collect()
         assert looking.result() == (5, {"cost": 4.0})
     assert completion.stopped

@@ -5,21 +5,20 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from assistant import Measure
-from assistant.executors.slurm import gate
-from assistant.executors.slurm.desk import Desk
-from assistant.executors.slurm.gate import Gate
-from assistant.ports import Completion
+from assistant.core.ports import ExecutionResult
+from assistant.executors.slurm import dispatcher
+from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
 from tests.assistant.slurm.house import Hand, House
 
 
 @pytest.fixture
 def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    monkeypatch.setattr(gate, "WAIT_S", 0.05)
-    over: list[Completion] = []
+    monkeypatch.setattr(dispatcher, "WAIT_S", 0.05)
+    over: list[ExecutionResult] = []
     reports: list[tuple[int, Mapping[str, Measure]]] = []
     clock = Hand()
-    kept = Desk(over.append, lambda run, told: reports.append((run, told)), now_s=clock)
-    opened = Gate(kept, "127.0.0.1")
+    kept = PilotDispatcher(over.append, lambda run, told: reports.append((run, told)), now_s=clock)
+    opened = PilotServer(kept, "127.0.0.1")
     made = House(over, reports, clock, kept, opened)
     try:
         yield made

@@ -8,15 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assistant import Measure
-from assistant.executors.slurm import frames
-from assistant.executors.slurm.desk import Desk
-from assistant.executors.slurm.gate import Gate
-from assistant.executors.slurm.line import Line
-from assistant.executors.slurm.ticket import (
-    Ticket,
-    new_id,
-)
-from assistant.ports import Completion
+from assistant.core.ports import ExecutionResult
+from assistant.executors.slurm import protocol
+from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
+from assistant.executors.slurm.protocol import PilotConnection, PilotTicket, new_id
 
 WITHIN_S = 30.0
 VALUES = {"x": 1, "y": 0, "mode": "plain"}
@@ -36,25 +31,27 @@ class Hand:
 class House:
     """A desk with its gate, and what was told."""
 
-    over: list[Completion]
+    over: list[ExecutionResult]
     reports: list[tuple[int, Mapping[str, Measure]]]
     clock: Hand
-    desk: Desk
-    gate: Gate
-    lines: list[Line] = field(default_factory=list)
+    desk: PilotDispatcher
+    gate: PilotServer
+    lines: list[PilotConnection] = field(default_factory=list)
 
-    def ticket(self, **changes: Any) -> Ticket:
+    def ticket(self, **changes: Any) -> PilotTicket:
         """Return a ticket that counts."""
-        ticket = Ticket(new_id(), os.urandom(32), "127.0.0.1", self.gate.port, "", "", gone_s=1.0)
+        ticket = PilotTicket(
+            new_id(), os.urandom(32), "127.0.0.1", self.gate.port, "", "", gone_s=1.0
+        )
         self.desk.add(ticket.pilot, ticket.secret)
         return replace(ticket, **changes)
 
-    def silent(self, ticket: Ticket) -> Line:
+    def silent(self, ticket: PilotTicket) -> PilotConnection:
         """Return a line on which nothing was said yet."""
-        self.lines.append(Line(ticket))
+        self.lines.append(PilotConnection(ticket))
         return self.lines[-1]
 
-    def line(self, ticket: Ticket | None = None) -> Line:
+    def line(self, ticket: PilotTicket | None = None) -> PilotConnection:
         """Return a line on which hello was said."""
         line = self.silent(ticket or self.ticket())
         assert line.hello({})["do"] == "go"
@@ -70,5 +67,5 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def result(attempt: int, run_id: int = 1, **changes: Any) -> dict[str, Any]:
-    done = replace(Completion(run_id, {"height": 2.0, "s": (1.0, 2.0)}, None, 0.5), **changes)
-    return {"attempt": attempt, "completion": frames.completion_as_json(done)}
+    done = replace(ExecutionResult(run_id, {"height": 2.0, "s": (1.0, 2.0)}, None, 0.5), **changes)
+    return {"attempt": attempt, "completion": protocol.completion_as_json(done)}

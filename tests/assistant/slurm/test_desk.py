@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from assistant.executors.slurm import desk, frames, gate
-from assistant.executors.slurm.desk import Desk
-from assistant.executors.slurm.frames import Header
-from assistant.executors.slurm.line import NoAnswerError
-from assistant.executors.slurm.ticket import (
-    new_id,
-)
-from assistant.ports import Completion, Work
+from assistant.core.ports import ExecutionRequest, ExecutionResult
+from assistant.executors.slurm import dispatcher, protocol
+from assistant.executors.slurm.dispatcher import PilotDispatcher
+from assistant.executors.slurm.protocol import DispatcherUnreachableError, FrameHeader, new_id
 from tests.assistant.slurm.house import VALUES, WITHIN_S, House, result, until
 
 
@@ -21,24 +17,24 @@ def test_the_oldest_run_goes_to_whoever_asks_and_its_result_is_told_once(house: 
     line = house.line()
     assert line.ask("next") == {"do": "wait"}
     for run_id in (7, 3):
-        house.desk.take(Work(run_id, VALUES, 2**40, 1.5))
+        house.desk.take(ExecutionRequest(run_id, VALUES, 2**40, 1.5))
     told = line.ask("next")
-    assert frames.work_of(told["work"]) == Work(7, VALUES, 2**40, 1.5)
+    assert protocol.work_of(told["work"]) == ExecutionRequest(7, VALUES, 2**40, 1.5)
     assert line.ask("next") == told  # as if the answer had been lost on its way
     assert line.ask("heartbeat", {"attempt": told["attempt"]}) == {"do": "go"}
     assert line.ask("result", result(told["attempt"], 99)) == {"do": "go"}
     assert line.ask("result", result(told["attempt"])) == {"do": "drop"}
-    assert house.over == [Completion(7, {"height": 2.0, "s": (1.0, 2.0)}, None, 0.5)]
+    assert house.over == [ExecutionResult(7, {"height": 2.0, "s": (1.0, 2.0)}, None, 0.5)]
     assert line.ask("next")["work"]["run_id"] == 3
     assert house.desk.n_runs == 1
 
 
 def test_who_waits_is_told_of_a_run_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "WAIT_S", WITHIN_S)
+    monkeypatch.setattr(dispatcher, "WAIT_S", WITHIN_S)
     line, found = house.line(), []
     asking = threading.Thread(target=lambda: found.append(line.ask("next")["work"]["run_id"]))
     asking.start()
-    house.desk.take(Work(4, VALUES, 0))
+    house.desk.take(ExecutionRequest(4, VALUES, 0))
     asking.join(WITHIN_S / 2)
     assert found == [4]
 
@@ -48,9 +44,9 @@ def test_a_run_whose_pilot_is_silent_is_made_elsewhere_and_the_late_result_is_th
 ) -> None:
     first, second = house.ticket(), house.ticket()
     lost, line = house.line(first), house.line(second)
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     old = lost.ask("next")["attempt"]
-    house.clock.now_s += desk.LEASE_S - 1
+    house.clock.now_s += dispatcher.LEASE_S - 1
     line.ask("next")
     assert house.desk.expire() == []
     house.clock.now_s += 2
@@ -65,18 +61,18 @@ def test_a_run_whose_pilot_is_silent_is_made_elsewhere_and_the_late_result_is_th
 def test_a_broken_connection_is_noticed_before_the_lease_ends(house: House) -> None:
     ticket = house.ticket()
     line = house.line(ticket)
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     line.ask("next")
     line.close()
     until(lambda: house.desk._pilots[ticket.pilot].unplugged_s is not None)
-    house.clock.now_s += desk.UNPLUGGED_S + 0.1
+    house.clock.now_s += dispatcher.UNPLUGGED_S + 0.1
     assert house.desk.expire() == [ticket.pilot]
     # One that comes back is as if nothing had been.
     line = house.line()
     line.ask("next")
     line.close()
     line.ask("heartbeat")
-    house.clock.now_s += desk.UNPLUGGED_S + 0.1
+    house.clock.now_s += dispatcher.UNPLUGGED_S + 0.1
     line.ask("heartbeat")
     assert house.desk.expire() == []
 
@@ -94,8 +90,8 @@ def test_a_run_that_loses_its_pilot_again_and_again_is_given_up(
     house: House, why: str, said: str
 ) -> None:
     line = house.line()
-    house.desk.take(Work(1, VALUES, 0))
-    for _ in range(desk.MOST_DEATHS):
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    for _ in range(dispatcher.MOST_DEATHS):
         assert house.over == []
         line.ask("lost", {"attempt": line.ask("next")["attempt"], "why": why})
     (told,) = house.over
@@ -107,7 +103,7 @@ def test_a_run_that_loses_its_pilot_again_and_again_is_given_up(
 def test_runs_are_stopped_where_they_wait_and_where_they_go_on(house: House) -> None:
     line = house.line()
     for run_id in (1, 2, 3):
-        house.desk.take(Work(run_id, VALUES, 0))
+        house.desk.take(ExecutionRequest(run_id, VALUES, 0))
     attempt = line.ask("next")["attempt"]
     house.desk.stop(2)
     house.desk.stop(1)
@@ -121,7 +117,7 @@ def test_runs_are_stopped_where_they_wait_and_where_they_go_on(house: House) -> 
 
 def test_reports_are_told_of_the_run_that_goes_on_only(house: House) -> None:
     line = house.line()
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     attempt = line.ask("next")["attempt"]
     line.ask("report", {"attempt": attempt, "measures": {"height": 3.0, "s": [1.0], "n": None}})
     line.ask("report", {"attempt": attempt + 1, "measures": {"height": 4.0}})
@@ -131,7 +127,7 @@ def test_reports_are_told_of_the_run_that_goes_on_only(house: House) -> None:
 def test_a_revoked_ticket_runs_nothing(house: House) -> None:
     ticket = house.ticket()
     line = house.line(ticket)
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     attempt = line.ask("next")["attempt"]
     assert house.desk.forget() == [ticket.pilot]
     for kind in ("heartbeat", "result", "next", "bye"):
@@ -143,7 +139,7 @@ def test_a_revoked_ticket_runs_nothing(house: House) -> None:
 def test_a_second_session_of_a_ticket_fences_off_the_first(house: House) -> None:
     ticket = house.ticket()
     first = house.line(ticket)
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     old = first.ask("next")["attempt"]
     second = house.line(ticket)
     new = second.ask("next")["attempt"]
@@ -158,22 +154,22 @@ def test_a_second_session_of_a_ticket_fences_off_the_first(house: House) -> None
 def test_an_unknown_ticket_and_a_wrong_secret_get_no_answer(house: House) -> None:
     known = house.ticket()
     for wrong in (replace(known, secret=os.urandom(32)), replace(known, pilot=new_id())):
-        with pytest.raises(NoAnswerError, match="does not answer"):
+        with pytest.raises(DispatcherUnreachableError, match="does not answer"):
             house.silent(wrong).ask("hello", {}, 0.1)
     assert house.line(known).ask("next") == {"do": "wait"}
 
 
 def test_a_pilot_of_another_version_is_refused_in_words() -> None:
-    over: list[Completion] = []
-    kept = Desk(over.append, lambda *_: None, {"version": "2.0"})
+    over: list[ExecutionResult] = []
+    kept = PilotDispatcher(over.append, lambda *_: None, {"version": "2.0"})
     kept.add("ab", b"s")
-    told = kept.answer(Header("ab", "cd", 1, "hello", 0, ""), {"version": "1.0"}, "ef")
+    told = kept.answer(FrameHeader("ab", "cd", 1, "hello", 0, ""), {"version": "1.0"}, "ef")
     assert told == {"do": "end"}
     assert kept.broken is not None
     assert "version 1.0, and here is 2.0" in kept.broken
 
 
 def test_hellos_of_one_ticket_come_to_an_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "MOST_HELLOS", 3)
+    monkeypatch.setattr(dispatcher, "MOST_HELLOS", 3)
     ticket = house.ticket()
     assert [house.silent(ticket).hello({})["do"] for _ in range(4)] == ["go", "go", "go", "end"]

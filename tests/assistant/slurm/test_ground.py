@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from assistant.errors import ExecutorError, SettingsError
-from assistant.executors.slurm import commands, folder, keeping
-from assistant.executors.slurm.ticket import (
-    Ticket,
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.executors.slurm import executor, jobs
+from assistant.executors.slurm.protocol import (
+    PilotTicket,
     load_application,
-    pickled,
+    pickle_application,
     read_ticket,
     write_private,
 )
@@ -19,8 +19,8 @@ from tests.assistant.examples import Bowl
 
 
 def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_path: Path) -> None:
-    path, digest = pickled(Bowl(fail_at_x=2), tmp_path)
-    ticket = Ticket("ab", b"\1" * 32, "h", 1, str(path), digest, ("a", "b"), 60.0)
+    path, digest = pickle_application(Bowl(fail_at_x=2), tmp_path)
+    ticket = PilotTicket("ab", b"\1" * 32, "h", 1, str(path), digest, ("a", "b"), 60.0)
     ticket.write(tmp_path / "ticket")
     assert read_ticket(tmp_path / "ticket") == ticket
     assert load_application(ticket) == Bowl(fail_at_x=2)
@@ -45,7 +45,7 @@ def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_pa
     unnamed = type("Unnamed", (Bowl,), {"__module__": "__main__"})
     for unsendable in (Unsendable(), unnamed()):
         with pytest.raises(SettingsError, match="cannot be sent to other processes"):
-            pickled(unsendable, tmp_path)
+            pickle_application(unsendable, tmp_path)
 
 
 @dataclass(frozen=True)
@@ -56,36 +56,36 @@ class Unsendable(Bowl):
 
 def test_a_folder_that_was_left_is_found_and_one_in_use_is_not(tmp_path: Path) -> None:
     base = tmp_path / "deep" / "down"
-    ours, left = folder.Folder(base), folder.Folder(base)
+    ours, left = jobs.PilotFolder(base), jobs.PilotFolder(base)
     assert ours.path.stat().st_mode & 0o777 == 0o700
     write_private(left.ticket("abc"), b"")
-    assert folder.left_over(base) == {}
+    assert jobs.leftover_folders(base) == {}
     left.release(tidy=False)
-    assert folder.left_over(base) == {left.path: {"abc"}}
-    folder.remove(left.path)
+    assert jobs.leftover_folders(base) == {left.path: {"abc"}}
+    jobs.remove_folder(left.path)
     ours.release(tidy=True)
     assert list(base.iterdir()) == []
     base.chmod(0o777)
     with pytest.raises(SettingsError, match="others may write into"):
-        folder.Folder(base)
+        jobs.PilotFolder(base)
 
 
 def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
-    waiting = commands.Job("b", "PENDING", "Resources")
-    held = commands.Job("c", "PENDING", "launch failed requeued held")
+    waiting = jobs.SlurmJob("b", "PENDING", "Resources")
+    held = jobs.SlurmJob("c", "PENDING", "launch failed requeued held")
     asked = {
-        "a": keeping.Expected(10.0), "b": keeping.Expected(90.0, 1), "c": keeping.Expected(10.0),
-        "d": keeping.Expected(10.0, 1), "e": keeping.Expected(1.0, 0),
+        "a": executor.ExpectedPilot(10.0), "b": executor.ExpectedPilot(90.0, 1), "c": executor.ExpectedPilot(10.0),
+        "d": executor.ExpectedPilot(10.0, 1), "e": executor.ExpectedPilot(1.0, 0),
     }  # fmt: skip
-    told = keeping.judge(asked, {"b": [waiting], "c": [held]})
+    told = executor.reconcile_jobs(asked, {"b": [waiting], "c": [held]})
     assert told.missing == {"a": 1, "b": 0, "c": 0, "d": 2, "e": 0}
     assert told.lost == ("d",)
     assert told.held == ("c",)
     assert (told.waits, told.never) == ("Resources", None)
-    greedy = commands.Job("e", "PENDING", "PartitionConfig")
-    assert keeping.judge(asked, {"e": [greedy]}).never == "PartitionConfig"
-    assert commands.Job("c", "PENDING", "launch_failed_requeued_held").is_held
-    assert not commands.Job("c", "PENDING", "JobHeldUser").is_held
+    greedy = jobs.SlurmJob("e", "PENDING", "PartitionConfig")
+    assert executor.reconcile_jobs(asked, {"e": [greedy]}).never == "PartitionConfig"
+    assert jobs.SlurmJob("c", "PENDING", "launch_failed_requeued_held").is_held
+    assert not jobs.SlurmJob("c", "PENDING", "JobHeldUser").is_held
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
 )
 def test_options_that_a_pilot_cannot_have_are_refused(option: str) -> None:
     with pytest.raises(SettingsError, match="option"):
-        commands.check_options(["--constraint=fast", option])
-    commands.check_options(["--constraint=fast", "-qnormal", "--gres=gpu:1"])
+        jobs.check_options(["--constraint=fast", option])
+    jobs.check_options(["--constraint=fast", "-qnormal", "--gres=gpu:1"])
 
 
 def test_what_slurm_says_is_its_last_word_or_not(
@@ -120,9 +120,9 @@ def test_what_slurm_says_is_its_last_word_or_not(
         program = tmp_path / "sbatch"
         program.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
         program.chmod(0o755)
-        wanted = commands.AwayError if kind == "Away" else commands.RefusedError
+        wanted = jobs.SlurmUnavailableError if kind == "Away" else jobs.SlurmRefusedError
         with pytest.raises(wanted, match=text.rpartition(":")[2].split("(")[0].strip()[:20]):
-            commands.submit([])
+            jobs.submit_job([])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="no 'squeue' on this machine"):
-        commands.check_commands()
+        jobs.check_commands()

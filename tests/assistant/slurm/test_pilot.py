@@ -13,13 +13,10 @@ from typing import Any
 import pytest
 
 from assistant import Measure
-from assistant.errors import StoppedError
-from assistant.executors.slurm import folder
-from assistant.executors.slurm.ticket import (
-    Ticket,
-    pickled,
-)
-from assistant.ports import Application, Oversight, Work
+from assistant.core.errors import RunStoppedError
+from assistant.core.ports import Application, ExecutionRequest, RunControl
+from assistant.executors.slurm import jobs
+from assistant.executors.slurm.protocol import PilotTicket, pickle_application
 from strategies import Level
 from tests.assistant.examples import Bowl
 from tests.assistant.slurm.house import VALUES, WITHIN_S, House, until
@@ -30,8 +27,8 @@ class Job:
     """The job script, started by hand."""
 
     house: House
-    kept: folder.Folder
-    ticket: Ticket
+    kept: jobs.PilotFolder
+    ticket: PilotTicket
 
     def start(self) -> "subprocess.Popen[str]":
         command = ["/bin/sh", str(self.kept.script), sys.executable]
@@ -52,10 +49,10 @@ def ended(started: "subprocess.Popen[str]") -> str:
 
 @pytest.fixture
 def job(house: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    kept = folder.Folder(tmp_path)
+    kept = jobs.PilotFolder(tmp_path)
 
     def made(application: Application, **changes: Any) -> Job:
-        path, digest = pickled(application, kept.path)
+        path, digest = pickle_application(application, kept.path)
         told = {"application": str(path), "digest": digest, "path": tuple(sys.path)}
         ticket = house.ticket(**told | changes)
         ticket.write(kept.ticket(ticket.pilot))
@@ -70,12 +67,12 @@ def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
     house: House, job: Callable[..., Job]
 ) -> None:
     begun = job(Bowl())
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     first = begun.start()
     until(lambda: len(house.over) == 1)
     house.desk.end()
     assert ended(first) == "pilot: no more runs"
-    house.desk.take(Work(2, VALUES, 0))
+    house.desk.take(ExecutionRequest(2, VALUES, 0))
     assert begun.flies() == "pilot: its ticket does not count any more"
     begun.kept.ticket(begun.ticket.pilot).unlink()
     assert "No such file" in begun.flies()
@@ -105,13 +102,13 @@ class Watched(Patient):
         values: Mapping[str, Level],
         seed: int,
         limit_s: float | None,
-        oversight: Oversight,
+        oversight: RunControl,
     ) -> Mapping[str, Measure]:
         oversight.report({"height": 1.0, "nan": float("nan")})
         oversight.report({"height": 2.0})
         while not oversight.wants_end():
             threading.Event().wait(0.01)
-        raise StoppedError("told to end")
+        raise RunStoppedError("told to end")
 
 
 @pytest.mark.slow
@@ -122,7 +119,7 @@ def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
     pids = tmp_path / "pids"
     started = job(kind(pids=str(pids))).start()
     for run_id in (1, 2):
-        house.desk.take(Work(run_id, VALUES, 0))
+        house.desk.take(ExecutionRequest(run_id, VALUES, 0))
         if kind is Watched:
             until(lambda run_id=run_id: (run_id, {"height": 2.0}) in house.reports)  # type: ignore[misc]
         else:
@@ -145,7 +142,7 @@ def test_a_pilot_without_a_gate_kills_its_run_and_ends(
 ) -> None:
     pids = tmp_path / "pids"
     started = job(Patient(pids=str(pids))).start()
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     until(lambda: pids.exists() and pids.read_text().endswith("\n"))
     house.gate.close()
     assert "does not answer" in ended(started)
@@ -158,7 +155,7 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
 ) -> None:
     pids = tmp_path / "pids"
     begun = job(Patient(pids=str(pids)))
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     for n, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
         started = begun.start()
         until(lambda n=n: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
@@ -175,7 +172,7 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
 def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
     house: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     for left in (2, 1, 0):
         begun = job(Patient(pids=str(tmp_path / "pids")), walltime_s=3.0)
         assert begun.flies() == "pilot: the walltime is over"
@@ -190,7 +187,7 @@ def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
 def test_an_application_that_cannot_be_loaded_is_said(
     house: House, job: Callable[..., Job]
 ) -> None:
-    house.desk.take(Work(1, VALUES, 0))
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
     assert "is not the application of the ticket" in job(Bowl(), digest="00").flies()
     assert "is not the application of the ticket" in (house.desk.broken or "")
     assert house.desk.n_runs == 1

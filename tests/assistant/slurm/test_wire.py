@@ -7,13 +7,11 @@ import threading
 
 import pytest
 
-from assistant.errors import AssistantError, SettingsError
-from assistant.executors.slurm import frames, gate
-from assistant.executors.slurm.desk import Desk
-from assistant.executors.slurm.frames import FrameError
-from assistant.executors.slurm.gate import Gate
-from assistant.executors.slurm.line import NoAnswerError
-from assistant.ports import Work
+from assistant.core.errors import AssistantError, SettingsError
+from assistant.core.ports import ExecutionRequest
+from assistant.executors.slurm import dispatcher, protocol
+from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
+from assistant.executors.slurm.protocol import DispatcherUnreachableError, FrameError
 from tests.assistant.slurm.house import VALUES, WITHIN_S, House, until
 
 
@@ -31,17 +29,17 @@ def said(house: House, *parts: bytes) -> bytes:
 
 def test_what_was_said_before_is_not_heard_again(house: House) -> None:
     ticket = house.ticket()
-    hello = frames.encode(ticket.secret, "ask", (ticket.pilot, "aa", 1, "hello"), {})
+    hello = protocol.encode(ticket.secret, "ask", (ticket.pilot, "aa", 1, "hello"), {})
     first = said(house, hello)
     session = json.loads(first.partition(b"\n")[2])["session"]
     assert said(house, hello) == b""
-    house.desk.take(Work(1, VALUES, 0))
-    asked = frames.encode(ticket.secret, "ask", (ticket.pilot, session, 5, "next"), {})
+    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    asked = protocol.encode(ticket.secret, "ask", (ticket.pilot, session, 5, "next"), {})
     assert b'"run"' in said(house, asked)
     assert said(house, asked) == b""
-    older = frames.encode(ticket.secret, "ask", (ticket.pilot, session, 4, "next"), {})
+    older = protocol.encode(ticket.secret, "ask", (ticket.pilot, session, 4, "next"), {})
     assert said(house, older) == b""
-    newer = frames.encode(ticket.secret, "ask", (ticket.pilot, session, 6, "next"), {})
+    newer = protocol.encode(ticket.secret, "ask", (ticket.pilot, session, 6, "next"), {})
     assert b'"run"' in said(house, newer)
 
 
@@ -49,9 +47,9 @@ def test_a_fenced_session_said_again_does_not_disturb_the_pilot_that_is_there(
     house: House,
 ) -> None:
     ticket = house.ticket()
-    hello = frames.encode(ticket.secret, "ask", (ticket.pilot, "aa", 1, "hello"), {})
+    hello = protocol.encode(ticket.secret, "ask", (ticket.pilot, "aa", 1, "hello"), {})
     session = json.loads(said(house, hello).partition(b"\n")[2])["session"]
-    old = frames.encode(ticket.secret, "ask", (ticket.pilot, session, 1, "next"), {})
+    old = protocol.encode(ticket.secret, "ask", (ticket.pilot, session, 1, "next"), {})
     line = house.line(ticket)
     connection = line._socket
     assert b"newer session" in said(house, old)
@@ -61,7 +59,7 @@ def test_a_fenced_session_said_again_does_not_disturb_the_pilot_that_is_there(
 
 def test_nothing_of_a_frame_can_be_changed(house: House) -> None:
     ticket = house.ticket()
-    frame = frames.encode(ticket.secret, "ask", (ticket.pilot, "aa", 1, "hello"), {"a": "b"})
+    frame = protocol.encode(ticket.secret, "ask", (ticket.pilot, "aa", 1, "hello"), {"a": "b"})
     line, _, body = frame.partition(b"\n")
     header = json.loads(line)
     for name, value in (
@@ -71,10 +69,10 @@ def test_nothing_of_a_frame_can_be_changed(house: House) -> None:
         changed = json.dumps({**header, name: value}).encode()
         assert said(house, changed, b"\n", body) == b"", name
     assert said(house, line, b"\n", body.replace(b"b", b"c")) == b""
-    answer = frames.encode(ticket.secret, "answer", (ticket.pilot, "aa", 1, "hello"), {"a": "b"})
+    answer = protocol.encode(ticket.secret, "answer", (ticket.pilot, "aa", 1, "hello"), {"a": "b"})
     assert said(house, answer) == b""
     fresh = house.ticket()  # the body that was changed has used the hello up
-    frame = frames.encode(fresh.secret, "ask", (fresh.pilot, "aa", 1, "hello"), {"a": "b"})
+    frame = protocol.encode(fresh.secret, "ask", (fresh.pilot, "aa", 1, "hello"), {"a": "b"})
     assert b'"go"' in said(house, frame)
 
 
@@ -102,7 +100,7 @@ def test_junk_is_not_answered_and_hurts_nobody(house: House, junk: bytes) -> Non
 def test_a_flood_of_strangers_is_bounded_and_pilots_do_not_notice(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "MOST_STRANGERS", 8)
+    monkeypatch.setattr(dispatcher, "MOST_STRANGERS", 8)
     line = house.line()
     address = ("127.0.0.1", house.gate.port)
     crowd = [socket.create_connection(address, timeout=WITHIN_S) for _ in range(40)]
@@ -129,7 +127,7 @@ def _is_closed(one: socket.socket) -> bool:
 def test_a_stranger_who_says_nothing_is_sent_away(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "STRANGER_S", 0.05)
+    monkeypatch.setattr(dispatcher, "STRANGER_S", 0.05)
     with socket.create_connection(("127.0.0.1", house.gate.port), timeout=WITHIN_S) as raw:
         raw.sendall(b'{"pilot": ')
         assert raw.recv(1) == b""
@@ -137,12 +135,12 @@ def test_a_stranger_who_says_nothing_is_sent_away(
 
 def test_what_is_too_long_or_has_no_word_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     about = ("ab", "cd", 1, "next")
-    monkeypatch.setattr(frames, "MOST_BODY", 100)
+    monkeypatch.setattr(protocol, "MOST_BODY", 100)
     with pytest.raises(FrameError, match="too many to send; at most 100"):
-        frames.encode(b"s", "ask", about, {"a": "x" * 100})
+        protocol.encode(b"s", "ask", about, {"a": "x" * 100})
     with pytest.raises(FrameError, match="cannot be sent"):
-        frames.encode(b"s", "ask", about, {"a": float("nan")})
-    frames.encode(b"s", "ask", ("ab", "cd", 1, "result"), {"a": "x" * 100})
+        protocol.encode(b"s", "ask", about, {"a": float("nan")})
+    protocol.encode(b"s", "ask", ("ab", "cd", 1, "result"), {"a": "x" * 100})
 
 
 def test_an_answer_that_is_not_the_gates_is_not_believed(house: House) -> None:
@@ -154,16 +152,16 @@ def test_an_answer_that_is_not_the_gates_is_not_believed(house: House) -> None:
             with other:
                 other.recv(1 << 16)
                 about = (ticket.pilot, "aa", 1, "hello")
-                other.sendall(frames.encode(os.urandom(32), "answer", about, {"do": "go"}))
+                other.sendall(protocol.encode(os.urandom(32), "answer", about, {"do": "go"}))
 
         lying = threading.Thread(target=lie)
         lying.start()
-        with pytest.raises(NoAnswerError, match="not the gate's"):
+        with pytest.raises(DispatcherUnreachableError, match="not the gate's"):
             house.silent(ticket).ask("hello", {}, 0.0)
         lying.join(WITHIN_S)
 
 
 def test_the_gate_listens_at_an_address_of_this_machine_only() -> None:
     with pytest.raises(SettingsError, match=r"cannot listen at '192\.0\.2\.1'"):
-        Gate(Desk(lambda _: None, lambda *_: None), "192.0.2.1")
+        PilotServer(PilotDispatcher(lambda _: None, lambda *_: None), "192.0.2.1")
     assert issubclass(FrameError, AssistantError)

@@ -19,8 +19,9 @@ from typing import Any
 
 import httpx
 
-from assistant.client import Link, RemoteSession, open_settings
-from assistant.errors import AssistantError
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession, open_settings
+from assistant.core.errors import AssistantError
 from tests.faults.soak import processes
 from tests.faults.soak.app import MARK, tables
 from tests.faults.soak.board import Board
@@ -104,7 +105,7 @@ class Driver:
             self._listening, self._port, self._folder / "wire.log", self._board, self.round.seed
         )
         self._proxy = processes.forked(proxy.serve, self._folder / "proxy.out")
-        link = Link(self._url, self._tokens["steerer"])
+        link = ApiClient(self._url, self._tokens["steerer"])
         sessions = {
             kind: open_settings(link, tables(kind, self._folder, RUNS), kind)
             for kind in ("function", "command")
@@ -140,7 +141,7 @@ class Driver:
         return self.round
 
     def _live(self, kind: str, name: str) -> None:
-        link = Link(self._url, self._tokens["steerer"])
+        link = ApiClient(self._url, self._tokens["steerer"])
         session: RemoteSession | None = None
         while session is None:
             with contextlib.suppress(AssistantError):
@@ -368,7 +369,7 @@ class Driver:
             )
 
     def _forecast(self, name: str) -> Any:
-        link = Link(f"http://127.0.0.1:{self._port}", self._tokens["viewer"])
+        link = ApiClient(f"http://127.0.0.1:{self._port}", self._tokens["viewer"])
         try:
             told = link.get(f"/v1/experiments/{name}/forecast")
         finally:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from assistant import RunState
-from assistant.cli.crew import TOKEN
+from assistant.cli.commands.service import TOKEN, executor_of
 from assistant.cli.main import run as command_line
-from assistant.cli.service import executor_of
-from assistant.client import HttpClaims, Link, RemoteSession, Worker
-from assistant.errors import AssistantError, ServiceError
-from assistant.ports import Completion
-from assistant.store import Claim
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession
+from assistant.client.worker import HttpLeaseSource, Worker
+from assistant.core.errors import AssistantError, ServiceError
+from assistant.core.ports import ExecutionResult
+from assistant.store.queue import RunLease
 from strategies import StrategyError
 from tests.faults.soak.app import BAD, LEVELS
 from tests.faults.soak.board import Board
@@ -38,17 +39,17 @@ class Notes:
         os.write(self._file, f"{json.dumps(line)}\n".encode())
 
 
-class NotedClaims(HttpClaims):
+class NotedClaims(HttpLeaseSource):
     """Claims whose answers are noted."""
 
     def __init__(
-        self, link: Link, name: str, lease_s: float, notes: Notes, board: Board, slot: int
+        self, link: ApiClient, name: str, lease_s: float, notes: Notes, board: Board, slot: int
     ):
         super().__init__(link, worker=name, lease_s=lease_s)
         self._name, self._notes, self._board, self._slot = name, notes, board, slot
-        self._claim: Claim | None = None
+        self._claim: RunLease | None = None
 
-    def claim(self) -> Claim | None:
+    def claim(self) -> RunLease | None:
         self._board.enter(self._slot, b"c")
         claim = super().claim()
         self._board.enter(self._slot, b"i" if claim is None else b"r")
@@ -60,7 +61,7 @@ class NotedClaims(HttpClaims):
             )  # fmt: skip
         return claim
 
-    def complete(self, token: str, completion: Completion) -> None:
+    def complete(self, token: str, completion: ExecutionResult) -> None:
         self._board.enter(self._slot, b"t")
         super().complete(token, completion)
         claim, measures = self._claim, completion.measures
@@ -79,7 +80,7 @@ def worker(
     """Work until ended, as ``copperline work`` does, and note what was told."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    link = Link(url, token)
+    link = ApiClient(url, token)
     claims = NotedClaims(link, name, lease_s, Notes(notes), board, slot)
     main = threading.get_ident()
     one = Worker(

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import TraceError, WorkloadError
-from sim.model.batches import CloudTrace, Flavour
-from sim.model.bins import DAY_S, PAPER, Bins
+from sim.formats.vm_trace import read_bergsma, read_flavours, write_bergsma
+from sim.generators.cloud.batches import batches_of, workload_of
+from sim.generators.generator import RandomStreams
+from sim.model.cloud_trace import DAY_S, PAPER, Bins, CloudTrace, Flavour
+from sim.model.errors import TraceError, WorkloadError
 from sim.model.workload import Workload
-from sim.traces.bergsma import read_bergsma, read_flavours, write_bergsma
-from sim.workloads.cloud.batching import batches_of, workload_of
-from sim.workloads.streams import Streams
 
 MAP = "1,1.75 b\n4,7 k\n8,14 m\n"
 FLAVOURS = "300 b,|,k,k,|\n900 m,|\n1200 b,b,b,|,m,k,|\n"
@@ -162,7 +161,7 @@ def test_a_batch_is_a_user_within_a_period() -> None:
 
 def test_batches_become_a_workload_again() -> None:
     trace, examples = batches_of(small_log(), most_flavours=2)
-    made = workload_of(trace, examples, Streams(1), name="again")
+    made = workload_of(trace, examples, RandomStreams(1), name="again")
     assert made.submit_s.tolist() == [0, 75, 150, 225, 300, 450]
     assert made.procs.tolist() == [1, 1, 4, 4, 4, 7]
     assert (made.runtime_s <= made.requested_s).all()

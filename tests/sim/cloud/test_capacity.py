@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from sim.api import first_fit_servers, generate, plan_capacity, published_model
-from sim.errors import WorkloadError
+from sim.generators.cloud.capacity import (
+    ServerRequirement,
+    ServerSize,
+    fluid_servers,
+    missing_share,
+    peak,
+    placement_units,
+)
+from sim.model.errors import WorkloadError
 from sim.model.workload import Workload
-from sim.workloads.cloud.capacity import Needed, Server, fluid_servers, missing_share, peak, pieces
 
 
 def jobs(rows: list[tuple[float, float, int]], **columns: object) -> Workload:
@@ -43,31 +50,31 @@ def by_hand(workload: Workload, cores: int, begin_s: float, end_s: float) -> int
 @pytest.mark.parametrize(("n", "procs", "cores", "servers"), [(10, 4, 16, 3), (7, 3, 8, 4)])
 def test_constant_demand_is_exact(n: int, procs: int, cores: int, servers: int) -> None:
     steady = jobs([(0.0, 1e6, procs)] * n)
-    assert first_fit_servers(steady, Server(cores), 100.0, 1000.0) == servers
-    fluid = fluid_servers(steady, Server(cores), 100.0, 1000.0)
+    assert first_fit_servers(steady, ServerSize(cores), 100.0, 1000.0) == servers
+    fluid = fluid_servers(steady, ServerSize(cores), 100.0, 1000.0)
     assert fluid == -(-n * procs // cores) <= servers
-    assert Needed.of([servers] * 50, 0.95).servers == servers
-    assert Needed.of([servers] * 50, 0.95).low == servers
+    assert ServerRequirement.of([servers] * 50, 0.95).servers == servers
+    assert ServerRequirement.of([servers] * 50, 0.95).low == servers
 
 
 def test_who_ends_makes_room_for_who_begins() -> None:
     chain = jobs([(0.0, 10.0, 8), (10.0, 10.0, 8), (20.0, 10.0, 8)])
-    assert fluid_servers(chain, Server(8), 0.0, 30.0) == 1
-    assert first_fit_servers(chain, Server(8), 0.0, 30.0) == 1
+    assert fluid_servers(chain, ServerSize(8), 0.0, 30.0) == 1
+    assert first_fit_servers(chain, ServerSize(8), 0.0, 30.0) == 1
     assert peak(np.array([0.0]), np.array([5.0]), np.array([3]), 5.0, 9.0) == 0
 
 
 def test_only_the_days_that_count_do() -> None:
     told = jobs([(0.0, 10.0, 64), (20.0, 10.0, 8), (50.0, 10.0, 64)])
-    assert fluid_servers(told, Server(8), 15.0, 40.0) == 1
-    assert first_fit_servers(told, Server(8), 15.0, 40.0) == 1
-    assert first_fit_servers(told, Server(8), 0.0, 60.0) == 8
+    assert fluid_servers(told, ServerSize(8), 15.0, 40.0) == 1
+    assert first_fit_servers(told, ServerSize(8), 15.0, 40.0) == 1
+    assert first_fit_servers(told, ServerSize(8), 0.0, 60.0) == 8
 
 
 def test_placing_needs_more_than_water() -> None:
     apart = jobs([(0.0, 10.0, 5)] * 3)
-    assert fluid_servers(apart, Server(8), 0.0, 9.0) == 2
-    assert first_fit_servers(apart, Server(8), 0.0, 9.0) == 3
+    assert fluid_servers(apart, ServerSize(8), 0.0, 9.0) == 2
+    assert first_fit_servers(apart, ServerSize(8), 0.0, 9.0) == 3
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -80,32 +87,32 @@ def test_first_fit_is_what_lists_give(seed: int) -> None:
         procs=rng.integers(1, 20, n),
     )
     for cores in (4, 8, 31):
-        found = first_fit_servers(drawn, Server(cores), 30.0, 90.0)
+        found = first_fit_servers(drawn, ServerSize(cores), 30.0, 90.0)
         begin, end = 30.0 - 0.0, 90.0
         assert found == by_hand(drawn, cores, begin, end)
-        assert found >= fluid_servers(drawn, Server(cores), begin, end)
+        assert found >= fluid_servers(drawn, ServerSize(cores), begin, end)
 
 
 def test_wide_jobs_take_whole_servers_and_a_rest() -> None:
     told = jobs([(0.0, 1.0, 20), (0.0, 1.0, 8), (0.0, 1.0, 3)])
-    job, alike, cores, memory = pieces(told, Server(8))
+    job, alike, cores, memory = placement_units(told, ServerSize(8))
     assert list(zip(job, alike, cores, strict=True)) == [(0, 2, 8), (0, 1, 4), (1, 1, 8), (2, 1, 3)]
     assert memory.tolist() == [0, 0, 0, 0]
 
 
 def test_memory_may_be_what_is_short() -> None:
     told = jobs([(0.0, 10.0, 2)] * 6, mem_bytes_per_proc=[8] * 6)
-    assert first_fit_servers(told, Server(12), 0.0, 9.0) == 1
-    assert first_fit_servers(told, Server(12, 32), 0.0, 9.0) == 3
-    assert fluid_servers(told, Server(12, 32), 0.0, 9.0) == 3
-    narrow = pieces(jobs([(0.0, 1.0, 6)], mem_bytes_per_proc=[10]), Server(12, 25))
+    assert first_fit_servers(told, ServerSize(12), 0.0, 9.0) == 1
+    assert first_fit_servers(told, ServerSize(12, 32), 0.0, 9.0) == 3
+    assert fluid_servers(told, ServerSize(12, 32), 0.0, 9.0) == 3
+    narrow = placement_units(jobs([(0.0, 1.0, 6)], mem_bytes_per_proc=[10]), ServerSize(12, 25))
     assert [column.tolist() for column in narrow] == [[0], [3], [2], [20]]
 
 
 def test_more_share_is_never_fewer_servers() -> None:
     each = np.random.default_rng(2).poisson(50.0, 200).tolist()
     shares = np.linspace(0.01, 1.0, 60).tolist()
-    found = [Needed.of(each, share) for share in shares]
+    found = [ServerRequirement.of(each, share) for share in shares]
     assert [one.servers for one in found] == sorted(one.servers for one in found)
     for one, share in zip(found, shares, strict=True):
         assert np.mean(np.array(each) <= one.servers) >= share - 1e-12
@@ -116,16 +123,16 @@ def test_more_share_is_never_fewer_servers() -> None:
 
 def test_the_interval_is_that_of_order_statistics() -> None:
     # Of 100 values the median lies between the 40th and the 61st with 96.5 % (David and Nagaraja).
-    found = Needed.of(list(range(1, 101)), 0.5)
+    found = ServerRequirement.of(list(range(1, 101)), 0.5)
     assert (found.servers, found.low, found.high) == (50, 40, 61)
-    assert Needed.of(list(range(20)), 0.95).high is None, "20 futures tell no upper end"
+    assert ServerRequirement.of(list(range(20)), 0.95).high is None, "20 futures tell no upper end"
 
 
 def test_the_interval_holds_as_often_as_it_says() -> None:
     rng = np.random.default_rng(11)
     held = 0
     for _ in range(400):
-        found = Needed.of((rng.random(200) * 10_000).astype(int).tolist(), 0.95)
+        found = ServerRequirement.of((rng.random(200) * 10_000).astype(int).tolist(), 0.95)
         held += found.low <= 9_500 and (found.high is None or found.high >= 9_500)
     assert held / 400 > 0.93
 
@@ -140,7 +147,7 @@ def test_what_is_missing_after_a_warm_up() -> None:
 def test_a_plan_rises_with_the_scale_and_tells_both_answers() -> None:
     model = published_model("lublin")
     plan = plan_capacity(
-        model, Server(16), days=1.0, futures=5, scales=(1.0, 4.0, 8.0), warm_up_days=0.5, seed=4
+        model, ServerSize(16), days=1.0, futures=5, scales=(1.0, 4.0, 8.0), warm_up_days=0.5, seed=4
     )
     fluid = [one.fluid.servers for one in plan.cases]
     assert fluid == sorted(fluid)
@@ -152,16 +159,25 @@ def test_a_plan_rises_with_the_scale_and_tells_both_answers() -> None:
     assert names == ["as it is", *(f"as it is, {n} times the arrivals" for n in (4, 8))]
     drawn = generate(model, duration_s=1.5 * 86_400.0, seed=4)
     begin = 0.5 * 86_400.0 - (drawn.start_unix_s or 0.0) % 86_400.0
-    assert plan.cases[0].fluid.each[0] == fluid_servers(drawn, Server(16), begin, begin + 86_400.0)
+    assert plan.cases[0].fluid.each[0] == fluid_servers(
+        drawn, ServerSize(16), begin, begin + 86_400.0
+    )
 
 
 def test_a_warm_up_is_chosen_by_the_lives_of_jobs() -> None:
-    plan = plan_capacity(published_model("lublin"), Server(16), days=2.0, futures=2, packed=False)
+    plan = plan_capacity(
+        published_model("lublin"), ServerSize(16), days=2.0, futures=2, packed=False
+    )
     assert plan.warm_up_days in range(1, 8)
     assert plan.cases[0].packed is None
     assert plan.cases[0].missing < 0.05
     none = plan_capacity(
-        published_model("lublin"), Server(16), days=2.0, futures=2, packed=False, warm_up_days=0.0
+        published_model("lublin"),
+        ServerSize(16),
+        days=2.0,
+        futures=2,
+        packed=False,
+        warm_up_days=0.0,
     )
     assert none.cases[0].missing == 1.0
 
@@ -169,19 +185,19 @@ def test_a_warm_up_is_chosen_by_the_lives_of_jobs() -> None:
 def test_what_cannot_be_planned_is_one_sentence() -> None:
     model = published_model("lublin")
     with pytest.raises(WorkloadError, match="cores of a server is 0"):
-        Server(0)
+        ServerSize(0)
     with pytest.raises(WorkloadError, match="mem_bytes of a server is 0"):
-        Server(1, 0)
+        ServerSize(1, 0)
     with pytest.raises(WorkloadError, match="do not tell their memory"):
-        plan_capacity(model, Server(4, 10), days=1.0, futures=1)
+        plan_capacity(model, ServerSize(4, 10), days=1.0, futures=1)
     with pytest.raises(WorkloadError, match="consist of tasks"):
-        plan_capacity(published_model("joulie"), Server(4), days=0.01, futures=1)
+        plan_capacity(published_model("joulie"), ServerSize(4), days=0.01, futures=1)
     for days, futures, share in ((0.0, 1, 0.5), (float("nan"), 1, 0.5), (1.0, 0, 0.5)):
         with pytest.raises(WorkloadError, match="futures of"):
-            plan_capacity(model, Server(4), days=days, futures=futures, share=share)
+            plan_capacity(model, ServerSize(4), days=days, futures=futures, share=share)
     with pytest.raises(WorkloadError, match=r"share is 1\.5"):
-        plan_capacity(model, Server(4), days=1.0, futures=1, share=1.5)
+        plan_capacity(model, ServerSize(4), days=1.0, futures=1, share=1.5)
     with pytest.raises(WorkloadError, match="the warm-up is -1"):
-        plan_capacity(model, Server(4), days=1.0, futures=1, warm_up_days=-1.0)
+        plan_capacity(model, ServerSize(4), days=1.0, futures=1, warm_up_days=-1.0)
     with pytest.raises(WorkloadError, match="there is no scale"):
-        plan_capacity(model, Server(4), days=1.0, futures=1, scales=())
+        plan_capacity(model, ServerSize(4), days=1.0, futures=1, scales=())

@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import WorkloadError
-from sim.model.batches import CloudTrace, Flavour
-from sim.workloads.cloud import dimensions
-from sim.workloads.cloud.contexts import Contexts
-from sim.workloads.cloud.dimensions import (
-    Chain,
-    Dimension,
+from sim.generators.cloud import flavour_dimensions
+from sim.generators.cloud.contexts import Contexts
+from sim.generators.cloud.flavour_dimensions import (
+    DimensionTable,
+    FlavourChain,
     FlavourDimensions,
     chain_of,
     fit_dimensions,
 )
-from sim.workloads.cloud.flavours import FlavourTable, fit_flavours, tilted_shares, tokens_of
-from sim.workloads.cloud.parts import ground_of
-from sim.workloads.cloud.scores import score_flavours
-from sim.workloads.model import Model
+from sim.generators.cloud.flavours import FlavourTable, fit_flavours, tilted_shares, tokens_of
+from sim.generators.cloud.model_parts import model_parts_of
+from sim.generators.cloud.scores import score_flavours
+from sim.generators.generator import Model
+from sim.model.cloud_trace import CloudTrace, Flavour
+from sim.model.errors import WorkloadError
 from tests.sim.cloud.test_qualities import a_log, batches_of, model_of
 from tests.sim.cloud.test_stages import trace_of
 
@@ -48,15 +48,15 @@ def fitted(trace: CloudTrace) -> FlavourDimensions:
     return fit_dimensions(trace, fit_flavours(tokens_of(trace)), 0.0)
 
 
-def alone(shares: list[float]) -> Dimension:
+def alone(shares: list[float]) -> DimensionTable:
     """Return a dimension that knows no context."""
     none = Contexts((np.zeros(1, dtype=np.int64),), np.zeros(1, dtype=np.int64))
-    return Dimension(none, np.array([shares]))
+    return DimensionTable(none, np.array([shares]))
 
 
 def by_hand() -> FlavourDimensions:
     """Return three flavours of two dimensions: (0, 0), (0, 1) and (1, 1); no context is known."""
-    chain = Chain.of(np.array([[0, 0], [0, 1], [1, 1]]))
+    chain = FlavourChain.of(np.array([[0, 0], [0, 1], [1, 1]]))
     table = fit_flavours(tokens_of(trace_of([[0, 1, 2]])))
     ends, cores, memory = alone([0.75, 0.25]), alone([0.6, 0.4]), alone([0.3, 0.7])
     return FlavourDimensions(table, chain, ends, (cores, memory), np.ones(4), np.ones(3))
@@ -177,14 +177,14 @@ def test_the_draw_remembers_what_the_fit_does(monkeypatch: pytest.MonkeyPatch) -
         np.append(np.ones(9), 0.3), np.linspace(0.2, 1.0, 9)
     )
     asked: list[tuple[np.ndarray, ...]] = []
-    plain = dimensions._Known.sums
+    plain = flavour_dimensions._ContextCache.sums
 
-    def noting(self: dimensions._Known, before, run, earlier, day):  # type: ignore[no-untyped-def]
+    def noting(self: flavour_dimensions._ContextCache, before, run, earlier, day):  # type: ignore[no-untyped-def]
         sums, row = plain(self, before, run, earlier, day)
         asked.append((before, run, earlier, np.diff(sums[row], prepend=0.0, axis=1)))
         return sums, row
 
-    monkeypatch.setattr(dimensions._Known, "sums", noting)
+    monkeypatch.setattr(flavour_dimensions._ContextCache, "sums", noting)
     flavour, batch = model.draw(200, np.random.default_rng(4), None, np.zeros(200, dtype=np.int64))
     sizes = np.bincount(batch, minlength=200)
     assert sizes.min() > 0, "no batch is empty"
@@ -223,18 +223,18 @@ def test_a_day_leans_on_its_table() -> None:
 
 def test_what_a_flavour_asks_for_is_kept_with_a_model() -> None:
     kept = model_of("dimensions")
-    flavours = ground_of(kept).flavours
+    flavours = model_parts_of(kept).flavours
     assert flavours == batches_of(a_log())[0].flavours
     assert {one.requested_s for one in flavours} == {7200}
     told = [dict(one) for one in kept.parameters["flavours"]]  # type: ignore[union-attr,arg-type]
     told[0]["colour"] = 1
     broken = Model(kept.generator, {**kept.parameters, "flavours": told}, kept.arrays)
     with pytest.raises(WorkloadError, match="and mgpu and requested_s if known"):
-        ground_of(broken)
+        model_parts_of(broken)
 
 
 def test_contexts_of_another_depth_are_refused_in_words() -> None:
-    from sim.workloads.cloud.qualities import next_flavour_of
+    from sim.generators.cloud.model_parts import next_flavour_of
 
     kept = model_of("dimensions")
     n = kept.arrays["dimensions_1_parent"].shape[0]

@@ -5,28 +5,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import TraceError, UnknownNameError, WorkloadError
-from sim.model.batches import CloudTrace, Flavour
-from sim.model.tasks import Tasks
-from sim.model.workload import Workload
-from sim.workloads.cloud.packing import Packings, Requests, pack, requests_of, requests_of_trace
-from sim.workloads.cloud.tuples import (
+from sim.generators.cloud.packing import (
     GIB,
     PACKING_RULES,
+    PackingRequests,
+    PackingResults,
     SchedulingTuple,
     TupleRanges,
     draw_tuples,
+    pack,
     read_tuples,
+    requests_of,
+    requests_of_trace,
     write_tuples,
 )
+from sim.model.cloud_trace import CloudTrace, Flavour
+from sim.model.errors import TraceError, UnknownNameError, WorkloadError
+from sim.model.tasks import Tasks
+from sim.model.workload import Workload
 
 NAMES = tuple(rule.name for rule in PACKING_RULES)
 
 
-def requests(*jobs: tuple[float, float, int, int]) -> Requests:
+def requests(*jobs: tuple[float, float, int, int]) -> PackingRequests:
     """Return jobs of (start, end, cores, GiB)."""
     start, end, cores, memory = (np.array(column) for column in zip(*jobs, strict=True))
-    return Requests(
+    return PackingRequests(
         start.astype(float), end.astype(float), cores * 1000, memory * GIB,
         begin_s=0.0, span_s=max(float(start[-1]), 1.0),
     )  # fmt: skip
@@ -37,7 +41,9 @@ def servers(algorithm: str, n: int = 2, cores: int = 10, memory: int = 10, seed:
     return SchedulingTuple(start, n, cores * 1000, memory * GIB, algorithm, seed)
 
 
-def naive(told: Requests, one: SchedulingTuple, departures: bool = True) -> tuple[float, float]:
+def naive(
+    told: PackingRequests, one: SchedulingTuple, departures: bool = True
+) -> tuple[float, float]:
     """Pack by the definitions, with lists and no heap: every server looks at who is still there."""
     rng = np.random.default_rng(one.seed)
     held: list[list[int]] = [[] for _ in range(one.servers)]
@@ -125,10 +131,10 @@ def test_a_job_that_no_empty_server_takes_is_passed_over() -> None:
     assert (found.cpu[0], found.memory[0]) == (1.0, 1.0)
 
 
-def drawn(seed: int, n: int = 400) -> Requests:
+def drawn(seed: int, n: int = 400) -> PackingRequests:
     rng = np.random.default_rng(seed)
     start_s = np.sort(rng.integers(0, 300, n)).astype(float)
-    return Requests(
+    return PackingRequests(
         start_s, start_s + rng.integers(0, 120, n), rng.choice([1000, 2000, 4000, 8000], n),
         rng.choice([1, 2, 7, 14, 28], n) * GIB, begin_s=0.0, span_s=300.0,
     )  # fmt: skip
@@ -163,7 +169,7 @@ def test_the_ratio_is_between_nothing_and_all_and_grows_without_departures() -> 
 
 
 def test_a_summary_leaves_out_what_never_failed() -> None:
-    told = Packings(
+    told = PackingResults(
         np.array([0.9, 0.97, np.nan, 0.5]), np.array([0.8, 0.99, np.nan, 0.6]),
         ("random", "random", "cosine", "cosine"),
     )  # fmt: skip

@@ -10,23 +10,25 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from sim.errors import ScenarioError, WorkloadError
-from sim.model.batches import CloudTrace
+from sim.generators.cloud import flavour_mix
+from sim.generators.cloud.batches import batches_of
+from sim.generators.cloud.flavour_mix import MEMORIES, RUN_CLASSES, facts_of, fit_mix, fit_weights
+from sim.generators.cloud.flavours import fit_flavours, tokens_of
+from sim.generators.cloud.lifetimes import LifetimeTrees, export_trees, fit_lifetimes, fit_trees
+from sim.generators.cloud.model_parts import (
+    QUALITIES,
+    fit_hazards,
+    fit_next_flavour,
+    model_parts_of,
+    next_flavour_of,
+)
+from sim.generators.cloud.scores import score_flavours, score_lifetimes
+from sim.generators.cloud.three_stage import draw_batches
+from sim.generators.generator import Model, RandomStreams, load_model, save_model
+from sim.generators.registry import fit, generate
+from sim.model.cloud_trace import CloudTrace
+from sim.model.errors import ScenarioError, WorkloadError
 from sim.model.workload import Workload
-from sim.workloads.cloud import mix
-from sim.workloads.cloud.batching import batches_of
-from sim.workloads.cloud.boosted import exported
-from sim.workloads.cloud.flavours import fit_flavours, tokens_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.mix import MEMORIES, RUN_CLASSES, facts_of, fit_mix, fit_weights
-from sim.workloads.cloud.parts import ground_of
-from sim.workloads.cloud.qualities import QUALITIES, fit_hazards, fit_next_flavour, next_flavour_of
-from sim.workloads.cloud.scores import score_flavours, score_lifetimes
-from sim.workloads.cloud.three_stage import draw_batches
-from sim.workloads.cloud.trees import LifetimeTrees, fit_trees
-from sim.workloads.generators import fit, generate
-from sim.workloads.model import Model, load_model, save_model
-from sim.workloads.streams import Streams
 from tests.sim.cloud.test_stages import trace_of
 
 DAY_S = 86_400.0
@@ -82,7 +84,7 @@ def test_a_model_comes_back_as_it_was_kept(quality: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_scores_beat_those_of_one_that_knows_nothing(quality: str) -> None:
     trace, _ = batches_of(a_log())
-    ground = ground_of(model_of(quality))
+    ground = model_parts_of(model_of(quality))
     flavours = next_flavour_of(model_of(quality), len(ground.flavours), ground.arrivals.n_days)
     tokens = tokens_of(trace)
     told = flavours.probabilities(tokens)
@@ -102,7 +104,7 @@ def test_scores_beat_those_of_one_that_knows_nothing(quality: str) -> None:
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_what_is_drawn_is_spread_like_what_was_learnt(quality: str) -> None:
     trace, _ = batches_of(a_log())
-    drawn = draw_batches(model_of(quality), 10 * 288, 20 * 288, Streams(5))
+    drawn = draw_batches(model_of(quality), 10 * 288, 20 * 288, RandomStreams(5))
     assert drawn is not None
     for column, n in (("flavour", len(trace.flavours)), ("lifetime", trace.bins.n)):
         shares = [
@@ -121,7 +123,7 @@ def test_odds_tilt_what_is_drawn(quality: str) -> None:
     model = model_of(quality)
     sizes: list[float] = []
     for odds in (1.0, 0.2):
-        ground = ground_of(model)
+        ground = model_parts_of(model)
         flavours = next_flavour_of(model, len(ground.flavours), ground.arrivals.n_days)
         tilt = np.append(np.ones(len(ground.flavours)), odds)
         zero = np.zeros(500, dtype=np.int64)
@@ -136,7 +138,7 @@ def test_odds_tilt_what_is_drawn(quality: str) -> None:
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_weights_among_flavours_leave_the_end_its_share(quality: str) -> None:
     model, (trace, _) = model_of(quality), batches_of(a_log())
-    ground, tokens = ground_of(model), tokens_of(trace)
+    ground, tokens = model_parts_of(model), tokens_of(trace)
     flavours = next_flavour_of(model, len(ground.flavours), ground.arrivals.n_days)
     weight = np.linspace(0.25, 1.0, len(ground.flavours))
     before = flavours.probabilities(tokens)
@@ -149,7 +151,7 @@ def test_weights_among_flavours_leave_the_end_its_share(quality: str) -> None:
 
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_survival_is_to_the_power_of_the_rate(quality: str) -> None:
-    ground, (trace, _) = ground_of(model_of(quality)), batches_of(a_log())
+    ground, (trace, _) = model_parts_of(model_of(quality)), batches_of(a_log())
     before, after = (
         one.hazards(trace)[0] for one in (ground.lifetimes, ground.lifetimes.ending(0.5))
     )
@@ -216,13 +218,13 @@ def test_the_draw_remembers_what_the_fit_does(monkeypatch: pytest.MonkeyPatch) -
     trace = trace_of([[0, 0, 1], [1, 2, 2, 2, 0], [2], [0, 1, 0, 1, 1, 1]] * 300)
     model = fit_mix(trace, fit_flavours(tokens_of(trace)), 7.0)
     asked: list[dict[str, np.ndarray]] = []
-    plain = mix.FlavourMix._logs
+    plain = flavour_mix.FlavourMix._logs
 
-    def noting(self: mix.FlavourMix, facts: dict[str, np.ndarray]) -> np.ndarray:
+    def noting(self: flavour_mix.FlavourMix, facts: dict[str, np.ndarray]) -> np.ndarray:
         asked.append(dict(facts))
         return plain(self, facts)
 
-    monkeypatch.setattr(mix.FlavourMix, "_logs", noting)
+    monkeypatch.setattr(flavour_mix.FlavourMix, "_logs", noting)
     flavour, batch = model.draw(50, np.random.default_rng(4), None, np.zeros(50, dtype=np.int64))
     sizes = np.bincount(batch)
     told = facts_of(tokens_of(trace_of([part.tolist() for part in np.split(
@@ -239,7 +241,7 @@ def test_weights_of_a_known_mix_are_found() -> None:
     rng = np.random.default_rng(8)
     told = np.log(rng.dirichlet(np.ones(5), (3, 15_000))).astype(np.float32)
     true = np.array([0.9, 0.0, -0.4])
-    chance = mix._shares(np.tensordot(true, told, axes=1))
+    chance = flavour_mix._shares(np.tensordot(true, told, axes=1))
     token = (chance.cumsum(axis=1) < rng.random((15_000, 1))).sum(axis=1)
     prior = np.full((2, 3), 1 / 3)
     found = fit_weights(told, token, np.zeros(15_000, dtype=np.int64), prior)
@@ -270,7 +272,7 @@ def test_trees_say_what_the_library_says(seed: int) -> None:
     library = HistGradientBoostingClassifier(
         max_iter=20, max_leaf_nodes=15, early_stopping=False, random_state=0
     ).fit(rows, happened, sample_weight=rng.integers(1, 5, 3000))
-    ours = exported(library)
+    ours = export_trees(library)
     asked = rng.uniform(-5, 32, (9000, 4))
     asked[:30] = rows[:30]
     assert ours.sums(asked.T) == pytest.approx(library.decision_function(asked), abs=1e-12)
@@ -298,7 +300,7 @@ def test_trees_find_hazards_that_are_known() -> None:
 
 
 def test_the_trees_draw_remembers_what_their_fit_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sim.workloads.cloud import trees as module
+    from sim.generators.cloud import lifetimes as module
 
     trace, _ = batches_of(a_log())
     trees = fit_hazards("trees", trace)
@@ -317,7 +319,7 @@ def test_the_trees_draw_remembers_what_their_fit_does(monkeypatch: pytest.Monkey
         censored=np.zeros_like(drawn), flavours=trace.flavours, first_period=trace.first_period,
         n_periods=trace.n_periods, period_s=trace.period_s, bins=trace.bins,
     )  # fmt: skip
-    assert set(asked) == set(module.contexts_of(lived).tolist())
+    assert set(asked) == set(module.tree_keys(lived).tolist())
     assert len(asked) == len(set(asked)), "each context is asked once"
 
 

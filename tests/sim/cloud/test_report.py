@@ -7,37 +7,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import TraceError, UnknownNameError, WorkloadError
-from sim.model.bins import PAPER
-from sim.model.workload import Workload
-from sim.traces.bergsma_files import is_bergsma, read_beside
-from sim.workloads.cloud.demand import cores_in_use
-from sim.workloads.cloud.flavours import fit_flavours, recency, tokens_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.report import chosen_generators, cloud_report, picture_of, survival_of
-from sim.workloads.cloud.report_values import CloudReport, Course
-from sim.workloads.cloud.report_windows import (
-    Windows,
+from sim.formats.vm_trace import is_bergsma, read_beside
+from sim.generators.cloud.batches import (
+    CloudWindows,
     cores_by_period,
     windows_of,
     windows_of_traces,
 )
-from sim.workloads.cloud.scores import score_flavours, score_lifetimes
+from sim.generators.cloud.capacity import cores_in_use
+from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
+from sim.generators.cloud.lifetimes import fit_lifetimes
+from sim.generators.cloud.report import chosen_generators, cloud_report, picture_of, survival_of
+from sim.generators.cloud.report_values import CloudReport, PredictionBand
+from sim.generators.cloud.scores import score_flavours, score_lifetimes
+from sim.model.cloud_trace import PAPER
+from sim.model.errors import TraceError, UnknownNameError, WorkloadError
+from sim.model.workload import Workload
 from tests.sim.cloud.logs import log_of
 from tests.sim.cloud.test_stages import trace_of
 
 
 @pytest.fixture(scope="module")
-def windows() -> Windows:
+def windows() -> CloudWindows:
     return windows_of(log_of(6, 1, name="a"), log_of(2, 2, begin_day=6, name="b"))
 
 
 @pytest.fixture(scope="module")
-def report(windows: Windows) -> CloudReport:
+def report(windows: CloudWindows) -> CloudReport:
     return cloud_report(windows, n_windows=20, seed=3)
 
 
-def test_requests_have_the_flavours_that_were_learnt(windows: Windows) -> None:
+def test_requests_have_the_flavours_that_were_learnt(windows: CloudWindows) -> None:
     test = log_of(2, 2, begin_day=6)
     assert windows.test.flavours == windows.train.flavours
     assert windows.notes == ()
@@ -87,7 +87,7 @@ def test_what_cannot_be_foreseen_is_one_sentence() -> None:
         cloud_report(windows_of(a, b), n_windows=1)
 
 
-def test_scores_are_those_of_the_stages(windows: Windows, report: CloudReport) -> None:
+def test_scores_are_those_of_the_stages(windows: CloudWindows, report: CloudReport) -> None:
     tokens = tokens_of(windows.train)
     table = fit_flavours(tokens, recency(tokens, windows.train, 7.0))
     score = score_flavours(table, tokens_of(windows.test))
@@ -121,7 +121,7 @@ def test_a_steady_log_is_foreseen(report: CloudReport) -> None:
     assert naive.jobs.inside < ours.jobs.inside - 0.2, "batches are what it does not know"
 
 
-def test_the_same_seed_gives_the_same_report(windows: Windows) -> None:
+def test_the_same_seed_gives_the_same_report(windows: CloudWindows) -> None:
     one, again, other = (
         cloud_report(windows, generators=("simple_batch",), n_windows=2, seed=seed).to_dict()
         for seed in (5, 5, 6)
@@ -131,7 +131,7 @@ def test_the_same_seed_gives_the_same_report(windows: Windows) -> None:
     assert [row["name"] for row in one["next_flavour"]] == ["Uniform", "Multinomial", "RepeatFlav"]
 
 
-def test_it_says_how_far_it_is_and_can_be_ended(windows: Windows) -> None:
+def test_it_says_how_far_it_is_and_can_be_ended(windows: CloudWindows) -> None:
     said = []
 
     def told(what: str, done: int, of: int) -> None:
@@ -164,7 +164,7 @@ def test_survival_by_hand() -> None:
 
 def test_a_course_is_held_against_what_came() -> None:
     drawn = np.tile(np.arange(101.0)[:, None], (1, 4))
-    course = Course.of(drawn, np.array([5.0, 95.0, 96.0, 50.0]))
+    course = PredictionBand.of(drawn, np.array([5.0, 95.0, 96.0, 50.0]))
     assert (course.inside, course.width) == (0.75, pytest.approx(90.0))
     assert course.score == pytest.approx(90.0 + 20.0 / 4)
 

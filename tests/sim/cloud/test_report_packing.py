@@ -6,26 +6,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
-from sim.model.bins import Bins
-from sim.model.workload import Workload
-from sim.workloads.cloud.batching import batches_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.packing import Requests, pack, requests_of
-from sim.workloads.cloud.report import cloud_report
-from sim.workloads.cloud.report_lives import lifetime_rows
-from sim.workloads.cloud.report_packing import (
+from sim.generators.cloud.batches import CloudWindows, batches_of, windows_of, windows_of_traces
+from sim.generators.cloud.lifetimes import fit_lifetimes
+from sim.generators.cloud.packing import (
+    PACKING_RULES,
+    PackingRequests,
+    TupleRanges,
+    draw_tuples,
+    pack,
+    requests_of,
+)
+from sim.generators.cloud.report import cloud_report, lifetime_rows
+from sim.generators.cloud.report_values import (
     HALF,
     PROBES,
-    Packer,
+    CloudReport,
+    WindowPacker,
     packing_plan,
     requests_of_jobs,
     suited_ranges,
 )
-from sim.workloads.cloud.report_values import CloudReport
-from sim.workloads.cloud.report_windows import Windows, windows_of, windows_of_traces
-from sim.workloads.cloud.survival import exact_bins, kaplan_meier, survival_mse, survival_of
-from sim.workloads.cloud.tuples import PACKING_RULES, TupleRanges, draw_tuples
+from sim.generators.cloud.scores import exact_bins, kaplan_meier, survival_mse, survival_of
+from sim.model.cloud_trace import Bins
+from sim.model.errors import WorkloadError
+from sim.model.workload import Workload
 from tests.sim.cloud.logs import log_of
 from tests.sim.cloud.test_stages import trace_of
 
@@ -46,12 +50,12 @@ def logs() -> tuple[Workload, Workload]:
 
 
 @pytest.fixture(scope="module")
-def windows(logs: tuple[Workload, Workload]) -> Windows:
+def windows(logs: tuple[Workload, Workload]) -> CloudWindows:
     return windows_of(*logs)
 
 
 @pytest.fixture(scope="module")
-def report(windows: Windows) -> CloudReport:
+def report(windows: CloudWindows) -> CloudReport:
     return cloud_report(windows, n_windows=5, seed=3, n_packings=60)
 
 
@@ -73,7 +77,7 @@ def test_all_are_packed_by_the_same_tuples(report: CloudReport) -> None:
 
 
 def test_the_real_window_is_packed_as_the_log_itself(
-    logs: tuple[Workload, Workload], windows: Windows, report: CloudReport
+    logs: tuple[Workload, Workload], windows: CloudWindows, report: CloudReport
 ) -> None:
     jobs = requests_of_jobs(windows.jobs, windows.test.n_periods * windows.test.period_s)
     own = requests_of(logs[1])
@@ -87,16 +91,16 @@ def test_the_real_window_is_packed_as_the_log_itself(
     assert [None if np.isnan(v) else v for v in told.cpu] == list(real.cpu)
 
 
-def test_windows_take_turns_with_the_tuples(windows: Windows, report: CloudReport) -> None:
+def test_windows_take_turns_with_the_tuples(windows: CloudWindows, report: CloudReport) -> None:
     plan = report.packing
     span_s = windows.test.n_periods * windows.test.period_s
-    packer = Packer.of("x", plan, 3)
+    packer = WindowPacker.of("x", plan, 3)
     for place in range(3):
         packer.add(place, windows.jobs, span_s)
     told = packer.packed()
     assert told is not None
     assert told.cpu == plan.windows[0].cpu, "the same window each time is the window"
-    part = Packer.of("x", plan, 3)
+    part = WindowPacker.of("x", plan, 3)
     part.add(1, windows.jobs, span_s)
     found = part.packed()
     assert found is not None
@@ -104,11 +108,11 @@ def test_windows_take_turns_with_the_tuples(windows: Windows, report: CloudRepor
     assert found.cpu[0::3] == (None,) * 20
 
 
-def test_servers_suit_the_log(windows: Windows) -> None:
+def test_servers_suit_the_log(windows: CloudWindows) -> None:
     n = 4000
     rng = np.random.default_rng(5)
     start_s = np.sort(rng.uniform(0.0, 1e5, n))
-    small = Requests(
+    small = PackingRequests(
         start_s, start_s + 4000.0, np.full(n, 1000), rng.choice([1, 3], n) * 2**30, 0.0, 1e5
     )
     ranges = suited_ranges(small)
@@ -127,11 +131,13 @@ def test_the_usual_servers_are_kept_where_they_suit() -> None:
     start_s = np.sort(rng.uniform(0.0, 1e5, n))
     mcpu = rng.choice([1000, 2000, 8000], n)
     memory = (mcpu * rng.choice([1.5, 3.0, 5.5], n) * 2**30 / 1000).astype(np.int64)
-    large = Requests(start_s, start_s + 1e5, mcpu, memory, 0.0, 1e5)
+    large = PackingRequests(start_s, start_s + 1e5, mcpu, memory, 0.0, 1e5)
     assert suited_ranges(large) == TupleRanges()
 
 
-def test_what_is_not_packed_says_why(logs: tuple[Workload, Workload], windows: Windows) -> None:
+def test_what_is_not_packed_says_why(
+    logs: tuple[Workload, Workload], windows: CloudWindows
+) -> None:
     early, late = logs
     assert packing_plan(windows, 0, 0).skipped == "Nothing is packed: no packings were asked for."
     unknown = replace(late, mem_bytes_per_proc=np.append(late.mem_bytes_per_proc[:-1], -1))
@@ -158,7 +164,9 @@ def test_a_report_is_json_where_packings_never_fail(report: CloudReport) -> None
     assert {"Survival-MSE", "first failure"} <= set(told["definitions"])
 
 
-def test_survival_mse_of_rows_is_that_of_the_curves(windows: Windows, report: CloudReport) -> None:
+def test_survival_mse_of_rows_is_that_of_the_curves(
+    windows: CloudWindows, report: CloudReport
+) -> None:
     rows = {one.name: one for one in report.next_lifetime}
     law = fit_lifetimes(windows.lived)
     hazard, row = law.hazards(windows.test)
@@ -179,7 +187,7 @@ def test_survival_mse_of_rows_is_that_of_the_curves(windows: Windows, report: Cl
     assert rows["RepeatLifetime"].survival_mse is None
 
 
-def test_lives_belong_to_their_jobs(windows: Windows) -> None:
+def test_lives_belong_to_their_jobs(windows: CloudWindows) -> None:
     assert windows.test.bins.of(windows.lived_s).tolist() == windows.test.lifetime.tolist()
     assert windows.lived_s.tolist() != windows.jobs.lived_s.tolist(), "batches are told together"
 
@@ -234,7 +242,7 @@ def test_the_authors_form_knows_whole_cores_and_memory() -> None:
 
 @pytest.mark.parametrize("quality", ["mix", "trees"])
 @pytest.mark.slow
-def test_other_qualities_are_reported_on(windows: Windows, quality: str) -> None:
+def test_other_qualities_are_reported_on(windows: CloudWindows, quality: str) -> None:
     told = {
         name: cloud_report(
             windows, generators=("three_stage",), n_windows=2, knobs={"quality": name}, n_packings=8

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.model.batches import CloudTrace
-from sim.traces.bergsma import read_bergsma, read_flavours
-from sim.workloads.cloud.demand import band_of, cores_in_use, cores_needed
-from sim.workloads.cloud.flavours import fit_flavours, recency, tokens_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.mix import fit_mix
-from sim.workloads.cloud.qualities import fit_hazards
-from sim.workloads.cloud.scores import (
+from sim.formats.vm_trace import read_bergsma, read_flavours
+from sim.generators.cloud.capacity import band_of, cores_in_use, cores_needed
+from sim.generators.cloud.flavour_mix import fit_mix
+from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
+from sim.generators.cloud.lifetimes import fit_lifetimes
+from sim.generators.cloud.model_parts import fit_hazards
+from sim.generators.cloud.scores import (
     baseline_flavours,
     repeat_lifetime_error,
     reuse_distances,
@@ -21,6 +20,7 @@ from sim.workloads.cloud.scores import (
     score_lifetimes,
     total_variation,
 )
+from sim.model.cloud_trace import CloudTrace
 from tests.sim.cloud.test_stages import trace_of
 
 

@@ -8,22 +8,22 @@ import pytest
 from scipy.stats import dirichlet
 
 from sim.api import GENERATORS, generate, load_model, save_model
-from sim.errors import SimError, WorkloadError
-from sim.model.workload import Workload
-from sim.workloads.cloud.batching import LIVES, batches_of, observed_of
-from sim.workloads.cloud.contexts import seen
-from sim.workloads.cloud.flavours import keys_of, tokens_of
-from sim.workloads.cloud.lifetimes import mass
-from sim.workloads.cloud.sharing import (
+from sim.generators.cloud.batches import LIVES, batches_of, observed_of
+from sim.generators.cloud.contexts import seen
+from sim.generators.cloud.flavours import keys_of, tokens_of
+from sim.generators.cloud.lifetimes import lifetime_probabilities
+from sim.generators.cloud.shareable_model import (
     REAL,
-    Shared,
+    ShareableModel,
     _hazard,
     _redrawn,
-    fewer,
-    generalised,
-    share,
+    drop_rare_contexts,
+    generalise_requests,
+    make_shareable,
     users_by,
 )
+from sim.model.errors import SimError, WorkloadError
+from sim.model.workload import Workload
 
 DAY_S = 86_400.0
 
@@ -52,8 +52,8 @@ def a_log() -> Workload:
 
 
 @cache
-def shared(seed: int, strength: float = 0.1, least_users: int = 5) -> Shared:
-    return share(a_log(), seed, strength=strength, least_users=least_users)
+def shared(seed: int, strength: float = 0.1, least_users: int = 5) -> ShareableModel:
+    return make_shareable(a_log(), seed, strength=strength, least_users=least_users)
 
 
 def requests(workload: Workload) -> list[tuple[int, ...]]:
@@ -64,7 +64,7 @@ def requests(workload: Workload) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("least_users", [1, 2, 5, 20, 30])
 def test_no_request_of_fewer_users_survives(least_users: int) -> None:
     log = a_log()
-    rounded, level = generalised(log, least_users)
+    rounded, level = generalise_requests(log, least_users)
     who: dict[tuple[int, ...], set[int]] = {}
     for request, user in zip(requests(rounded), rounded.user.tolist(), strict=True):
         who.setdefault(request, set()).add(user)
@@ -91,9 +91,9 @@ def test_jobs_of_nobody_known_are_of_one_user() -> None:
         submit_s=np.arange(10.0), runtime_s=np.ones(10), requested_s=np.full(10, 3600.0),
         procs=np.ones(10, dtype=int), user=np.array([-1] * 8 + [1, 2]),
     )  # fmt: skip
-    assert generalised(log, 3)[0].n_jobs == 10
+    assert generalise_requests(log, 3)[0].n_jobs == 10
     with pytest.raises(WorkloadError, match="not even rounded"):
-        generalised(log, 4)
+        generalise_requests(log, 4)
     assert users_by(np.array([0, 0, 0, 1, -1]), np.array([4, 4, -1, 4, 9])).tolist() == [
         2, 2, 2, 1, 0,
     ]  # fmt: skip
@@ -102,12 +102,12 @@ def test_jobs_of_nobody_known_are_of_one_user() -> None:
 def test_no_context_of_fewer_users_survives() -> None:
     """Counted once more, context by context, with sets."""
     log = a_log()
-    rounded = generalised(log, 5)[0]
+    rounded = generalise_requests(log, 5)[0]
     trace, _ = batches_of(rounded)
     tokens = tokens_of(trace)
     user = rounded.user[observed_of(rounded).batches(300.0, LIVES)[1]][tokens.job]
     told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
-    contexts, rows = fewer(seen(told)[0], told, user, 5)
+    contexts, rows = drop_rare_contexts(seen(told)[0], told, user, 5)
     for level, keys in enumerate(told, start=1):
         who: dict[int, set[int]] = {}
         for key, one in zip(keys.tolist(), user.tolist(), strict=True):
@@ -122,7 +122,7 @@ def test_no_context_of_fewer_users_survives() -> None:
 
 
 def test_it_is_the_same_for_a_seed_and_another_for_another() -> None:
-    again = share(a_log(), 1, strength=0.1, least_users=5)
+    again = make_shareable(a_log(), 1, strength=0.1, least_users=5)
     assert again.model == shared(1).model
     assert again.loss == shared(1).loss
     assert shared(2).model != shared(1).model
@@ -168,7 +168,7 @@ def test_rows_vary_as_in_a_sample_of_that_size() -> None:
 
 def test_hazards_are_the_inverse_of_shares() -> None:
     share_of = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
-    assert mass(_hazard(share_of)) == pytest.approx(share_of, abs=1e-6)
+    assert lifetime_probabilities(_hazard(share_of)) == pytest.approx(share_of, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_hazards_are_the_inverse_of_shares() -> None:
 )
 def test_what_cannot_be_is_refused(told: dict[str, Any], said: str) -> None:
     with pytest.raises(SimError, match=said):
-        share(a_log(), 1, **told)
+        make_shareable(a_log(), 1, **told)
 
 
 def test_the_shared_model_is_of_a_registered_generator() -> None:

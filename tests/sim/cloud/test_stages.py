@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 
-from sim.model.batches import CloudTrace, Flavour
-from sim.workloads.cloud import flavours
-from sim.workloads.cloud.arrivals import Arrivals, coverage, fit_arrivals, recent_mean
-from sim.workloads.cloud.contexts import seen
-from sim.workloads.cloud.flavours import draw_flavours, fit_flavours, run_class, tokens_of
-from sim.workloads.cloud.lifetimes import LEAN, LEAN_ALONE, draw_lifetimes, fit_lifetimes, mass
+from sim.generators.cloud import flavours
+from sim.generators.cloud.arrivals import BatchArrivals, coverage, fit_arrivals, recent_mean
+from sim.generators.cloud.contexts import seen
+from sim.generators.cloud.flavours import draw_flavours, fit_flavours, run_class, tokens_of
+from sim.generators.cloud.lifetimes import (
+    LEAN,
+    LEAN_ALONE,
+    draw_lifetimes,
+    fit_lifetimes,
+    lifetime_probabilities,
+)
+from sim.model.cloud_trace import CloudTrace, Flavour
 
 PER_DAY = 288
 
@@ -31,13 +37,13 @@ def trace_of(
     )
 
 
-def law(**changed: object) -> Arrivals:
+def law(**changed: object) -> BatchArrivals:
     hours = np.log(np.where(np.arange(24) < 8, 20.0, 60.0))
     told = {
         "intercept": 0.0, "of_hour": hours, "of_day": np.zeros(7), "of_history": np.zeros(21),
         "dispersion": 0.0, "first_day": 0, "back": 1 / 7,
     }  # fmt: skip
-    return Arrivals(**(told | changed))  # type: ignore[arg-type]
+    return BatchArrivals(**(told | changed))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 0.05])
@@ -196,8 +202,8 @@ def test_a_context_leans_on_the_one_above() -> None:
 
 def test_masses_add_up() -> None:
     hazard = np.random.default_rng(0).random((10, 47))
-    assert mass(hazard).sum(axis=1) == pytest.approx(1.0)
-    assert (mass(hazard) >= 0).all()
+    assert lifetime_probabilities(hazard).sum(axis=1) == pytest.approx(1.0)
+    assert (lifetime_probabilities(hazard) >= 0).all()
 
 
 def test_drawn_lifetimes_remember() -> None:

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
-from sim.model.bins import Bins
-from sim.workloads.cloud.lifetimes import fit_lifetimes
-from sim.workloads.cloud.scores import score_lifetimes
-from sim.workloads.cloud.survival import (
+from sim.generators.cloud.lifetimes import fit_lifetimes
+from sim.generators.cloud.scores import (
     CENSORINGS,
     kaplan_meier,
+    score_lifetimes,
     survival_of,
-    with_censored,
+    treat_censored,
 )
+from sim.model.cloud_trace import Bins
+from sim.model.errors import WorkloadError
 from tests.sim.cloud.test_stages import trace_of
 
 FOUR = Bins((10.0, 20.0, 40.0), 100.0)
@@ -34,7 +34,7 @@ def test_kaplan_and_meier_as_counted() -> None:
 )
 def test_censored_jobs_in_three_ways(how: str, hazards: list[float]) -> None:
     trace = trace_of([[0, 0], [1, 1], [2]], [0, 1, 1, 2, 3], censored=(3,))
-    treated = with_censored(trace, how)  # type: ignore[arg-type]
+    treated = treat_censored(trace, how)  # type: ignore[arg-type]
     found = kaplan_meier(treated.lifetime, treated.censored, 4)
     assert found.tolist() == hazards
     assert set(CENSORINGS) == {"counted", "ignored", "ended"}
@@ -42,12 +42,12 @@ def test_censored_jobs_in_three_ways(how: str, hazards: list[float]) -> None:
 
 def test_a_batch_of_which_all_are_ignored_is_gone() -> None:
     trace = trace_of([[0], [1, 1], [2]], [0, 1, 1, 2], censored=(1, 2))
-    left = with_censored(trace, "ignored")
+    left = treat_censored(trace, "ignored")
     assert left.flavour.tolist() == [0, 2]
     assert left.batch.tolist() == [0, 1]
     assert score_lifetimes(fit_lifetimes(left, 1), trace).bce > 0
     with pytest.raises(WorkloadError, match="no job of this trace had ended"):
-        with_censored(trace_of([[0]], [1], censored=(0,)), "ignored")
+        treat_censored(trace_of([[0]], [1], censored=(0,)), "ignored")
 
 
 def test_survival_by_hand() -> None:

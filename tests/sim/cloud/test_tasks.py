@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
+from sim.generators.cloud.batches import batches_of
+from sim.generators.generator import Model, load_model, save_model
+from sim.generators.registry import fit, generate
+from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
-from sim.workloads.cloud.batching import batches_of
-from sim.workloads.generators import fit, generate
-from sim.workloads.model import Model, load_model, save_model
 
 DAY_S = 86_400.0
 

@@ -5,22 +5,27 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sim.errors import WorkloadError
-from sim.model.batches import CloudTrace, Flavour
-from sim.model.bins import Bins
-from sim.workloads.cloud.arrivals import Arrivals
-from sim.workloads.cloud.batching import Examples
-from sim.workloads.cloud.flavours import FlavourTable, fit_flavours, tokens_of
-from sim.workloads.cloud.lifetimes import fit_lifetimes, mass
-from sim.workloads.cloud.three_stage import KNOBS, draw_batches, fit_batches
-from sim.workloads.cloud.tilts import FOR_ALL, FOR_BATCHES, Tilts, tilts_of
-from sim.workloads.generators import generate, generator_named
-from sim.workloads.model import Json, Model
-from sim.workloads.streams import Streams
+from sim.generators.cloud.arrivals import BatchArrivals
+from sim.generators.cloud.batches import JobExamples
+from sim.generators.cloud.flavours import FlavourTable, fit_flavours, tokens_of
+from sim.generators.cloud.lifetimes import fit_lifetimes, lifetime_probabilities
+from sim.generators.cloud.three_stage import (
+    FOR_ALL,
+    FOR_BATCHES,
+    KNOBS,
+    ModelTilts,
+    draw_batches,
+    fit_batches,
+    tilts_of,
+)
+from sim.generators.generator import Json, Model, RandomStreams
+from sim.generators.registry import generate, generator_named
+from sim.model.cloud_trace import Bins, CloudTrace, Flavour
+from sim.model.errors import WorkloadError
 
 PER_DAY, N_DAYS = 288, 14
 FLAVOURS = (Flavour("small", 1000, 2**30), Flavour("wide", 4000, 2**31), Flavour("own", 2000, -1))
-EXAMPLES = Examples(
+EXAMPLES = JobExamples(
     np.arange(4), np.array([1, 4, 2]), np.full(3, 2_592_000.0), np.array([2**30, 2**29, -1])
 )
 NAMES = ("three_stage", "simple_batch", "naive")
@@ -50,7 +55,7 @@ def a_model(name: str) -> Model:
 
 def drawn(name: str, told: dict[str, Json] | None = None, scale: float = 1.0) -> CloudTrace:
     model = a_model(name).told(told or {})
-    trace = draw_batches(model, 0, PER_DAY * N_DAYS, Streams(4), scale)
+    trace = draw_batches(model, 0, PER_DAY * N_DAYS, RandomStreams(4), scale)
     assert trace is not None
     return trace
 
@@ -117,7 +122,7 @@ def test_survival_is_taken_to_the_power_of_the_rate(rate: float) -> None:
     table = fit_lifetimes(drawn("three_stage"), 1)
     other = table.ending(rate)
     outlived, outlived_then = (
-        1 - np.cumsum(mass(t.hazard), axis=1)[:, :20] for t in (table, other)
+        1 - np.cumsum(lifetime_probabilities(t.hazard), axis=1)[:, :20] for t in (table, other)
     )
     assert outlived_then == pytest.approx(outlived**rate, abs=1e-5)
 
@@ -143,8 +148,8 @@ def test_weekends_alone_bring_more(name: str) -> None:
 
 def test_the_weekend_is_saturday_and_sunday() -> None:
     """Day 2 of the clock is 3 January 1970, a Saturday."""
-    law = Arrivals(0.0, np.zeros(24), np.zeros(7), np.zeros(1), 0.0, 0, 1.0)
-    tilts = Tilts(1.0, np.ones(1), np.ones(1), 1.0, 2.0)
+    law = BatchArrivals(0.0, np.zeros(24), np.zeros(7), np.zeros(1), 0.0, 0, 1.0)
+    tilts = ModelTilts(1.0, np.ones(1), np.ones(1), 1.0, 2.0)
     saturday_to_monday = np.arange(2, 5) * PER_DAY
     found = np.exp(tilts.arrivals(law).log_mean(saturday_to_monday, 300.0))
     assert found == pytest.approx([2.0, 2.0, 1.0])

@@ -8,21 +8,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from sim.errors import SetupError
+from sim.model.errors import SetupError
 from sim.testbeds.flood import (
     LEVELS,
     MEASURES,
     STEP_S,
     Flows,
-    Ground,
+    SoilParameters,
     Terrain,
     capacity_m,
-    ground_of,
     hyetograph,
     make_calibration,
     make_plane,
     make_terrain,
     simulate,
+    soil_parameters,
     truth,
 )
 
@@ -32,8 +32,10 @@ MM_PER_HOUR = 1.0 / 3.6e6
 PAVED = {"conductivity_mmh": 0.0, "rain_factor": 1.0, "moisture_deficit": 0.0, "roughness": 0.1}
 
 
-def ground(**columns: float) -> Ground:
-    return Ground(*(np.array([value]) for value in {**PAVED, **columns}.values()), suction_m=0.11)
+def ground(**columns: float) -> SoilParameters:
+    return SoilParameters(
+        *(np.array([value]) for value in {**PAVED, **columns}.values()), suction_m=0.11
+    )
 
 
 def imbalance(flows: Flows) -> float:
@@ -145,9 +147,9 @@ def test_no_water_is_made_or_lost(
 def test_a_row_is_the_same_alone_and_beside_others() -> None:
     calibration = make_calibration(3)
     some = [dict(zip(LEVELS, levels, strict=True)) for levels in zip(*LEVELS.values(), strict=True)]
-    together = calibration.measures(ground_of(some))
+    together = calibration.measures(soil_parameters(some))
     for values, found in zip(some[:3], together, strict=False):
-        assert calibration.measures(ground_of([values])) == [found]
+        assert calibration.measures(soil_parameters([values])) == [found]
         assert tuple(found) == MEASURES
 
 
@@ -183,13 +185,13 @@ def test_where_the_soil_conducts_more_than_it_rains_nothing_matters_any_more() -
     corners = itertools.product(LEVELS["conductivity_mmh"][-2:], *([v[0], v[-1]] for v in
                                 list(LEVELS.values())[1:]))  # fmt: skip
     flat = [dict(zip(LEVELS, corner, strict=True)) for corner in corners]
-    found = calibration.measures(ground_of(flat))
+    found = calibration.measures(soil_parameters(flat))
     assert {one["runoff_m3"] for one in found} == {0.0}
     assert {one["rmse_m3s"] for one in found} == {found[0]["rmse_m3s"]}
     assert found[0]["rmse_m3s"] == np.sqrt((calibration.observed_m3s**2).mean())
     least = LEVELS["conductivity_mmh"][-2] * calibration.terrain.soil.min()
     assert least > calibration.rain_mmh.max() * LEVELS["rain_factor"][-1], "that is why"
-    wet = calibration.measures(ground_of([{**flat[0], "conductivity_mmh": 1.5}]))[0]
+    wet = calibration.measures(soil_parameters([{**flat[0], "conductivity_mmh": 1.5}]))[0]
     assert wet["runoff_m3"] > 0
 
 
@@ -197,7 +199,7 @@ def test_the_truth_fits_best_and_is_no_level() -> None:
     calibration, hidden = make_calibration(0), truth(0)
     assert all(hidden[name] not in levels for name, levels in LEVELS.items())
     near = [{**hidden, name: value * by} for name, value in hidden.items() for by in (0.8, 1.25)]
-    best, *others = calibration.measures(ground_of([hidden, *near]))
+    best, *others = calibration.measures(soil_parameters([hidden, *near]))
     assert 0 < best["rmse_m3s"] < 0.5 * min(one["rmse_m3s"] for one in others)
     assert best["nse"] > 0.99
 
@@ -206,7 +208,7 @@ def test_the_truth_fits_best_and_is_no_level() -> None:
 def test_waves_pass_at_most_a_cell_in_a_step(seed: int) -> None:
     calibration = make_calibration(seed)
     wildest = {name: levels[0] for name, levels in LEVELS.items()} | {"rain_factor": 1.2}
-    deepest_m = calibration.run(ground_of([wildest]), deepest=True).deepest_m
+    deepest_m = calibration.run(soil_parameters([wildest]), deepest=True).deepest_m
     assert deepest_m is not None
     terrain = calibration.terrain
     speed_ms = np.sqrt(terrain.slope) / wildest["roughness"] * deepest_m[0] ** (2 / 3)
@@ -228,7 +230,7 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(SetupError, match=r"seed is -1; allowed are whole numbers from 0"):
         make_calibration(-1)
     with pytest.raises(SetupError, match=r"no 'rain_factor'; it needs conductivity_mmh, rain"):
-        ground_of([{"conductivity_mmh": 1.0}])
+        soil_parameters([{"conductivity_mmh": 1.0}])
     with pytest.raises(SetupError, match="Manning's n must be above 0"):
         ground(roughness=0.0)
     with pytest.raises(SetupError, match="may be below 0"):

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import SetupError, UnknownNameError
+from sim.model.errors import SetupError, UnknownNameError
 from sim.testbeds.maze import (
     LEVELS,
     MEASURES,
     WALKERS,
-    Episode,
     Game,
-    Maze,
+    GameResult,
+    MazePlan,
     Rules,
     Runner,
     games,
@@ -28,15 +28,15 @@ EVERY = [Runner(*levels) for levels in itertools.product(*LEVELS.values())]  # t
 a_seed = st.integers(0, 10_000)
 
 
-def corridor(n_rooms: int, rubble: frozenset[int] = frozenset()) -> Maze:
+def corridor(n_rooms: int, rubble: frozenset[int] = frozenset()) -> MazePlan:
     beside = tuple(
         tuple(near for near in (room - 1, room + 1) if 0 <= near < n_rooms)
         for room in range(n_rooms)
     )
-    return Maze(n_rooms, 1, beside, rubble)
+    return MazePlan(n_rooms, 1, beside, rubble)
 
 
-def played(runner: Runner, maze: Maze, rules: Rules = PEACE, seed: int = 0) -> Episode:
+def played(runner: Runner, maze: MazePlan, rules: Rules = PEACE, seed: int = 0) -> GameResult:
     return play(Game(maze, (seed,)), runner, rules)
 
 
@@ -70,7 +70,7 @@ def test_one_sees_along_corridors_only() -> None:
     # +--+--+
     # |  .  |   rooms 0 1 / 2 3, open 0-1 and 1-3
     # +--+  +
-    bent = Maze(2, 2, ((1,), (0, 3), (), (1,)), frozenset())
+    bent = MazePlan(2, 2, ((1,), (0, 3), (), (1,)), frozenset())
     assert bent.seen[0] == {0, 1}
     assert bent.seen[1] == {0, 1, 3}
 
@@ -102,7 +102,7 @@ def test_a_hand_on_the_wall_and_a_memory_always_find_out(seed: int) -> None:
 def test_the_right_hand_stays_on_the_wall() -> None:
     # rooms 0 1 2 / 3 4 5 / 6 7 8: a dead end at 3 to the right of who goes on from 0
     beside = ((1, 3), (0, 2), (1, 5), (0,), (), (2, 8), (), (), (5,))
-    found = played(Runner("wall", 1.0, "careful", "ignore"), Maze(3, 3, beside, frozenset()))
+    found = played(Runner("wall", 1.0, "careful", "ignore"), MazePlan(3, 3, beside, frozenset()))
     assert [room for _, room in found.path] == [0, 3, 0, 1, 2, 5, 8]
 
 
@@ -111,7 +111,7 @@ def test_a_memory_goes_the_shortest_way_in_sight_and_does_not_enter_what_it_sees
     # 3 4 5      with a way from 2 down to 5 it would be as short, and 1 is the lower number
     # 6 7 8
     beside = ((1, 3), (0, 2), (1,), (0, 6), (), (), (3, 7), (6, 8), (7,))
-    found = played(Runner("memory", 1.0, "careful", "ignore"), Maze(3, 3, beside, frozenset()))
+    found = played(Runner("memory", 1.0, "careful", "ignore"), MazePlan(3, 3, beside, frozenset()))
     assert [room for _, room in found.path] == [0, 3, 6, 7, 8]
 
 
@@ -134,7 +134,7 @@ def test_a_memory_never_thinks_the_way_longer_than_it_is(seed: int) -> None:
             )
             for one in range(maze.n_rooms)
         )
-        thought = Maze(maze.columns, maze.rows, perhaps, frozenset())._steps_from(maze.way_out)
+        thought = MazePlan(maze.columns, maze.rows, perhaps, frozenset())._steps_from(maze.way_out)
         assert tuple(walker._left) == thought  # type: ignore[attr-defined]
         walker.moved(room, near)
         room = near
@@ -228,8 +228,8 @@ def test_enemies_begin_where_they_begin_whatever_the_runner_does() -> None:
 
 
 def test_measures_are_means_and_a_lost_game_counts_with_its_limit() -> None:
-    won = Episode(10.0, True, ((0.0, 0), (1.0, 1)), (), ())
-    lost = Episode(60.0, False, ((0.0, 0),), (), ())
+    won = GameResult(10.0, True, ((0.0, 0), (1.0, 1)), (), ())
+    lost = GameResult(60.0, False, ((0.0, 0),), (), ())
     found = measures([won, lost])
     assert tuple(found) == MEASURES
     assert (found["time_s"], found["escaped_pct"], found["rooms"]) == (35.0, 50.0, 0.5)

@@ -8,23 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from strategies import (
-    Configuration,
-    Observation,
-    Parameter,
-    ParameterSpace,
-    least_squares_effects,
-)
-from strategies.analysis import (
-    Change,
+from strategies import Configuration, Observation, Parameter, ParameterSpace, least_squares_effects
+from strategies.doe.factorial_model import (
     FactorialModel,
+    LevelContrast,
     all_pairs,
-    half_normal,
     lack_of_fit,
-    lenth_margins,
-    prediction,
+    press_statistic,
 )
-from strategies.errors import AnalysisError, SpaceError, UnknownParameterError
+from strategies.doe.linear_model import half_normal, lenth_margins
+from strategies.space.errors import AnalysisError, SpaceError, UnknownParameterError
 from tests.draw.spaces import grid, histories, observe_all, spaces
 
 FILTRATION = {
@@ -221,20 +214,24 @@ def test_nothing_one_run_and_equal_responses_are_sentences() -> None:
     empty = FactorialModel.fit(space, (), [("p0", "p1")])
     assert {t.reason for t in empty.tests} == {"no run yet"}
     assert empty.error.reason == "There is no run yet."
-    assert empty.levels("p1") == (Change((0,), 0), Change((1,), 0), Change((2,), 0))
+    assert empty.levels("p1") == (
+        LevelContrast((0,), 0),
+        LevelContrast((1,), 0),
+        LevelContrast((2,), 0),
+    )
     assert empty.contrasts == empty.combinations("p0", "p1") == ()
-    assert lack_of_fit(empty).reason == prediction(empty).reason == "There is no run yet."
+    assert lack_of_fit(empty).reason == press_statistic(empty).reason == "There is no run yet."
     one = FactorialModel.fit(space, observe_all(space, [(0, 1)], [7.0]), [("p0", "p1")])
     assert one.test("p0").reason == "p0: a single level has runs"
     assert one.test("p1", "p0").reason == "p0 and p1: a single level has runs"
     assert one.error.mean_square is None
     assert [c.count for c in one.levels("p1")] == [0, 1, 0]
-    assert "every run alone determines an effect" in str(prediction(one).reason)
+    assert "every run alone determines an effect" in str(press_statistic(one).reason)
     cells = list(itertools.product(range(2), range(3)))
     equal = FactorialModel.fit(space, observe_all(space, cells, [0.1] * 6))
     assert {c.effect for c in equal.levels("p1")} == {0.0}
     assert {t.reason for t in equal.tests} == {"no F: all responses are equal"}
-    assert "all responses are equal" in str(prediction(equal).reason)
+    assert "all responses are equal" in str(press_statistic(equal).reason)
     assert lenth_margins([c.effect for c in equal.contrasts]).pse is None
 
 
@@ -244,7 +241,7 @@ def test_a_saturated_model_has_effects_without_intervals() -> None:
     model = FactorialModel.fit(space, history, [("p0", "p1")])
     assert "as many effects" in model.error.reason
     assert model.test("p0").reason == "no F: the error is unknown"
-    assert model.levels("p0")[1] == Change((1,), 2, pytest.approx(2.5))
+    assert model.levels("p0")[1] == LevelContrast((1,), 2, pytest.approx(2.5))
     additive = FactorialModel.fit(space, observe_all(space, [(0, 0), (0, 1), (1, 0), (1, 1)],
                                                      [1, 2, 4, 5]))  # fmt: skip
     assert additive.test("p0").reason == "no F: the model fits the runs exactly"
@@ -392,7 +389,7 @@ def test_prediction_by_leaving_runs_out_one_by_one(data: st.DataObject) -> None:
     history = data.draw(histories(space, max_size=15, infeasible=False))
     if len(history) < 2:
         return
-    told = prediction(FactorialModel.fit(space, history))
+    told = press_statistic(FactorialModel.fit(space, history))
     terms: list[tuple[int, ...]] = [(i,) for i in range(len(space.parameters))]
     design, _ = deviation_design(history, terms)
     response = np.array([o.quality for o in history])

@@ -17,41 +17,41 @@ from strategies import (
     Parameter,
     ParameterSpace,
 )
-from strategies.analysis import (
-    Completion,
-    Covered,
-    FactorialModel,
+from strategies.doe.coverage import (
+    BlockCompletion,
+    EstimationTarget,
+    LevelCoverage,
     MissingRuns,
-    Target,
     complete_block,
-    coverage,
+    measure_coverage,
     missing_runs,
 )
-from strategies.blocks import Block
-from strategies.errors import AnalysisError, UnknownParameterError
+from strategies.doe.factorial_block import FactorialBlock
+from strategies.doe.factorial_model import FactorialModel
+from strategies.space.errors import AnalysisError, UnknownParameterError
 from tests.draw.spaces import grid, histories, observe_all, spaces
 
 
-def ids(found: MissingRuns | Completion) -> list[tuple[int, ...]]:
+def ids(found: MissingRuns | BlockCompletion) -> list[tuple[int, ...]]:
     return [configuration.level_ids for configuration in found.configurations]
 
 
 def test_one_run_per_missing_level_beside_the_best_run() -> None:
     space = grid(3, 2)
     history = observe_all(space, [(0, 0), (0, 1), (1, 1)], [1, 9, 2])
-    found = missing_runs(Knowledge(space, history), Target(("p0",)))
+    found = missing_runs(Knowledge(space, history), EstimationTarget(("p0",)))
     assert (found.lacking, found.left, found.is_smallest) == (1, 0, True)
     assert ids(found) == [(2, 1)]  # (2, 0) would do as well, but (0, 1) is the best
     assert found.looked_at_all
-    level = missing_runs(Knowledge(space, history), Target(("p0",), 2))
+    level = missing_runs(Knowledge(space, history), EstimationTarget(("p0",), 2))
     assert ids(level) == [(2, 1)]
-    assert ids(missing_runs(Knowledge(space, history), Target(("p1",)))) == []
+    assert ids(missing_runs(Knowledge(space, history), EstimationTarget(("p1",)))) == []
 
 
 def test_two_levels_that_were_only_run_together_need_one_run_to_part_them() -> None:
     space = grid(2, 2)
     history = observe_all(space, [(0, 0), (1, 1)], [1, 2])
-    for target in (Target(), Target(("p0",)), Target(("p1",), 0)):
+    for target in (EstimationTarget(), EstimationTarget(("p0",)), EstimationTarget(("p1",), 0)):
         found = missing_runs(Knowledge(space, history), target)
         # one dimension even for all: how both change together is known already
         assert (found.lacking, len(ids(found)), found.is_smallest) == (1, 1, True)
@@ -60,7 +60,7 @@ def test_two_levels_that_were_only_run_together_need_one_run_to_part_them() -> N
 def test_an_interaction_needs_all_its_combinations() -> None:
     space = grid(3, 2, 2)
     history = observe_all(space, [(0, 0, 0), (0, 1, 0), (1, 0, 0), (2, 0, 0)], [1, 2, 3, 4])
-    found = missing_runs(Knowledge(space, history), Target(("p1", "p0")))
+    found = missing_runs(Knowledge(space, history), EstimationTarget(("p1", "p0")))
     assert (found.lacking, found.left, found.is_smallest) == (2, 0, True)
     assert sorted(ids(found)) == [(1, 1, 0), (2, 1, 0)]
 
@@ -69,7 +69,7 @@ def test_runs_that_cancel_what_is_confounded_are_chosen_together() -> None:
     """Of p0 by p1 two cells are there, at p2=1 and p2=0: the others must differ in p2 as well."""
     space = grid(2, 2, 2)
     history = observe_all(space, [(0, 1, 1), (1, 0, 0)], [1, 2])
-    found = missing_runs(Knowledge(space, history), Target(("p0", "p1")))
+    found = missing_runs(Knowledge(space, history), EstimationTarget(("p0", "p1")))
     assert (found.lacking, found.left, found.is_smallest) == (1, 0, False)
     assert {cell[:2] for cell in ids(found)} == {(0, 0), (1, 1)}
     assert sum(cell[2] for cell in ids(found)) == 1
@@ -77,7 +77,7 @@ def test_runs_that_cancel_what_is_confounded_are_chosen_together() -> None:
 
 def test_without_runs_the_first_one_is_among_them() -> None:
     space = grid(3, 2)
-    found = missing_runs(Knowledge(space), Target(("p0",)))
+    found = missing_runs(Knowledge(space), EstimationTarget(("p0",)))
     assert (found.lacking, len(ids(found))) == (2, 3)
     assert {cell[0] for cell in ids(found)} == {0, 1, 2}
     assert len({cell[1] for cell in ids(found)}) == 1
@@ -88,11 +88,11 @@ def test_what_exclusions_forbid_is_said_and_the_rest_is_still_closed() -> None:
         (Parameter("a", (0, 1, 2)), Parameter("b", (0, 1))), (Exclusion("a == 2 and b == 1"),)
     )
     history = tuple(Observation(space.configuration(i), float(i)) for i in (0, 1))
-    pair = missing_runs(Knowledge(space, history), Target(("a", "b")))
+    pair = missing_runs(Knowledge(space, history), EstimationTarget(("a", "b")))
     assert (pair.lacking, pair.left, pair.looked_at_all) == (2, 1, True)
     assert sorted(ids(pair)) == [(1, 0), (1, 1)]
     gone = ParameterSpace((Parameter("a", (0, 1)), Parameter("b", (0, 1))), (Exclusion("a == 1"),))
-    found = missing_runs(Knowledge(gone, ()), Target(("a",)))
+    found = missing_runs(Knowledge(gone, ()), EstimationTarget(("a",)))
     assert (found.lacking, found.left, ids(found)) == (1, 1, [])
 
 
@@ -100,40 +100,40 @@ def test_failed_runs_are_not_offered_and_waiting_ones_count_as_run() -> None:
     space = grid(2, 2)
     history = observe_all(space, [(0, 0)], [1])
     failed = Failure(Configuration((1, 0), space.lineage), "no")
-    found = missing_runs(Knowledge(space, history, (failed,)), Target(("p0",)))
+    found = missing_runs(Knowledge(space, history, (failed,)), EstimationTarget(("p0",)))
     assert len(ids(found)) == 2  # by way of p1
     assert (1, 0) not in ids(found)
     waits = frozenset({Configuration((1, 0), space.lineage)})
-    queued = missing_runs(Knowledge(space, history, pending=waits), Target(("p0",)))
+    queued = missing_runs(Knowledge(space, history, pending=waits), EstimationTarget(("p0",)))
     assert (queued.lacking, queued.n_waiting, ids(queued)) == (0, 1, [])
 
 
 def test_closed_levels_are_not_offered() -> None:
     space = grid(3, 2).closing("p0", 2)
     history = observe_all(space, [(0, 0)], [1])
-    assert ids(missing_runs(Knowledge(space, history), Target(("p0",)))) == [(1, 0)]
+    assert ids(missing_runs(Knowledge(space, history), EstimationTarget(("p0",)))) == [(1, 0)]
     with pytest.raises(AnalysisError, match="level 2 of parameter 'p0' is closed"):
-        missing_runs(Knowledge(space, history), Target(("p0",), 2))
+        missing_runs(Knowledge(space, history), EstimationTarget(("p0",), 2))
 
 
 def test_targets_that_cannot_be() -> None:
     with pytest.raises(AnalysisError, match="name one parameter"):
-        Target(("a", "b", "c"))
+        EstimationTarget(("a", "b", "c"))
     with pytest.raises(AnalysisError, match="two different ones"):
-        Target(("a", "a"))
+        EstimationTarget(("a", "a"))
     with pytest.raises(AnalysisError, match="name that parameter alone"):
-        Target(("a", "b"), 1)
+        EstimationTarget(("a", "b"), 1)
     with pytest.raises(UnknownParameterError):
-        missing_runs(Knowledge(grid(2)), Target(("q",)))
+        missing_runs(Knowledge(grid(2)), EstimationTarget(("q",)))
 
 
 def test_a_large_space_is_not_walked() -> None:
     space = grid(*([10] * 12))
     history = observe_all(space, [(0,) * 12, (1,) * 12], [1, 2])
-    found = missing_runs(Knowledge(space, history), Target(("p3",)))
+    found = missing_runs(Knowledge(space, history), EstimationTarget(("p3",)))
     assert (found.left, found.looked_at_all, found.is_smallest) == (0, False, True)
     assert {cell[3] for cell in ids(found)} >= set(range(2, 10))
-    assert coverage(space, history).n_allowed == 10**12
+    assert measure_coverage(space, history).n_allowed == 10**12
 
 
 def rank(rows: list[list[float]]) -> int:
@@ -190,7 +190,7 @@ def test_the_runs_make_known_what_can_be_and_no_set_that_is_called_smallest_can_
                          *itertools.combinations(space.names, 2)])
     )  # fmt: skip
     knowledge = Knowledge(space, history)
-    found = missing_runs(knowledge, Target(names))
+    found = missing_runs(knowledge, EstimationTarget(names))
     run = {o.configuration.level_ids for o in history}
     assert found.lacking == unknown(space, run, names)
     assert found.left == unknown(space, run | set(ids(found)), names)
@@ -214,7 +214,7 @@ def test_the_model_knows_an_effect_once_its_missing_runs_are_there(data: st.Data
     space = data.draw(spaces(max_parameters=3, max_levels=3, exclusions=False))
     history = data.draw(histories(space, max_size=6))
     name = data.draw(st.sampled_from(space.names))
-    found = missing_runs(Knowledge(space, history), Target((name,)))
+    found = missing_runs(Knowledge(space, history), EstimationTarget((name,)))
     more = tuple(Observation(c, 1.5) for c in found.configurations)
     if len(history) + len(more) == 0:
         return
@@ -230,17 +230,19 @@ def test_the_nearest_block_is_completed_round_the_best_run() -> None:
     cells = [(0, 0, 0), (0, 1, 0), (1, 0, 0), (2, 2, 1)]
     history = observe_all(space, cells, [1, 2, 3, 9])
     one = complete_block(Knowledge(space, history), ("p0",))
-    assert one == Completion(
-        Block(((0, 1, 2), (0,), (0,))), (Configuration((2, 0, 0), space.lineage),)
+    assert one == BlockCompletion(
+        FactorialBlock(((0, 1, 2), (0,), (0,))), (Configuration((2, 0, 0), space.lineage),)
     )
     # all of p0 by p1 round p2=0 lacks 9 - 3; round p2=1 it would lack 8
     both = complete_block(Knowledge(space, history), ("p0", "p1"))
     assert both is not None
-    assert both.block == Block(((0, 1, 2), (0, 1, 2), (0,)))
+    assert both.block == FactorialBlock(((0, 1, 2), (0, 1, 2), (0,)))
     assert len(both.configurations) == 6
     grown = complete_block(Knowledge(space, history))
     assert grown is not None
-    assert grown.block == Block(((0, 1), (0, 1), (0,)))  # as few as a line of 3, and larger
+    assert grown.block == FactorialBlock(
+        ((0, 1), (0, 1), (0,))
+    )  # as few as a line of 3, and larger
     assert ids(grown) == [(1, 1, 0)]
 
 
@@ -265,11 +267,11 @@ def test_coverage_by_hand() -> None:
         (Parameter("a", (0, 1, 2)), Parameter("b", (0, 1))), (Exclusion("a == 2 and b == 1"),)
     )
     history = observe_all(space, [(0, 0), (0, 0), (0, 1), (2, 0), (2, 1)])  # the last one excluded
-    told = coverage(space, history)
-    assert told.parameters == (Covered(("a",), 2, 3, 0, 3), Covered(("b",), 2, 2, 1, 3))
-    assert told.pairs == (Covered(("a", "b"), 3, 5, 0, 2),)
+    told = measure_coverage(space, history)
+    assert told.parameters == (LevelCoverage(("a",), 2, 3, 0, 3), LevelCoverage(("b",), 2, 2, 1, 3))
+    assert told.pairs == (LevelCoverage(("a", "b"), 3, 5, 0, 2),)
     assert (told.n_seen, told.n_allowed, told.share) == (3, 5, 0.6)
-    assert coverage(space, ()).share == 0.0
+    assert measure_coverage(space, ()).share == 0.0
 
 
 @given(st.data())
@@ -278,7 +280,7 @@ def test_coverage_by_brute_force(data: st.DataObject) -> None:
     history = data.draw(histories(space))
     allowed = [c.level_ids for c in space.configurations()]
     run = [o.configuration.level_ids for o in history if space.is_allowed(o.configuration)]
-    told = coverage(space, history)
+    told = measure_coverage(space, history)
     for covered in (*told.parameters, *told.pairs):
         at = [space.names.index(name) for name in covered.parameters]
         possible = {tuple(cell[i] for i in at) for cell in allowed}

@@ -1,0 +1,316 @@
+"""What an analyst is told of the episode that she plays, beside the session that she steers.
+
+Named random streams of an episode, so that each decision consumes its own.
+
+What a study knows and no strategy may: the quality of every configuration of a measured space.
+
+Time that passes because somebody says so: a clock, and an executor that moves it.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assistant import Application, AssistantError, Executor, Run, Session
+from assistant.core.errors import RunError
+from assistant.core.ports import ExecutionRequest, ExecutionResult, ReportListener
+
+Purpose = Literal["insight", "intuition", "advice", "session", "bootstrap"]
+
+NUMBERS: dict[Purpose, int] = {
+    "insight": 0,
+    "intuition": 1,
+    "advice": 2,
+    "session": 3,
+    "bootstrap": 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStreams:
+    """The random streams of one episode.
+
+    Args:
+        entropy: of the cell of a study: whole numbers from 0 on.
+        replication: which of its independent repetitions, from 0 on.
+    """
+
+    entropy: tuple[int, ...]
+    replication: int = 0
+
+    def sequence(self, purpose: Purpose) -> np.random.SeedSequence:
+        """Return the seed sequence of a purpose."""
+        key = (self.replication, NUMBERS[purpose])
+        return np.random.SeedSequence(self.entropy, spawn_key=key)
+
+    def generator(self, purpose: Purpose) -> np.random.Generator:
+        """Return a generator at the beginning of a stream."""
+        return np.random.default_rng(self.sequence(purpose))
+
+    @property
+    def session_seed(self) -> int:
+        """The seed of the experiment: 63 bits from which the session makes its own streams."""
+        return int(self.sequence("session").generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def below(u: float, n: int) -> int:
+    """Return the whole number from 0 to ``n`` - 1 that a draw from [0, 1) stands for.
+
+    >>> below(0.0, 3), below(0.5, 3), below(1 - 2**-53, 3)
+    (0, 1, 2)
+    """
+    return min(int(u * n), n - 1)
+
+
+MOST = 1_000_000
+"""Configurations of a space that is evaluated whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A space with the quality of every configuration.
+
+    Args:
+        application: a measured table, or anything else as quick and as sure.
+        quality: float64 [size], maximised (`Objective` handles the sign), NaN where a run fails.
+        level_ids: int64 [size, parameters].
+    """
+
+    application: Application
+    quality: NDArray[np.float64]
+    level_ids: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, application: Application) -> "Truth":
+        """Evaluate every configuration once.
+
+        Raises:
+            AssistantError: results vary, the space has exclusions, closed levels or more than
+                1,000,000 configurations, or every run fails.
+        """
+        space, objective = application.space, application.objective
+        where = f"the space of application '{application.name}'"
+        if not getattr(application, "deterministic", None):
+            raise AssistantError(
+                f"application '{application.name}' may give another result every time; a study "
+                "needs a measured table (copperline tabulate makes one)"
+            )
+        if space.exclusions or space.closed:
+            raise AssistantError(f"{where} has exclusions or closed levels; leave them out")
+        if space.size > MOST:
+            raise AssistantError(f"{where} has {space.size:,} configurations; at most {MOST:,}")
+        quality = np.full(space.size, np.nan)
+        for index in range(space.size):
+            values = space.values(space.configuration(index))
+            try:
+                quality[index] = objective.assess(application.evaluate(values, 0)).quality
+            except RunError:
+                continue
+        if np.isnan(quality).all():
+            raise AssistantError(f"every run of {where} fails; there is nothing to find")
+        n_levels = tuple(parameter.n_levels for parameter in space.parameters)
+        level_ids = np.stack(np.unravel_index(np.arange(space.size), n_levels), axis=1)
+        quality.flags.writeable = level_ids.flags.writeable = False
+        return cls(application, quality, level_ids.astype(np.int64))
+
+    @property
+    def space(self) -> Any:  # the strategies' ParameterSpace, which agents do not import
+        """The space, as the application says it."""
+        return self.application.space
+
+    @property
+    def size(self) -> int:
+        """Configurations in the full product."""
+        return int(self.quality.size)
+
+    @cached_property
+    def n_levels(self) -> tuple[int, ...]:
+        """Levels per parameter."""
+        return tuple(parameter.n_levels for parameter in self.application.space.parameters)
+
+    @cached_property
+    def ranked(self) -> NDArray[np.int64]:
+        """Indices of the measured configurations, best first; equals by their index."""
+        measured = np.flatnonzero(~np.isnan(self.quality))
+        order = np.argsort(-self.quality[measured], kind="stable")
+        return measured[order].astype(np.int64)
+
+    @property
+    def optimum(self) -> float:
+        """The best quality. Every configuration that has it is an optimal one."""
+        return float(self.quality[self.ranked[0]])
+
+    def reached_by(self, share: float) -> float:
+        """Return the quality that a share of the measured configurations reaches, at least one."""
+        place = max(0, math.ceil(share * self.ranked.size) - 1)
+        return float(self.quality[self.ranked[place]])
+
+    def ratio(self, quality: float) -> float | None:
+        """Return the paper's quality of a result: its ratio to the optimal one (section 4.3).
+
+        At most 1; of what is minimised it is optimum / found. None unless both are above 0.
+        """
+        objective = self.application.objective
+        found, best = objective.value_of(quality), objective.value_of(self.optimum)
+        if found <= 0 or best <= 0:
+            return None
+        return best / found if objective.goal == "minimise" else found / best
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringAdvice:
+    """The clustering advice as the paper's evaluation applies it (section 4.3).
+
+    Args:
+        after: runs that are submitted when it is given: 70 % of the budget there.
+        exploitation: share of the later suggestions inside regions of good results, from 0 to 1.
+    """
+
+    after: int
+    exploitation: float
+
+    def __post_init__(self) -> None:
+        if type(self.after) is not int or self.after < 0:
+            raise AssistantError(
+                f"the advice comes after a whole number of runs, not {self.after!r}"
+            )
+        if not 0 <= self.exploitation <= 1:
+            raise AssistantError(
+                f"an exploitation level is a share from 0 to 1, not {self.exploitation!r}"
+            )
+
+
+def nobody_waits(seconds: float) -> None:
+    """Let time pass where there is no simulated clock: none does."""
+
+
+def never(run: Run) -> bool:  # noqa: ARG001 - of no run
+    """Be content with no result."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AnalystEpisode:
+    """One analyst at one session, from its first run to its end.
+
+    Args:
+        truth: the space; analysts look at its shape and, for their insight, at its ranks.
+        streams: of random numbers, by name.
+        max_runs: runs that may be submitted in all.
+        until: whether a result is all that was wanted; the episode ends with its round then.
+        clustering: the advice that is given at a fixed time; None for none.
+        wait: lets simulated seconds pass.
+    """
+
+    truth: Truth
+    streams: EpisodeStreams
+    max_runs: int
+    until: Callable[[Run], bool] = never
+    clustering: ClusteringAdvice | None = None
+    wait: Callable[[float], None] = field(default=nobody_waits)
+
+
+class Agent(Protocol):
+    """A kind of analyst: a value with a name that steers a session to the end of an episode."""
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+
+    def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
+        """Steer a new session through figure 3 of the paper. Returns why the episode ended.
+
+        It submits at most ``episode.max_runs`` runs, through the session only, draws from
+        ``episode.streams`` only, and stops after the round in which ``episode.until`` was true of
+        a run. The same streams give the same journal.
+        """
+
+
+EPOCH_S = 1_000_000_000.0
+"""When a simulated clock begins, in seconds since 1970-01-01 UTC: some moment, always the same."""
+
+
+class SimulatedClock:
+    """A clock that stands still until somebody waits. Thousands of hours take no time.
+
+    >>> clock = SimulatedClock()
+    >>> clock.wait(3600.0)
+    >>> clock.now_s() - EPOCH_S
+    3600.0
+    """
+
+    def __init__(self) -> None:
+        self._now_s = EPOCH_S
+
+    def now_s(self) -> float:
+        """Return seconds since 1970-01-01 UTC."""
+        return self._now_s
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now_s += seconds
+
+
+class SimulatedExecutor:
+    """One run at a time; it takes its measure ``duration_s``, or ``run_s`` where that is unknown.
+
+    Args:
+        application: what is run.
+        clock: moved on by every run.
+        run_s: seconds of a run whose duration is unknown; a failed one is.
+    """
+
+    capacity = 1
+
+    def __init__(self, application: Application, clock: SimulatedClock, run_s: float = 0.0) -> None:
+        self._application, self._clock, self._run_s = application, clock, run_s
+        self._taken: deque[ExecutionRequest] = deque()
+
+    def submit(self, work: ExecutionRequest) -> None:
+        """Take one run."""
+        self._taken.append(work)
+
+    def collect(self) -> tuple[ExecutionResult, ...]:
+        """Execute the oldest taken run and return it."""
+        if not self._taken:
+            return ()
+        work = self._taken.popleft()
+        measures, failure, duration_s = None, None, self._run_s
+        try:
+            measures = self._application.evaluate(work.values, work.seed)
+        except RunError as error:
+            failure = str(error)
+        else:
+            measured_s = measures.get("duration_s")
+            if isinstance(measured_s, int | float):
+                duration_s = float(measured_s)
+        self._clock.wait(duration_s)
+        return (ExecutionResult(work.run_id, measures, failure, duration_s),)
+
+    def listen(self, reported: ReportListener) -> None:
+        """Nothing is told of a run before it is over: it takes no time."""
+
+    def stop(self, run_id: int) -> None:
+        """Nothing goes on that could be ended: a run takes no time."""
+
+    def cancel(self) -> None:
+        """Forget what was taken."""
+        self._taken.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cancel()

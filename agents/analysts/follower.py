@@ -1,0 +1,113 @@
+"""The analyst who trusts the tool: takes every suggestion until the budget or the space is used up.
+
+In the paper's words an agent with a confidence level of 100 % (section 4.2). This is what an
+unattended sweep is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.analysts.episode import AnalystEpisode, ClusteringAdvice
+from assistant import AssistantError, Executor, MissWarning, Run, Session
+from assistant.core.sla import AutoSteering, OnWarning
+from assistant.session.auto_steering import SubmissionLimits, auto_steer_step
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """Steers a session through figure 3 of the paper without changing a suggestion.
+
+    What it does next follows from the session's state alone, so it can take over a sweep that was
+    interrupted anywhere and end where an unbroken one would have ended.
+
+    It ends early where a limit of the agreement is used up, and once the goal is reached, unless
+    the agreement says to go on. If results vary, what reached the goal is repeated twice before.
+
+    If results vary from run to run, the last 2 runs of a budget of at least 10 are kept: they
+    repeat the winner, or whoever leads then, before she is recommended. Once the space is exhausted
+    the rest of the budget tells her from those that may be as good.
+
+    Args:
+        initial: first runs, before results decide, beyond today's configuration and what was
+            included.
+        batch: suggestions taken at a time, between which the model learns; None takes as many as
+            suit the strategy (`Session.batch_size`).
+        max_runs: stop here although the budget may allow more; needed if it has no limit.
+        advice: what it does about warnings: ``ignore``, ``accept`` what leaves the agreement as
+            it is (`MissWarning.unattended`), or ``wait``: it stops until somebody has answered.
+
+    Raises:
+        AssistantError: a number is out of range.
+    """
+
+    initial: int = 10
+    batch: int | None = None
+    max_runs: int | None = None
+    advice: OnWarning = "ignore"
+
+    def __post_init__(self) -> None:
+        AutoSteering(self.batch, self.initial, self.advice)  # refuses what is out of range
+
+    def steer(
+        self,
+        session: Session,
+        executor: Executor,
+        on_change: Callable[[Run], None] | None = None,
+        on_advice: Callable[[MissWarning], None] | None = None,
+    ) -> str:
+        """Run today's configuration, the first runs, then batches. Returns why it stopped.
+
+        Args:
+            session: new, or taken over at any point.
+            executor: where runs execute.
+            on_change: told of each run that started or ended.
+            on_advice: told of each warning before it is answered.
+
+        Raises:
+            AssistantError: there is no limit of runs or of cost, and no deadline.
+        """
+        if self.max_runs is None and not session.experiment.sla.is_limited:
+            raise AssistantError(
+                "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
+                "itself; give one (runs, deadline, cost)"
+            )
+        limited = SubmissionLimits(session, self.max_runs)
+        may_start = not session.is_over_limit()
+        if may_start and limited.room(1) and session.experiment.baseline is None:
+            session.submit_baseline()
+        how = AutoSteering(self.batch, self.initial, self.advice)
+        while True:
+            session.run_queued(executor, on_change, session.is_over_limit)
+            ended = auto_steer_step(session, how, self.max_runs, on_advice)
+            if ended is not None:
+                return ended
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        return "follower"
+
+    def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
+        """Steer a new session as `steer` does; see `agents.analysts.episode.Agent.play`.
+
+        A warning is met with what ``advice`` says; the clustering advice is always accepted.
+        """
+        how = AutoSteering(self.batch, self.initial, self.advice)
+        due, seen = episode.clustering, 0
+        while True:
+            runs = session.experiment.runs
+            if any(map(episode.until, runs[seen:])):
+                return "what was wanted is found"
+            seen = len(runs)
+            if due is not None and seen >= due.after:
+                session.change_strategy(exploitation=due.exploitation)
+                due = None
+            ended = auto_steer_step(session, how, _limit(episode, due))
+            session.run_queued(executor, stop=session.is_over_limit)
+            if ended is not None:
+                return ended
+
+
+def _limit(episode: AnalystEpisode, due: ClusteringAdvice | None) -> int:
+    """Return how many runs may be submitted until something else happens."""
+    return episode.max_runs if due is None else min(due.after, episode.max_runs)

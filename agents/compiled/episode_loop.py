@@ -1,0 +1,559 @@
+"""The analyst's intuition and learning in kernel text; `agents.analysts.analyst` says what they do.
+
+The steps are those of `agents.analysts.insight` and `agents.analysts.insight`, draw for draw and sum for sum. One
+thing is done otherwise with the same outcome: the median of what she has seen is not looked up in a
+sorted list but followed by a pointer over the distinct qualities of the table.
+
+An episode from its first run to its end, in kernel text: `agents.analysts.analyst`, round by round.
+
+Episodes of analysts on a measured space, compiled: the journal that a session would make.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.analysts.analyst import Analyst
+from agents.analysts.episode import EpisodeStreams, Truth
+from agents.analysts.insight import Subset, Weights, draw_subset
+from agents.compiled.grasp import observe, random_search, suggest, take
+from agents.compiled.jit import (
+    N_POOL,
+    N_STATE,
+    Words,
+    compiled,
+    kernel,
+    pool_of,
+    start,
+    state_of,
+    uniform,
+    words_of,
+)
+from agents.compiled.space_arrays import (
+    FREE,
+    Flags,
+    NeighbourCache,
+    Real,
+    SpaceArrays,
+    StrategyArrays,
+    Whole,
+    clear,
+    neighbour_cache,
+    space_arrays_of,
+    strategy_arrays,
+)
+from assistant import AssistantError, Experiment
+from assistant.analysis.recommendation import current_strategy
+from assistant.core.commands import random_stream
+from assistant.session.opening import build_opened_event
+
+TRIES = 32
+"""Draws that may meet a configuration that has a run; `agents.analysts.insight.TRIES`."""
+
+SUBSET, LEVELS, SPACE = 0, 1, 2
+"""Wells, where a configuration of her own was drawn from; Copperline's are from none of them."""
+
+N_FREE, N_SEEN, MEDIAN, N_BELOW = 0, 1, 2, 3
+"""Places in `AnalystState.tally`: members without a run, qualities seen, the grade of the one at position
+``n // 2`` of them in ascending order, how many of them are below that."""
+
+
+class AnalystState(NamedTuple):
+    """What one analyst believes and has seen.
+
+    Args:
+        learns: 1 if results move her, else 0.
+        gain: factor by which a weight grows in a good result, and shrinks in a bad one.
+        most: greatest weight; the smallest is 1 / most.
+        members: int64 [m], her subset, none without insight.
+        weights: float64 [m], of its members.
+        cumulative: float64 [m], their running sums.
+        is_member: uint8 [size].
+        levels: float64 [levels], weights of the levels; read if she learns.
+        totals: float64 [d], scratch for their sums.
+        trust: float64 [2], weights of subset and levels.
+        seen: int64 [grades], how often she has seen each distinct quality.
+        tally: int64 [4], see `N_FREE` and what follows it.
+        state: uint64 [6], the stream "intuition".
+    """
+
+    learns: int
+    gain: float
+    most: float
+    members: Whole
+    weights: Real
+    cumulative: Real
+    is_member: Flags
+    levels: Real
+    totals: Real
+    trust: Real
+    seen: Whole
+    tally: Whole
+    state: Words
+
+
+@kernel
+def count_run(mind: AnalystState, index: int) -> None:
+    """Take notice of a run, whoever wanted it; it was free so far."""
+    mind.tally[N_FREE] -= mind.is_member[index]
+
+
+@kernel
+def share_of(u: float, n: int) -> int:
+    """Return the whole number from 0 to n - 1 that a draw from [0, 1) stands for."""
+    return min(int(u * n), n - 1)
+
+
+@kernel
+def choose_well(mind: AnalystState) -> int:
+    """Choose between the subset, the levels and the whole space."""
+    if mind.tally[N_FREE] == 0:
+        return LEVELS if mind.learns == 1 else SPACE
+    if mind.learns == 0:
+        return SUBSET
+    target = uniform(mind.state) * (mind.trust[0] + mind.trust[1])
+    return SUBSET if mind.trust[0] > target else LEVELS
+
+
+@kernel
+def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
+    """Draw a free member of the subset; there is one."""
+    n = mind.members.size
+    for _ in range(TRIES):
+        target = uniform(mind.state) * mind.cumulative[n - 1]
+        at, end = 0, n
+        while at < end:  # the first whose running sum exceeds the target
+            middle = (at + end) // 2
+            if mind.cumulative[middle] > target:
+                end = middle
+            else:
+                at = middle + 1
+        index = mind.members[min(at, n - 1)]
+        if desk.taken[index] == FREE:
+            return index  # type: ignore[no-any-return]
+    total = 0.0
+    for i in range(n):
+        if desk.taken[mind.members[i]] == FREE:
+            total += mind.weights[i]
+    target, running, found = uniform(mind.state) * total, 0.0, -1
+    for i in range(n):
+        if desk.taken[mind.members[i]] == FREE:
+            running += mind.weights[i]
+            found = mind.members[i]
+            if running > target:
+                break
+    return found
+
+
+@kernel
+def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -> int:
+    """Draw a free configuration level by level; -1 if that meets none."""
+    d = ground.n_levels.size
+    for i in range(d):
+        total = 0.0
+        for place in range(ground.first[i], ground.first[i] + ground.n_levels[i]):
+            total += mind.levels[place]
+        mind.totals[i] = total
+    for _ in range(TRIES):
+        index = 0
+        for i in range(d):
+            target, running = uniform(mind.state) * mind.totals[i], 0.0
+            level_id, last = 0, ground.n_levels[i] - 1
+            while level_id <= last:
+                running += mind.levels[ground.first[i] + level_id]
+                if running > target:
+                    break
+                level_id += 1
+            index += min(level_id, last) * ground.strides[i]
+        if desk.taken[index] == FREE:
+            return index
+    return -1
+
+
+@kernel
+def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
+    """Draw a free configuration of the whole space; there is one."""
+    for _ in range(TRIES):
+        index = share_of(uniform(mind.state), desk.taken.size)
+        if desk.taken[index] == FREE:
+            return index
+    rest = share_of(uniform(mind.state), n_free)
+    for index in range(desk.taken.size):
+        if desk.taken[index] == FREE:
+            if rest == 0:
+                return index
+            rest -= 1
+    return -1
+
+
+@kernel
+def judge(mind: AnalystState, grade: int) -> int:
+    """Judge a result by those before it, then remember it: 1 is good, -1 bad, 0 neither.
+
+    Args:
+        mind: hers.
+        grade: place of the quality among the distinct ones; -1 is a failed run.
+    """
+    if grade < 0:
+        return -1
+    n = mind.tally[N_SEEN]
+    verdict = 0
+    if n == 0:
+        mind.tally[MEDIAN] = grade
+    else:
+        median = mind.tally[MEDIAN]
+        verdict = (1 if grade > median else 0) - (1 if grade < median else 0)
+    mind.seen[grade] += 1
+    mind.tally[N_SEEN] = n + 1
+    if grade < mind.tally[MEDIAN]:
+        mind.tally[N_BELOW] += 1
+    position = (n + 1) // 2
+    while mind.tally[N_BELOW] > position:
+        mind.tally[MEDIAN] -= 1
+        mind.tally[N_BELOW] -= mind.seen[mind.tally[MEDIAN]]
+    while mind.tally[N_BELOW] + mind.seen[mind.tally[MEDIAN]] <= position:
+        mind.tally[N_BELOW] += mind.seen[mind.tally[MEDIAN]]
+        mind.tally[MEDIAN] += 1
+    return verdict
+
+
+@kernel
+def updated_weight(mind: AnalystState, weight: float, verdict: int) -> float:
+    """Return a weight after a good or a bad result."""
+    weight = weight * mind.gain if verdict > 0 else weight / mind.gain
+    return min(max(weight, 1.0 / mind.most), mind.most)
+
+
+@kernel
+def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> None:
+    """See a result; one who does not learn is not moved by it.
+
+    Args:
+        ground: of the space.
+        mind: hers.
+        index: what was run.
+        well: where it was drawn from; `SPACE` if it was not hers, too.
+    """
+    if mind.learns == 0:
+        return
+    verdict = judge(mind, ground.grades[index])
+    if verdict == 0:
+        return
+    for i in range(ground.n_levels.size):
+        place = ground.first[i] + ground.level_ids[index, i]
+        mind.levels[place] = updated_weight(mind, mind.levels[place], verdict)
+    if well != SPACE:
+        mind.trust[well] = updated_weight(mind, mind.trust[well], verdict)
+
+
+INITIAL, SUGGESTED, ANALYST = 0, 1, 2
+"""Where a run came from; `SOURCES` has the journal's words."""
+
+SOURCES = ("initial", "suggested", "analyst")
+
+
+class EpisodeTerms(NamedTuple):
+    """How an episode is played.
+
+    Args:
+        confidence: share of Copperline's runs, in whole per cent.
+        round: runs per round.
+        max_runs: runs in all.
+        goal: the episode ends with the round of a result of this grade or a higher one.
+        beta: greediness of GRASP.
+        neighbours: per construction.
+        purpose: first key of the random stream of a batch; the second is its number.
+    """
+
+    confidence: int
+    round: int
+    max_runs: int
+    goal: int
+    beta: float
+    neighbours: int
+    purpose: int
+
+
+class EpisodeRecord(NamedTuple):
+    """what was run, by run number from 0: int64 [size] each.
+
+    Args:
+        indices: flat indices of the configurations.
+        sources: `INITIAL`, `SUGGESTED` or `ANALYST`.
+        batches: number of the batch of suggestions, 0 for the analyst's own.
+        wells: where her own were drawn from.
+    """
+
+    indices: Whole
+    sources: Whole
+    batches: Whole
+    wells: Whole
+
+
+@kernel
+def share(confidence: int, runs: int) -> int:
+    """Return how many of so many runs are Copperline's; `agents.analysts.analyst.share`."""
+    return (confidence * runs + 50) // 100
+
+
+@kernel
+def note(journal: EpisodeRecord, at: int, index: int, source: int, batch: int, well: int) -> None:
+    """Write down a run."""
+    journal.indices[at] = index
+    journal.sources[at] = source
+    journal.batches[at] = batch
+    journal.wells[at] = well
+
+
+@kernel
+def include_analyst_run(
+    ground: SpaceArrays,
+    desk: StrategyArrays,
+    mind: AnalystState,
+    journal: EpisodeRecord,
+    n: int,
+    so_far: int,
+) -> int:
+    """Submit up to n runs of the analyst's own; return how many runs there are."""
+    for _ in range(n):
+        n_free = desk.tally[1]
+        if n_free == 0:
+            break
+        well = choose_well(mind)
+        index = -1
+        if well == SUBSET:
+            index = from_subset(desk, mind)
+        elif well == LEVELS:
+            index = from_levels(ground, desk, mind)
+        if index < 0:
+            well = SPACE
+            index = from_space(desk, mind, n_free)
+        take(desk, index)
+        count_run(mind, index)
+        note(journal, so_far, index, ANALYST, 0, well)
+        so_far += 1
+    return so_far
+
+
+@kernel
+def play(
+    ground: SpaceArrays,
+    near: NeighbourCache,
+    desk: StrategyArrays,
+    mind: AnalystState,
+    journal: EpisodeRecord,
+    terms: EpisodeTerms,
+    seed_pool: Words,
+    pool: Words,
+    state: Words,
+) -> int:
+    """Play an episode; return how many runs it had.
+
+    Args:
+        ground: of the space.
+        near: its neighbourhoods, as far as they were looked up before.
+        desk: empty, see `agents.compiled.space_arrays.clear`.
+        mind: as the analyst begins.
+        journal: written from its beginning.
+        terms: of the episode.
+        seed_pool: of the session's seed, see `agents.compiled.jit.pool_of`.
+        pool: uint64 [5], scratch.
+        state: uint64 [6], scratch.
+    """
+    so_far, rounds, batches = 0, 0, 0
+    while so_far < terms.max_runs and desk.tally[1] > 0:
+        begin = so_far
+        n = min(terms.round, terms.max_runs - so_far)
+        k = share(terms.confidence, so_far + n) - share(terms.confidence, so_far)
+        if k > 0:
+            batches += 1
+            start(state, seed_pool, terms.purpose, batches, pool)
+            knows = desk.tally[0] > 0
+            if rounds == 0:
+                found = random_search(ground, desk, k, state)
+            else:
+                found = suggest(ground, near, desk, k, terms.beta, terms.neighbours, state)
+            source = SUGGESTED if rounds > 0 and knows else INITIAL
+            for at in range(found):
+                count_run(mind, desk.batch[at])
+                note(journal, so_far, desk.batch[at], source, batches, SPACE)
+                so_far += 1
+        rounds += 1
+        so_far = include_analyst_run(ground, desk, mind, journal, begin + n - so_far, so_far)
+        content = False
+        for at in range(begin, so_far):
+            index = journal.indices[at]
+            observe(ground, desk, index)
+            learn(ground, mind, index, journal.wells[at])
+            if ground.grades[index] >= terms.goal:
+                content = True
+        if content:
+            break
+    return so_far
+
+
+Options = Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodeRuns:
+    """The runs of an episode, in the order of their numbers.
+
+    Args:
+        indices: int64 [n], flat indices of the configurations.
+        qualities: float64 [n], maximised, NaN where the run failed.
+        sources: uint8 [n], places in `SOURCES`: initial, suggested, analyst.
+        batches: int64 [n], number of the batch of suggestions, 0 for the analyst's own.
+        reached: number of the first run (from 1) that reached the goal; None if none did.
+    """
+
+    indices: Whole
+    qualities: Real
+    sources: Flags
+    batches: Whole
+    reached: int | None
+
+    @property
+    def rows(self) -> list[tuple[int, str, int | None]]:
+        """Configuration, source and batch of every run, in the journal's words."""
+        return [
+            (index, SOURCES[source], batch or None)
+            for index, source, batch in zip(
+                self.indices.tolist(), self.sources.tolist(), self.batches.tolist(), strict=True
+            )
+        ]
+
+
+def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
+    """Return what would choose in a session. Raises StrategyError for what it does not take."""
+    return current_strategy(
+        Experiment(build_opened_event(truth.application, strategy=name, options=options))
+    )
+
+
+def is_compilable(strategy: object) -> bool:
+    """Return whether episodes with a strategy can be compiled."""
+    of_means = getattr(strategy, "effects", None) == "means"
+    return getattr(strategy, "name", None) == "grasp" and of_means
+
+
+_EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+
+
+class CompiledEpisodes:
+    """Plays episodes on one space with the paper's GRASP as the strategy; not for two threads.
+
+    There is no agreement, so nothing is warned of, and no time: what an analyst does about advice
+    and how long she reflects makes no difference. The clustering advice (section 4.3) is not here.
+
+    Args:
+        truth: the space and its qualities.
+        strategy: as it would be given to `assistant.open_session`.
+        options: of the strategy.
+
+    Raises:
+        StrategyError: the options are not the strategy's.
+        AssistantError: the strategy is another one than GRASP with level means.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        strategy: str = "grasp",
+        options: Options | None = None,
+    ) -> None:
+        steered: Any = strategy_of(truth, strategy, options)
+        if not is_compilable(steered):
+            raise AssistantError(
+                f"episodes are compiled for the strategy 'grasp' with effects='means', not for "
+                f"{steered}; play those with a session"
+            )
+        self._truth = truth
+        self._beta, self._neighbours = float(steered.beta), int(steered.neighbours)
+        self._ground = space_arrays_of(truth.space.parameters, truth.quality)
+        self._near = neighbour_cache(self._ground)
+        self._grades = np.unique(truth.quality[~np.isnan(truth.quality)])
+        self._purpose = int(random_stream(0, "suggest", 1).spawn_key[0])
+        self._desk: StrategyArrays | None = None
+        self._journal = EpisodeRecord(
+            *(np.empty(truth.size, dtype=np.int64) for _ in EpisodeRecord._fields)
+        )
+        self._pools = np.empty((2, N_POOL), dtype=np.uint64)
+        self._state = np.empty(N_STATE, dtype=np.uint64)
+
+    def play(
+        self, analyst: Analyst, streams: EpisodeStreams, max_runs: int, goal: float | None = None
+    ) -> EpisodeRuns:
+        """Play one episode.
+
+        Args:
+            analyst: who plays.
+            streams: of random numbers; the same ones give the same runs.
+            max_runs: runs in all; there are fewer if the space is exhausted.
+            goal: a quality; the episode ends with the round in which a run reaches it.
+
+        Raises:
+            AssistantError: no run may be made, or there is nothing to draw an insight from.
+        """
+        if max_runs < 1:
+            raise AssistantError(f"an episode has at least 1 run, not {max_runs}")
+        truth, grades = self._truth, self._grades
+        place = grades.size if goal is None else int(np.searchsorted(grades, goal))
+        mind = self._mind(analyst, streams)
+        used = self._cleared(analyst.batch)
+        terms = EpisodeTerms(
+            confidence=analyst.confidence,
+            round=analyst.batch,
+            max_runs=max_runs,
+            goal=place,
+            beta=self._beta,
+            neighbours=self._neighbours,
+            purpose=self._purpose,
+        )
+        seed_pool, pool = self._pools
+        compiled(pool_of)(words_of(streams.session_seed), seed_pool)
+        n = compiled(play)(
+            self._ground, self._near, used, mind, self._journal, terms, seed_pool, pool, self._state
+        )
+        indices = self._journal.indices[:n].copy()
+        reached = np.flatnonzero(self._ground.grades[indices] >= place)
+        return EpisodeRuns(
+            indices=indices,
+            qualities=truth.quality[indices],
+            sources=self._journal.sources[:n].astype(np.uint8),
+            batches=self._journal.batches[:n].copy(),
+            reached=int(reached[0]) + 1 if reached.size else None,
+        )
+
+    def _cleared(self, batch: int) -> StrategyArrays:
+        """Return an empty desk for batches of this length; what a round finds beyond is cut off."""
+        longest = batch + max(self._neighbours, 1)
+        if self._desk is None or self._desk.batch.size < longest:
+            self._desk = strategy_arrays(self._ground, longest)
+        clear(self._desk)
+        return self._desk
+
+    def _mind(self, analyst: Analyst, streams: EpisodeStreams) -> AnalystState:
+        truth, learning = self._truth, analyst.learning
+        drawn = draw_subset(analyst.insight, truth, streams.generator("insight"))
+        weights = None if learning is None else Weights(learning, truth, drawn)
+        subset = _EMPTY if drawn is None else drawn
+        is_member = np.zeros(truth.size, dtype=np.uint8)
+        is_member[subset.members] = 1
+        return AnalystState(
+            learns=int(learning is not None),
+            gain=1.0 if learning is None else 1.0 + learning.rate,
+            most=1.0 if learning is None else float(learning.bound),
+            members=subset.members,
+            weights=subset.weights,
+            cumulative=subset.cumulative,
+            is_member=is_member,
+            levels=np.empty(0) if weights is None else np.concatenate(weights.levels),
+            totals=np.empty(len(truth.n_levels)),
+            trust=np.array([1.0, 1.0] if weights is None else weights.source),
+            seen=np.zeros(0 if weights is None else self._grades.size, dtype=np.int64),
+            tally=np.array([subset.members.size, 0, 0, 0], dtype=np.int64),
+            state=state_of(streams.sequence("intuition")),
+        )

@@ -1,0 +1,285 @@
+"""The only importer of Numba among the agents: the machine code of the compiled episode loop.
+
+Kernel text is plain Python in the subset that Numba compiles, marked with `kernel`. `compiled`
+returns a twin of it, and of every kernel function that it calls, from a folder under the user's
+cache folder. Numba's own cache does not see edits in other files, so that folder is named after a
+digest of all sources of this package and of the versions of Python, Numba and the processor. Where
+it cannot be written, machine code goes with the process.
+
+The simulator compiles its kernel the same way (`sim.kernel.jit`), and `COPPERLINE_CACHE_DIR` names
+the cache folder of both; agents do not import the simulator.
+
+Importing this module is cheap; Numba comes with the first compiled function.
+
+NumPy's random streams in kernel text: SeedSequence, PCG64 and two draws, bit for bit.
+
+References: O'Neill 2014, PCG: a family of simple fast space-efficient statistically good
+algorithms, HMC-CS-2014-0905 (XSL-RR 128/64); O'Neill 2015, Developing a seed_seq alternative;
+Lemire 2019, Fast random integer generation in an interval, ACM TOMACS 29(1); NumPy's documentation
+of `SeedSequence` and `PCG64` for how the words are laid out.
+"""
+
+import hashlib
+import os
+import platform
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_lock = threading.RLock()
+_texts: set[Any] = set()
+_twins: dict[FunctionType, Any] = {}
+
+
+def kernel(function: _F) -> _F:
+    """Mark a function as kernel text; it comes back unchanged."""
+    _texts.add(function)
+    return function
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Return the compiled twin of a kernel function; each set of types is compiled once and kept.
+
+    It runs without Python's lock, so threads run it side by side.
+    """
+    with _lock:
+        return _twin(function)  # type: ignore[arg-type]
+
+
+def is_available() -> bool:
+    """Return whether anything can be compiled here; NUMBA_DISABLE_JIT forbids it."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+
+
+def sources_digest(package: Path | None = None) -> str:
+    """Return a digest of everything that decides what the compiled functions do.
+
+    Args:
+        package: the folder with the kernel text; None is this one.
+    """
+    import numba
+
+    sha = hashlib.sha256()
+    for told in (platform.python_version(), str(numba.__version__), _processor()):
+        sha.update(told.encode() + b"\0")
+    for path in sorted((package or Path(__file__).resolve().parent).glob("*.py")):
+        sha.update(path.name.encode() + b"\0" + path.read_bytes())
+    return sha.hexdigest()[:16]
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return where machine code is kept; None where nothing can be written."""
+    told = os.environ.get("COPPERLINE_CACHE_DIR")
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        root = Path(told).expanduser() if told else Path(base).expanduser() / "copperline"
+        folder = root / f"episodes-{sources_digest()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):  # RuntimeError: there is no home folder
+        return None
+
+
+def _processor() -> str:
+    """Return what tells processors apart that cannot share machine code."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    names = ("model name", "flags", "Features", "CPU part")
+    return platform.machine() + "".join(sorted({s for s in lines if s.startswith(names)}))
+
+
+def _twin(function: FunctionType) -> Any:
+    """Return the dispatcher of a kernel function, whose callees are twins too."""
+    if function not in _twins:
+        import numba
+        from numba.core import config
+
+        told: Any = config
+        names = dict(function.__globals__)
+        for name in function.__code__.co_names:
+            if isinstance(other := names.get(name), FunctionType) and other in _texts:
+                names[name] = _twin(other)
+        twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+        twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
+        folder, before = cache_folder(), told.CACHE_DIR
+        told.CACHE_DIR = str(folder or before)
+        try:
+            _twins[function] = numba.njit(cache=folder is not None, nogil=True)(twin)
+        finally:
+            told.CACHE_DIR = before
+    return _twins[function]
+
+
+N_STATE = 6
+N_POOL = 5
+"""Four words of 32 bits of entropy, and the constant that the next one is mixed with."""
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+MASK = np.uint64(0xFFFFFFFF)
+HALF, SHIFT = np.uint64(32), np.uint64(16)
+INIT_A, MULT_A = np.uint64(0x43B0D7E5), np.uint64(0x931E8875)
+INIT_B, MULT_B = np.uint64(0x8B51F9DD), np.uint64(0x58F38DED)
+MIX_LEFT, MIX_RIGHT = np.uint64(0xCA01F9DD), np.uint64(0x4973F715)
+STEP_HIGH, STEP_LOW = np.uint64(0x2360ED051FC65DA4), np.uint64(0x4385DF649FCCF645)
+TO_TOP, TOP_BIT, WIDTH = np.uint64(58), np.uint64(63), np.uint64(64)
+TO_53 = np.uint64(11)
+ONE_IN_2_53 = 1.0 / 9007199254740992.0
+
+
+def words_of(number: int) -> Words:
+    """Return a whole number from 0 on as words of 32 bits, the lowest first, at least one."""
+    found = [number & 0xFFFFFFFF]
+    while number := number >> 32:
+        found.append(number & 0xFFFFFFFF)
+    return np.array(found, dtype=np.uint64)
+
+
+def state_of(sequence: np.random.SeedSequence) -> Words:
+    """Return the state of ``np.random.default_rng(sequence)``."""
+    told: Any = np.random.PCG64(sequence).state["state"]
+    pairs = (divmod(told[name], 2**64) for name in ("state", "inc"))
+    return np.array([*(word for pair in pairs for word in pair), 0, 0], dtype=np.uint64)
+
+
+@kernel
+def hash_word(word: np.uint64, pool: Words) -> Any:
+    """Mix a word with the constant of the pool, which moves on."""
+    value = word ^ pool[4]
+    pool[4] = (pool[4] * MULT_A) & MASK
+    value = (value * pool[4]) & MASK
+    return value ^ (value >> SHIFT)
+
+
+@kernel
+def stir(pool: Words, at: int, word: np.uint64) -> None:
+    """Mix a word into one word of the pool."""
+    value = (MIX_LEFT * pool[at] - MIX_RIGHT * hash_word(word, pool)) & MASK
+    pool[at] = value ^ (value >> SHIFT)
+
+
+@kernel
+def pool_of(seed: Words, pool: Words) -> None:
+    """Make the pool of ``SeedSequence(seed, spawn_key=...)`` before its spawn key is mixed in.
+
+    Args:
+        seed: words of the seed, see `words_of`.
+        pool: uint64 [5], overwritten.
+    """
+    pool[4] = INIT_A
+    for i in range(4):
+        pool[i] = hash_word(seed[i] if i < len(seed) else ZERO, pool)
+    for source in range(4):
+        for i in range(4):
+            if i != source:
+                stir(pool, i, pool[source])
+    for more in range(4, len(seed)):
+        for i in range(4):
+            stir(pool, i, seed[more])
+
+
+@kernel
+def start(state: Words, seed_pool: Words, first: int, second: int, pool: Words) -> None:
+    """Make ``default_rng(SeedSequence(seed, spawn_key=(first, second)))``.
+
+    Args:
+        state: uint64 [6], overwritten.
+        seed_pool: see `pool_of`.
+        first: of the spawn key, below 2^32, as is ``second``.
+        second: of the spawn key.
+        pool: uint64 [5], overwritten.
+    """
+    pool[:] = seed_pool
+    for i in range(4):
+        stir(pool, i, np.uint64(first))
+    for i in range(4):
+        stir(pool, i, np.uint64(second))
+    constant = INIT_B
+    for i in range(4):
+        state[i] = ZERO
+    for i in range(8):  # the words of generate_state(4, uint64), the low half first
+        value = pool[i % 4] ^ constant
+        constant = (constant * MULT_B) & MASK
+        value = (value * constant) & MASK
+        value ^= value >> SHIFT
+        state[i // 2] |= value << (HALF if i % 2 else ZERO)
+    first_high, first_low = state[0], state[1]
+    state[2] = (state[2] << ONE) | (state[3] >> TOP_BIT)
+    state[3] = (state[3] << ONE) | ONE
+    low = state[3] + first_low  # one step from 0 gives the increment
+    state[0] = state[2] + first_high + (ONE if low < first_low else ZERO)
+    state[1] = low
+    advance(state)
+    state[4] = ZERO
+    state[5] = ZERO
+
+
+@kernel
+def advance(state: Words) -> None:
+    """Take one step of the 128-bit linear congruential generator."""
+    low = state[1]
+    a, b = low & MASK, low >> HALF
+    c, d = STEP_LOW & MASK, STEP_LOW >> HALF
+    ac, ad, bc = a * c, a * d, b * c
+    middle = (ac >> HALF) + (ad & MASK) + (bc & MASK)
+    high = b * d + (ad >> HALF) + (bc >> HALF) + (middle >> HALF)
+    high += state[0] * STEP_LOW + low * STEP_HIGH
+    low = low * STEP_LOW + state[3]
+    state[0] = high + state[2] + (ONE if low < state[3] else ZERO)
+    state[1] = low
+
+
+@kernel
+def next64(state: Words) -> Any:
+    """Return the next 64 bits: a step, then XSL-RR."""
+    advance(state)
+    folded = state[0] ^ state[1]
+    turn = state[0] >> TO_TOP
+    return (folded >> turn) | (folded << ((WIDTH - turn) & TOP_BIT))
+
+
+@kernel
+def next32(state: Words) -> Any:
+    """Return the next 32 bits: the low half of a draw first, the high half next time."""
+    if state[4] != ZERO:
+        state[4] = ZERO
+        return state[5]
+    drawn = next64(state)
+    state[4] = ONE
+    state[5] = drawn >> HALF
+    return drawn & MASK
+
+
+@kernel
+def uniform(state: Words) -> Any:
+    """Draw what ``rng.random()`` draws."""
+    return (next64(state) >> TO_53) * ONE_IN_2_53
+
+
+@kernel
+def below(state: Words, n: int) -> Any:
+    """Draw what ``rng.integers(n)`` draws, for n from 1 to 2^32 - 1; nothing is drawn for 1."""
+    if n == 1:
+        return np.int64(0)
+    width = np.uint64(n)
+    product = next32(state) * width
+    if (product & MASK) < width:
+        least = ((MASK + ONE) - width) % width
+        while (product & MASK) < least:
+            product = next32(state) * width
+    return np.int64(product >> HALF)

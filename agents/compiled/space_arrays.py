@@ -1,0 +1,300 @@
+"""What all episodes on one space share, and what one of them writes on: arrays for kernel text.
+
+Configurations are flat indices of the full product, the last parameter moving fastest. Levels of
+all parameters stand in one row, those of the first parameter first.
+
+Neighbours of a configuration, nearest first: `ParameterSpace.open_by_distance` in kernel text.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.compiled.jit import kernel
+
+Whole = NDArray[np.int64]
+Real = NDArray[np.float64]
+Flags = NDArray[np.uint8]
+
+
+FREE, TAKEN = 0, 1
+"""Whether a configuration may be suggested: one that was suggested or run before may not."""
+
+
+class SpaceArrays(NamedTuple):
+    """A space and its qualities, read-only.
+
+    Args:
+        n_levels: int64 [d], levels per parameter.
+        first: int64 [d], place of a parameter's first level in the row of all levels.
+        strides: int64 [d], how far one level further is in flat indices.
+        ordinal: uint8 [d], 1 where distances count steps, 0 where all levels are equally far.
+        ranks: int64 [levels], rank of each level within its parameter.
+        by_rank: int64 [levels], level id of each rank.
+        steps: int64 [m, d], all combinations of steps away from a configuration (0 or 1 for a
+            nominal parameter), by the distance that they make, then in lexicographic order.
+        groups: int64 [g + 1], where a new distance begins in ``steps``; the end at last.
+        level_ids: int64 [size, d].
+        quality: float64 [size], NaN where a run fails.
+        grades: int64 [size], place of the quality among the distinct ones, ascending; -1 where a
+            run fails.
+    """
+
+    n_levels: Whole
+    first: Whole
+    strides: Whole
+    ordinal: Flags
+    ranks: Whole
+    by_rank: Whole
+    steps: Whole
+    groups: Whole
+    level_ids: Whole
+    quality: Real
+    grades: Whole
+
+
+class StrategyArrays(NamedTuple):
+    """What the strategy knows and works on; see `strategy_arrays` for how it begins.
+
+    Args:
+        taken: uint8 [size], `FREE` or `TAKEN`.
+        sums: float64 [levels], sums of results relative to the first one, in their order.
+        counts: int64 [levels], results per level.
+        origin: float64 [1], the first result's quality.
+        tally: int64 [2], results so far, and configurations that are free.
+        candidates: int64 [levels], level ids that a construction draws from.
+        n_candidates: int64 [d], how many of them each parameter has.
+        batch: int64 [n], suggestions of the batch.
+        order: int64 [widest], scratch of the local search.
+    """
+
+    taken: Flags
+    sums: Real
+    counts: Whole
+    origin: Real
+    tally: Whole
+    candidates: Whole
+    n_candidates: Whole
+    batch: Whole
+    order: Whole
+
+
+def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
+    """Return the arrays of a space without exclusions and closed levels.
+
+    Args:
+        parameters: of a `ParameterSpace`.
+        quality: float64 [size], maximised, NaN where a run fails.
+    """
+    n_levels = [int(parameter.n_levels) for parameter in parameters]
+    steps, groups = _steps(parameters)
+    known = ~np.isnan(quality)
+    grades = np.full(quality.size, -1, dtype=np.int64)
+    grades[known] = np.unique(quality[known], return_inverse=True)[1]
+    ranks = [parameter.ranks for parameter in parameters]
+    level_ids = np.stack(np.unravel_index(np.arange(quality.size), n_levels), axis=1)
+    return SpaceArrays(
+        n_levels=_whole(n_levels),
+        first=_whole([0, *itertools.accumulate(n_levels[:-1])]),
+        strides=_whole([math.prod(n_levels[i + 1 :]) for i in range(len(n_levels))]),
+        ordinal=np.array([p.kind == "ordinal" for p in parameters], dtype=np.uint8),
+        ranks=_whole([rank for own in ranks for rank in own]),
+        by_rank=_whole([i for own in ranks for i in sorted(range(len(own)), key=own.__getitem__)]),
+        steps=steps,
+        groups=groups,
+        level_ids=np.ascontiguousarray(level_ids, dtype=np.int64),
+        quality=np.array(quality, dtype=np.float64),
+        grades=grades,
+    )
+
+
+def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
+    """Return an empty desk.
+
+    Args:
+        ground: of the space.
+        longest_batch: suggestions at most, those that are cut off at last among them.
+    """
+    size, n_levels = ground.quality.size, int(ground.n_levels.sum())
+    found = StrategyArrays(
+        taken=np.empty(size, dtype=np.uint8),
+        sums=np.empty(n_levels),
+        counts=np.empty(n_levels, dtype=np.int64),
+        origin=np.empty(1),
+        tally=np.empty(2, dtype=np.int64),
+        candidates=np.empty(n_levels, dtype=np.int64),
+        n_candidates=np.empty(ground.n_levels.size, dtype=np.int64),
+        batch=np.empty(longest_batch, dtype=np.int64),
+        order=np.empty(widest(ground), dtype=np.int64),
+    )
+    clear(found)
+    return found
+
+
+def clear(used: StrategyArrays) -> None:
+    """Make a desk empty again."""
+    used.taken[:] = FREE
+    used.sums[:] = 0.0
+    used.counts[:] = 0
+    used.tally[0] = 0
+    used.tally[1] = used.taken.size
+
+
+def widest(ground: SpaceArrays) -> int:
+    """Return the most configurations at one distance from another."""
+    choices = np.where(ground.ordinal == 1, 2, np.maximum(ground.n_levels - 1, 1))
+    widths = np.prod(np.where(ground.steps == 0, 1, choices), axis=1)
+    return int(np.add.reduceat(widths, ground.groups[:-1]).max())
+
+
+def _steps(parameters: Sequence[Any]) -> tuple[Whole, Whole]:
+    """Return `SpaceArrays.steps` and `SpaceArrays.groups`; distances are whole, so that ties are exact."""
+    ordinal = [p.kind == "ordinal" and p.n_levels > 1 for p in parameters]
+    scale = math.lcm(
+        *((p.n_levels - 1) ** 2 for p, o in zip(parameters, ordinal, strict=True) if o)
+    )
+    terms = []
+    for parameter, is_ordinal in zip(parameters, ordinal, strict=True):
+        n = parameter.n_levels
+        if is_ordinal:
+            terms.append([step * step * (scale // (n - 1) ** 2) for step in range(n)])
+        else:
+            terms.append([0, scale][: min(n, 2)])
+    kind: Any = np.int64 if scale * len(terms) < 2**62 else object
+    counts = [len(own) for own in terms]
+    steps = np.stack(np.unravel_index(np.arange(math.prod(counts)), counts), axis=1)
+    total = sum(np.array(own, dtype=kind)[steps[:, i]] for i, own in enumerate(terms))
+    distance = np.unique(total, return_inverse=True)[1]
+    order = np.argsort(distance, kind="stable")  # lexicographic already
+    starts = np.flatnonzero(np.diff(distance[order], prepend=-1))
+    return (
+        np.ascontiguousarray(steps[order], dtype=np.int64),
+        _whole([*starts.tolist(), len(order)]),
+    )
+
+
+def _whole(values: Sequence[int]) -> Whole:
+    return np.array(values, dtype=np.int64)
+
+
+SEARCH_BOUND = 200
+"""Nearest combinations that a local search looks at; `strategies.samplers.grasp.SEARCH_BOUND`."""
+
+MOST_BYTES = 2**26
+"""For what is kept; beyond it neighbourhoods push each other out."""
+
+NOBODY = -1
+
+
+class NeighbourCache(NamedTuple):
+    """Neighbourhoods that were looked up; one slot each, by the centre modulo their number.
+
+    Args:
+        centres: int64 [slots], whose neighbourhood it is; `NOBODY` where it is empty.
+        indices: int32 [slots, width], neighbours, nearest first.
+        ends: int32 [slots, width], running counts of those at each distance.
+        n_groups: int32 [slots], how many distances there are, until `SEARCH_BOUND` is reached.
+    """
+
+    centres: Whole
+    indices: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    n_groups: NDArray[np.int32]
+
+
+def neighbour_cache(ground: SpaceArrays, most_bytes: int = MOST_BYTES) -> NeighbourCache:
+    """Return room for neighbourhoods, all empty."""
+    size = ground.quality.size
+    width = min(SEARCH_BOUND + widest(ground), size)
+    slots = max(1, min(size, most_bytes // (8 * width)))
+    return NeighbourCache(
+        centres=np.full(slots, NOBODY, dtype=np.int64),
+        indices=np.empty((slots, width), dtype=np.int32),
+        ends=np.empty((slots, width), dtype=np.int32),
+        n_groups=np.empty(slots, dtype=np.int32),
+    )
+
+
+@kernel
+def choices(ground: SpaceArrays, i: int, level_id: int, steps: int) -> int:
+    """Count the levels of parameter i that are so many steps away from a level."""
+    if steps == 0:
+        return 1
+    n = ground.n_levels[i]
+    if ground.ordinal[i] == 0:
+        return n - 1  # type: ignore[no-any-return]
+    rank = ground.ranks[ground.first[i] + level_id]
+    return (1 if rank >= steps else 0) + (1 if rank + steps < n else 0)
+
+
+@kernel
+def choice(ground: SpaceArrays, i: int, level_id: int, steps: int, entry: int) -> int:
+    """Return the level id at a place among `choices`, which are in the order of ids."""
+    if steps == 0:
+        return level_id
+    if ground.ordinal[i] == 0:
+        return entry if entry < level_id else entry + 1
+    first = ground.first[i]
+    rank = ground.ranks[first + level_id]
+    lower = ground.by_rank[first + max(rank - steps, 0)]
+    upper = ground.by_rank[first + min(rank + steps, ground.n_levels[i] - 1)]
+    if rank < steps:
+        return upper  # type: ignore[no-any-return]
+    if rank + steps >= ground.n_levels[i]:
+        return lower  # type: ignore[no-any-return]
+    return min(lower, upper) if entry == 0 else max(lower, upper)  # type: ignore[no-any-return]
+
+
+@kernel
+def count(ground: SpaceArrays, row: int, centre: int) -> int:
+    """Count the configurations that a combination of steps leads to from a centre."""
+    n = 1
+    for i in range(ground.n_levels.size):
+        n *= choices(ground, i, ground.level_ids[centre, i], ground.steps[row, i])
+    return n
+
+
+@kernel
+def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
+    """Return the configuration that a number stands for; as many in a row as `count` counts differ.
+
+    Args:
+        ground: of the space.
+        row: of `SpaceArrays.steps`.
+        number: within the distance, from 0.
+        centre: where the steps begin.
+    """
+    found = 0
+    for i in range(ground.n_levels.size):
+        level_id = ground.level_ids[centre, i]
+        n = choices(ground, i, level_id, ground.steps[row, i])
+        found += choice(ground, i, level_id, ground.steps[row, i], number % n) * ground.strides[i]
+        number //= n
+    return found
+
+
+@kernel
+def nearest(ground: SpaceArrays, near: NeighbourCache, centre: int) -> int:
+    """Return the slot with the neighbourhood of a centre, looked up now or before."""
+    slot = centre % near.centres.size
+    if near.centres[slot] == centre:
+        return slot
+    listed, n_groups = 0, 0
+    for group in range(1, ground.groups.size - 1):  # group 0 is the centre itself
+        if listed >= SEARCH_BOUND:
+            break
+        before = listed
+        for row in range(ground.groups[group], ground.groups[group + 1]):
+            for _ in range(count(ground, row, centre)):
+                near.indices[slot, listed] = at_number(ground, row, listed - before, centre)
+                listed += 1
+        if listed > before:
+            near.ends[slot, n_groups] = listed
+            n_groups += 1
+    near.n_groups[slot] = n_groups
+    near.centres[slot] = centre
+    return slot

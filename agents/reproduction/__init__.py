@@ -1,0 +1,1 @@
+"""Playbooks: the paper's evaluation played again, and what becomes of each of its claims."""

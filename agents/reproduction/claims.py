@@ -1,0 +1,627 @@
+"""What becomes of a claim: it holds, it does not, or the episodes do not decide it.
+
+Figure 6 and section 4.2 of the paper: runs to the optimum over confidence, and its claims.
+
+Figures 7 to 9 and section 4.3 of the paper: the best of a budget over exploitation levels.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agents.analysts.insight import Kind
+from agents.studies.results import Estimate, Sample, mean_of, slope
+
+Outcome = Literal["holds", "does not hold", "undecided"]
+OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "undecided")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimVerdict:
+    """A claim of the paper beside the episodes that were played.
+
+    Args:
+        claim: its short name.
+        figure: of the paper that it is about.
+        table: application, or several.
+        text: the claim in our words.
+        outcome: what becomes of it.
+        evidence: a sentence with the numbers and their 95 % intervals.
+        why: if it does not hold, as far as the episodes tell; else empty.
+    """
+
+    claim: str
+    figure: str
+    table: str
+    text: str
+    outcome: Outcome
+    evidence: str
+    why: str = ""
+
+
+def above_zero(*estimates: Estimate) -> Outcome:
+    """Judge a claim that some numbers are above 0: all of them surely, or one surely not.
+
+    >>> import numpy as np
+    >>> few = Estimate(1.0, np.array([0.5, 1.5]))
+    >>> above_zero(few), above_zero(few, -few), above_zero(few - 1)
+    ('holds', 'does not hold', 'undecided')
+    """
+    if all(one.low > 0 for one in estimates):
+        return "holds"
+    return "does not hold" if any(one.high < 0 for one in estimates) else "undecided"
+
+
+def near_zero(estimate: Estimate, margin: float) -> Outcome:
+    """Judge a claim that a number is 0, give or take a margin.
+
+    >>> import numpy as np
+    >>> small = Estimate(0.0, np.array([-0.01, 0.01]))
+    >>> near_zero(small, 0.1), near_zero(small + 1, 0.1), near_zero(small, 0.001)
+    ('holds', 'does not hold', 'undecided')
+    """
+    low, high = estimate.low, estimate.high
+    if -margin <= low and high <= margin:
+        return "holds"
+    return "does not hold" if low > margin or high < -margin else "undecided"
+
+
+def with_interval(estimate: Estimate, digits: int = 1) -> str:
+    """Return a number with its interval, for people.
+
+    >>> import numpy as np
+    >>> told(Estimate(1234.5, np.array([1000.0, 2000.0])), 0)
+    '1,234 (1,025 to 1,975)'
+    """
+    low, high = estimate.low, estimate.high
+    return f"{estimate.value:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
+
+
+def percent(estimate: Estimate) -> str:
+    """Return a share with its interval in per cent."""
+    shown = estimate * 100.0
+    return f"{shown.value:+.0f} % ({shown.low:+.0f} to {shown.high:+.0f} %)"
+
+
+def join_with_and(texts: Sequence[str]) -> str:
+    """Return a list for people.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+CONFIDENCE_FIGURE = "6"
+LEAST = 10
+"""The least confidence of the paper's axis, in per cent."""
+
+CONFIDENCE_MARGIN = 0.10
+"""A share of the runs by which nobody cares: what is within it is called no effect."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunsToOptimum:
+    """A row of figure 6: one application.
+
+    Args:
+        table: its name.
+        samples: runs to the optimum by insight, confidence in per cent, and whether she learns;
+            an episode that was given up counts with the runs after which it was.
+        leading: in how many parameters the optimum has the level that is best on average, and how
+            many parameters there are; None if nobody looked.
+    """
+
+    table: str
+    samples: Mapping[tuple[Kind, int, bool], Sample]
+    leading: tuple[int, int] | None = None
+
+    @property
+    def confidences(self) -> tuple[int, ...]:
+        """Those of the paper's axis, ascending."""
+        return tuple(sorted({at for _, at, _ in self.samples if at >= LEAST}))
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """Those at which some of the runs are the analyst's own."""
+        return tuple(at for at in self.confidences if at < 100)
+
+    def mean(self, insight: Kind, confidence: int, learning: bool = False) -> Estimate:
+        """Return the mean of a cell."""
+        return self.samples[insight, confidence, learning].mean
+
+    def over(self, insight: Kind, learning: bool = False) -> Estimate:
+        """Return the mean over the confidences at which insight matters."""
+        return mean_of([self.mean(insight, at, learning) for at in self.shared])
+
+    def trend(self, insight: Kind) -> Estimate:
+        """Return by how many runs 10 points of confidence change the mean, without learning."""
+        at = self.confidences
+        return slope([one / 10 for one in at], [self.mean(insight, one) for one in at])
+
+    def ends(self, insight: Kind) -> tuple[Estimate, Estimate]:
+        """Return the means at the least and at the full confidence, without learning."""
+        return self.mean(insight, self.confidences[0]), self.mean(insight, 100)
+
+    def given_up(self, insight: Kind, confidence: int, learning: bool = False) -> float:
+        """Return the share of the episodes that did not find the optimum."""
+        return 1.0 - self.samples[insight, confidence, learning].found
+
+
+def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
+    """Return a verdict for every claim about figure 6 that these rows can be asked about."""
+    verdicts = [bad_falls(row) for row in rows]
+    by_table = {row.table: row for row in rows}
+    if "scheduling" in by_table and len(rows) > 1:
+        verdicts.append(falls_most_on_scheduling(by_table["scheduling"], rows))
+    verdicts += [learning_helps("bad", row) for row in rows]
+    verdicts += [learning_helps_most_at_least(row) for row in rows]
+    verdicts += [good_rises(row) for row in rows]
+    verdicts += [last_step(row) for row in rows]
+    verdicts += [learning_idle_for_good(row) for row in rows]
+    verdicts += [none_between(row) for row in rows]
+    verdicts += [none_falls_less(row) for row in rows]
+    verdicts += [learning_helps("none", row) for row in rows]
+    return verdicts
+
+
+def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
+    """With bad insight the runs fall as confidence rises."""
+    trend, (first, last) = row.trend("bad"), row.ends("bad")
+    outcome = above_zero(-trend, first - last)
+    return ClaimVerdict(
+        "bad insight: fewer runs", CONFIDENCE_FIGURE, row.table,
+        "Whoever has bad insight needs fewer runs to the optimum the more she trusts the "
+        "suggestions.",
+        outcome,
+        f"{with_interval(trend)} runs per 10 points of confidence; {with_interval(first)} runs at "
+        f"{row.confidences[0]} %, {with_interval(last)} at 100 %{_against(row, 'bad', falling=True)}"
+        f"{_censored(row, 'bad')}.",
+        "" if outcome != "does not hold" else _beside_chance(row),
+    )  # fmt: skip
+
+
+def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) -> ClaimVerdict:
+    """The gain of confidence with bad insight is greatest on scheduling."""
+    gains = {one.table: _gain(one) for one in rows}
+    own = gains.pop(row.table)
+    outcome = above_zero(*(own - other for other in gains.values()))
+    falls = [f"{_factor(gain)} on {name}" for name, gain in {row.table: own, **gains}.items()]
+    return ClaimVerdict(
+        "bad insight: most on scheduling", CONFIDENCE_FIGURE, join_with_and([row.table, *gains]),
+        "With bad insight and no learning, trusting the suggestions saves the largest part of the "
+        "runs on scheduling.",
+        outcome,
+        f"runs at {row.confidences[0]} % over those at 100 %: {join_with_and(falls)}.",
+        "" if outcome != "does not hold" else
+        f"the trust is worth as much or more on {max(gains, key=lambda n: gains[n].value)}; on "
+        f"scheduling {row.given_up('bad', row.confidences[0]):.0%} of the episodes at "
+        f"{row.confidences[0]} % and {row.given_up('bad', 100):.0%} of those at 100 % were given "
+        "up at half the space, which hides a part of the gain.",
+    )  # fmt: skip
+
+
+def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
+    """Learning lowers the runs, with bad or without insight."""
+    with_it, without = row.over(insight, learning=True), row.over(insight)
+    change = with_it.log() - without.log()
+    outcome = above_zero(-change)
+    who = "bad insight" if insight == "bad" else "no insight"
+    return ClaimVerdict(
+        f"{who}: learning helps", CONFIDENCE_FIGURE, row.table,
+        f"Whoever has {who} needs fewer runs if she learns from results.",
+        outcome,
+        f"over confidences of {_range(row)}: {with_interval(with_it)} runs with learning, {with_interval(without)} "
+        f"without: {_relative(change)}.",
+        "" if outcome != "does not hold" else _why_learning(row, insight),
+    )  # fmt: skip
+
+
+def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
+    """With bad insight learning is worth most where confidence is least."""
+    first, *others = [row.mean("bad", at) - row.mean("bad", at, learning=True) for at in row.shared]
+    rest = mean_of(others)
+    outcome = above_zero(first, first - rest)
+    best = max(row.shared, key=lambda at: _learning_gain(row, "bad", at).value)
+    return ClaimVerdict(
+        f"bad insight: learning helps most at {LEAST} %", CONFIDENCE_FIGURE, row.table,
+        "With bad insight, learning saves most runs where few are taken from the suggestions "
+        f"({LEAST} %).",
+        outcome,
+        f"runs saved by learning: {with_interval(first)} at {row.shared[0]} %, {with_interval(rest)} on average at "
+        f"{row.shared[1]} to {row.shared[-1]} %; the difference is {with_interval(first - rest)}.",
+        "" if outcome != "does not hold" else
+        f"it saves most at {best} %: {with_interval(_learning_gain(row, 'bad', best))} runs.",
+    )  # fmt: skip
+
+
+def good_rises(row: RunsToOptimum) -> ClaimVerdict:
+    """With good insight the runs rise as confidence rises."""
+    trend, (first, last) = row.trend("good"), row.ends("good")
+    outcome = above_zero(trend, last - first)
+    return ClaimVerdict(
+        "good insight: more runs", CONFIDENCE_FIGURE, row.table,
+        "Whoever has good insight needs more runs the more she leaves to the suggestions.",
+        outcome,
+        f"{with_interval(trend)} runs per 10 points of confidence; {with_interval(first)} runs at "
+        f"{row.confidences[0]} %, {with_interval(last)} at 100 %{_against(row, 'good', falling=False)}"
+        f"{_censored(row, 'good')}.",
+        "" if outcome != "does not hold" else _beside_chance(row),
+    )  # fmt: skip
+
+
+def last_step(row: RunsToOptimum) -> ClaimVerdict:
+    """The rise with good insight: abrupt at its end on flood, regular on the others."""
+    at = row.confidences
+    before = row.mean("good", at[-2]) - row.mean("good", at[0])
+    step = row.mean("good", 100) - row.mean("good", at[-2])
+    is_flood = row.table == "flood"
+    outcome = above_zero(step, step - before) if is_flood else above_zero(before, before - step)
+    text = (
+        "On flood the runs with good insight leap at full confidence, by more than they rose "
+        "before: a few runs of her own lead the model out of the flat area."
+        if is_flood
+        else "The runs with good insight rise regularly, without a leap at full confidence by more "
+        "than they rose before."
+    )
+    why = ""
+    if outcome == "does not hold":
+        why = (
+            f"the rise up to {at[-2]} % is {with_interval(before)} runs"
+            f"{' already' if is_flood else ' only'}, the last step {with_interval(step)}."
+        )
+    return ClaimVerdict(
+        "good insight: leap at 100 %" if is_flood else "good insight: regular rise",
+        CONFIDENCE_FIGURE, row.table, text, outcome,
+        f"{with_interval(step)} runs more from {at[-2]} to 100 %, {with_interval(before)} from {at[0]} to "
+        f"{at[-2]} %; the difference is {with_interval(step - before)}; the greatest step before is "
+        f"{with_interval(_greatest_step(row))}.",
+        why,
+    )  # fmt: skip
+
+
+def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
+    """With good insight learning changes nothing that matters."""
+    change = row.over("good", learning=True).log() - row.over("good").log()
+    outcome = near_zero(change, math.log1p(CONFIDENCE_MARGIN))
+    return ClaimVerdict(
+        "good insight: learning idle", CONFIDENCE_FIGURE, row.table,
+        "With good insight it makes no difference that matters whether she learns "
+        f"({CONFIDENCE_MARGIN:.0%} of the runs at most).",
+        outcome,
+        f"over confidences of {_range(row)}: {_relative(change)} with learning "
+        f"({with_interval(row.over('good', learning=True))} runs beside {with_interval(row.over('good'))}).",
+        "" if outcome != "does not hold" else
+        f"she makes {with_interval(row.over('good'))} runs before she finds it without learning, which is "
+        f"enough to learn from{_effects(row)}.",
+    )  # fmt: skip
+
+
+def none_between(row: RunsToOptimum) -> ClaimVerdict:
+    """No insight lies between good and bad."""
+    bad, good, none = (row.over(insight) for insight in ("bad", "good", "none"))
+    outcome = above_zero(none - good, bad - none)
+    return ClaimVerdict(
+        "no insight: in between", CONFIDENCE_FIGURE, row.table,
+        "Whoever has no insight needs more runs than with good and fewer than with bad insight.",
+        outcome,
+        f"over confidences of {_range(row)}: good {with_interval(good)}, none {with_interval(none)}, bad "
+        f"{with_interval(bad)} runs; none beyond good {with_interval(none - good)}, bad beyond none "
+        f"{with_interval(bad - none)}.",
+        "" if outcome != "does not hold" else
+        "a bad subset is soon used up in a space of this size, and what she does then is what "
+        "no insight does."
+        if (none - good).low > 0 else "good insight is no help here.",
+    )  # fmt: skip
+
+
+def none_falls_less(row: RunsToOptimum) -> ClaimVerdict:
+    """With no insight confidence helps too, though less than with bad insight."""
+    trend, bad = row.trend("none"), row.trend("bad")
+    outcome = above_zero(-trend, trend - bad)
+    return ClaimVerdict(
+        "no insight: fewer runs, less so", CONFIDENCE_FIGURE, row.table,
+        "Trust in the suggestions saves runs without insight too, though fewer than with bad "
+        "insight.",
+        outcome,
+        f"runs per 10 points of confidence: {with_interval(trend)} without insight, {with_interval(bad)} with bad "
+        f"insight; the difference is {with_interval(trend - bad)}{_censored(row, 'none')}.",
+        "" if outcome != "does not hold" else _beside_chance(row),
+    )  # fmt: skip
+
+
+def _greatest_step(row: RunsToOptimum) -> Estimate:
+    means = [row.mean("good", at) for at in row.shared]
+    return max((b - a for a, b in itertools.pairwise(means)), key=lambda one: one.value)
+
+
+def _gain(row: RunsToOptimum) -> Estimate:
+    first, last = row.ends("bad")
+    return first.log() - last.log()
+
+
+def _learning_gain(row: RunsToOptimum, insight: Kind, confidence: int) -> Estimate:
+    return row.mean(insight, confidence) - row.mean(insight, confidence, learning=True)
+
+
+def _factor(gain: Estimate) -> str:
+    ends = math.exp(gain.low), math.exp(gain.high)
+    return f"{math.exp(gain.value):.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
+
+
+def _relative(change: Estimate) -> str:
+    return percent(change.expm1())
+
+
+def _range(row: RunsToOptimum) -> str:
+    return f"{row.shared[0]} to {row.shared[-1]} %"
+
+
+def _against(row: RunsToOptimum, insight: Kind, *, falling: bool) -> str:
+    """Return the steps that surely go the other way, at a level that allows for all of them."""
+    pairs = list(itertools.pairwise(row.confidences))
+    level = 1.0 - 0.05 / len(pairs)
+    found = []
+    for before, after in pairs:
+        step = row.mean(insight, after) - row.mean(insight, before)
+        low, high = (step if falling else -step).within(level)
+        if low > 0 and high > 0:
+            found.append(f"{before} to {after} %")
+    word = "rise" if falling else "fall"
+    return f"; yet the runs {word} from {join_with_and(found)}" if found else ""
+
+
+def _censored(row: RunsToOptimum, insight: Kind) -> str:
+    first = row.given_up(insight, row.confidences[0])
+    last = row.given_up(insight, 100)
+    if not first and not last:
+        return ""
+    return (
+        f"; given up at half the space, and counted with that: {first:.0%} at "
+        f"{row.confidences[0]} %, {last:.0%} at 100 %"
+    )
+
+
+def _beside_chance(row: RunsToOptimum) -> str:
+    """Return how the suggestions alone do beside draws at random, which is what may explain it."""
+    key: tuple[Kind, int, bool] = ("none", 0, False)
+    if key not in row.samples:
+        return "no cell without confidence was played, so chance is not known."
+    alone, chance = row.mean("none", 100), row.samples[key].mean
+    verdict: dict[Outcome, str] = {
+        "holds": "sooner than",
+        "does not hold": "later than",
+        "undecided": "about as soon as",
+    }
+    word = verdict[above_zero(chance - alone)]
+    return (
+        f"the suggestions alone find the optimum {word} draws at random without any insight "
+        f"({with_interval(alone)} beside {with_interval(chance)} runs){_effects(row)}."
+    )
+
+
+def _effects(row: RunsToOptimum) -> str:
+    """Return whether the levels that are best on average lead to the optimum."""
+    if row.leading is None:
+        return ""
+    n, of = row.leading
+    return f"; the optimum has the level that is best on average in {n} of {of} parameters"
+
+
+def _why_learning(row: RunsToOptimum, insight: Kind) -> str:
+    gains = {at: _learning_gain(row, insight, at) for at in row.shared}
+    worst = min(gains, key=lambda at: gains[at].value)
+    return (
+        f"it does least at {worst} %, where it changes the runs by {with_interval(-gains[worst])}"
+        f"{_effects(row)}."
+    )
+
+
+LEVELS = (0.0, 0.33, 0.66, 1.0)
+"""Exploitation levels; beside them is a bar without any advice."""
+
+BUDGET_FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "7": ("flood", (50, 100, 150, 200)),
+    "8": ("scheduling", (30, 60, 90, 120)),
+    "9": ("maze", (10, 15, 20, 25)),
+}
+"""Application and budgets of each figure."""
+
+BUDGET_MARGIN = 0.02
+"""A difference of the ratio by which nobody cares."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BudgetQualities:
+    """One of the figures 7 to 9.
+
+    Args:
+        table: name of the application.
+        samples: ratio to the optimum by budget and exploitation level, None for no advice.
+    """
+
+    table: str
+    samples: Mapping[tuple[int, float | None], Sample]
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Runs, ascending."""
+        return tuple(sorted({runs for runs, _ in self.samples}))
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Exploitation levels, ascending."""
+        return tuple(sorted({level for _, level in self.samples if level is not None}))
+
+    def mean(self, runs: int, level: float | None) -> Estimate:
+        """Return the mean of a cell."""
+        return self.samples[runs, level].mean
+
+    def effect(self, runs: int) -> Estimate:
+        """Return how much better full exploitation is than none, along the line through all."""
+        return slope(self.levels, [self.mean(runs, level) for level in self.levels])
+
+    def found(self, runs: int) -> float:
+        """Return the share of the episodes of a budget that found the optimum."""
+        own = [self.samples[runs, level] for level in self.levels]
+        return sum(one.found * one.n for one in own) / sum(one.n for one in own)
+
+
+def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
+    """Return a verdict for every claim about one of the figures 7 to 9."""
+    verdicts = [spread_at_small_budgets(figure, row)]
+    if row.table == "flood":
+        verdicts.append(mixed_is_best(figure, row))
+    if row.table == "scheduling":
+        verdicts += [level_matters(figure, row), fades(figure, row)]
+        verdicts.append(direction(figure, row, more=False))
+    if row.table == "maze":
+        verdicts += [direction(figure, row, more=True), fades(figure, row)]
+    return verdicts
+
+
+def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
+    """Results vary more where there are few runs."""
+    few, many = row.budgets[0], row.budgets[-1]
+    at_few, at_many = (
+        mean_of([row.samples[runs, level].spread for level in row.levels]) for runs in (few, many)
+    )
+    outcome = above_zero(at_few - at_many)
+    return ClaimVerdict(
+        "spread at small budgets", figure, row.table,
+        "The fewer runs there are, the more the quality of the result varies.",
+        outcome,
+        f"standard deviation of the ratio: {with_interval(at_few, 3)} at {few} runs, {with_interval(at_many, 3)} at "
+        f"{many}; the difference is {with_interval(at_few - at_many, 3)}.",
+        "" if outcome != "does not hold" else
+        f"at {few} runs nearly all results are alike far from the optimum (mean ratio "
+        f"{_level_mean(row, few).value:.2f}, {row.found(few):.0%} found it), at {many} some are "
+        f"near it and some are not (mean ratio {_level_mean(row, many).value:.2f}, "
+        f"{row.found(many):.0%} found it).",
+    )  # fmt: skip
+
+
+def mixed_is_best(figure: str, row: BudgetQualities) -> ClaimVerdict:
+    """At the smallest budget a mixture beats both extremes."""
+    few = row.budgets[0]
+    means = {level: row.mean(few, level) for level in row.levels}
+    least, most = row.levels[0], row.levels[-1]
+    mixed = row.levels[1]
+    outcome = above_zero(means[mixed] - means[least], means[mixed] - means[most])
+    best = max(means, key=lambda level: means[level].value)
+    return ClaimVerdict(
+        "a mixture is best", figure, row.table,
+        f"With {few} runs a mixture of exploring and exploiting ({mixed:.0%}) beats both extremes.",
+        outcome,
+        f"ratio at {few} runs: {_bars(row, few)}; {mixed:.0%} is beyond {least:.0%} by "
+        f"{with_interval(means[mixed] - means[least], 3)}, beyond {most:.0%} by "
+        f"{with_interval(means[mixed] - means[most], 3)}.",
+        "" if outcome != "does not hold" else
+        f"the best level is {best:.0%}, and levels differ by "
+        f"{_range_of(row, few):.3f} at most with {_after(few)} runs after the advice.",
+    )  # fmt: skip
+
+
+def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
+    """At the smallest budget it matters which level is chosen."""
+    few = row.budgets[0]
+    pairs = list(itertools.combinations(row.levels, 2))
+    level = 1.0 - 0.05 / len(pairs)
+    differences = [(a, b, row.mean(few, b) - row.mean(few, a)) for a, b in pairs]
+    ends = [one.within(level) for _, _, one in differences]
+    outcome: Outcome = "undecided"
+    if any(low > 0 or high < 0 for low, high in ends):
+        outcome = "holds"
+    elif all(low >= -BUDGET_MARGIN and high <= BUDGET_MARGIN for low, high in ends):
+        outcome = "does not hold"
+    a, b, widest = max(differences, key=lambda one: abs(one[2].value))
+    low, high = widest.within(level)
+    return ClaimVerdict(
+        "the level matters", figure, row.table,
+        f"With {few} runs the exploitation level has a significant influence on the result.",
+        outcome,
+        f"ratio at {few} runs: {_bars(row, few)}; the greatest of {len(pairs)} differences is "
+        f"{b:.0%} beyond {a:.0%} by {widest.value:.3f} ({low:.3f} to {high:.3f}, an interval that "
+        "allows for all of them).",
+        "" if outcome != "does not hold" else
+        f"the advice leaves {_after(few)} of {few} runs to be steered.",
+    )  # fmt: skip
+
+
+def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
+    """The influence of the level fades as the budget grows."""
+    few, many = row.budgets[0], row.budgets[-1]
+    at_few, at_many = row.effect(few), row.effect(many)
+    sign = 1.0 if at_few.value >= 0 else -1.0
+    matters = above_zero(at_few * sign)
+    outcome: Outcome = above_zero((at_few - at_many) * sign)
+    why = ""
+    if matters != "holds":
+        outcome = "undecided"
+        why = f"no influence of the level is sure at {few} runs, so there is none to fade."
+    elif outcome == "does not hold":
+        why = (
+            f"at {many} runs the optimum is found by {row.found(many):.0%} of the episodes, at "
+            f"{few} by {row.found(few):.0%}; there is as much to be won by steering."
+        )
+    return ClaimVerdict(
+        "the level fades", figure, row.table,
+        "The more runs there are, the less the exploitation level matters.",
+        outcome,
+        f"from exploring to exploiting the ratio changes by {with_interval(at_few, 3)} at {few} runs, by "
+        f"{with_interval(at_many, 3)} at {many}.",
+        why,
+    )  # fmt: skip
+
+
+def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
+    """At the smallest budget more exploitation is better, or less."""
+    few = row.budgets[0]
+    along, across = row.effect(few), row.mean(few, row.levels[-1]) - row.mean(few, row.levels[0])
+    sign = 1.0 if more else -1.0
+    outcome = above_zero(along * sign, across * sign)
+    beside = [row.effect(runs) for runs in row.budgets[1:]]
+    others = [
+        f"{with_interval(one, 3)} at {runs}"
+        for runs, one in zip(row.budgets[1:], beside, strict=True)
+    ]
+    text = (
+        "The more is exploited, the better the result."
+        if more
+        else "It is better to explore (low levels): good results are spread over the space."
+    )
+    return ClaimVerdict(
+        "exploit" if more else "explore", figure, row.table, text, outcome,
+        f"from exploring to exploiting the ratio changes by {with_interval(along, 3)} at {few} runs "
+        f"({_bars(row, few)}), by {join_with_and(others) if others else 'nothing else that was played'}.",
+        "" if outcome != "does not hold" else
+        f"the best level at {few} runs is {_best(row, few)}.",
+    )  # fmt: skip
+
+
+def _bars(row: BudgetQualities, runs: int) -> str:
+    shown = [f"{row.mean(runs, level).value:.3f} at {level:.0%}" for level in row.levels]
+    if (runs, None) in row.samples:
+        shown.append(f"{row.mean(runs, None).value:.3f} without advice")
+    return join_with_and(shown)
+
+
+def _best(row: BudgetQualities, runs: int) -> str:
+    best = max(row.levels, key=lambda level: row.mean(runs, level).value)
+    return f"{best:.0%} ({with_interval(row.mean(runs, best), 3)})"
+
+
+def _level_mean(row: BudgetQualities, runs: int) -> Estimate:
+    return mean_of([row.mean(runs, level) for level in row.levels])
+
+
+def _range_of(row: BudgetQualities, runs: int) -> float:
+    means: Sequence[float] = [row.mean(runs, level).value for level in row.levels]
+    return max(means) - min(means)
+
+
+def _after(runs: int) -> int:
+    """Return how many runs the advice of the paper, at 70 %, leaves."""
+    return runs - -(-7 * runs // 10)

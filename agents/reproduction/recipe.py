@@ -1,0 +1,534 @@
+"""What is played for each figure of the paper: studies on measured spaces.
+
+Beyond the paper: our default strategy beside its GRASP, and what the forecast's advice is worth.
+
+From the episodes of a figure's study to the numbers that its claims are asked about.
+
+A recipe played in a folder: a study per figure, going on after a kill, then one report.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.analysts.analyst import AnalystProfile
+from agents.analysts.episode import Truth
+from agents.analysts.insight import Kind
+from agents.reproduction.claims import (
+    BUDGET_FIGURES,
+    LEVELS,
+    BudgetQualities,
+    ClaimVerdict,
+    Outcome,
+    RunsToOptimum,
+    above_zero,
+    join_with_and,
+    judge_budgets,
+    judge_confidence,
+    with_interval,
+)
+from agents.studies.report import StudyPanel, render_csv
+from agents.studies.results import (
+    Estimate,
+    MeanInterval,
+    Sample,
+    make_folder,
+    mean_of,
+    read_parquet,
+    write_whole,
+)
+from agents.studies.study import (
+    CONFIDENCES,
+    Cell,
+    StoppingRule,
+    StrategyChoice,
+    Study,
+    Table,
+    study_text,
+)
+from agents.studies.study_runner import PlayedStudy, play_study, truth_of
+from assistant import AssistantError
+
+COMPARISON_FIGURE = "compare"
+FAITHFUL, DEFAULT = "grasp", "anova"
+"""The paper's strategy and the product's default (`strategies.DEFAULT_STRATEGY`)."""
+
+BUDGETS = {"flood": 100, "scheduling": 60, "maze": 15}
+"""Runs of an episode: the second budget of each of the figures 7 to 9."""
+
+COMPARED_CONFIDENCES = (0, 50, 100)
+GOAL = 0.01
+"""The goal of the agreement is the value that this share of the configurations reaches."""
+
+MOST_OF_STRATEGIES, MOST_OF_GOALS = 20, 100
+"""Episodes per cell at most: sessions take their time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StrategyComparison:
+    """How much the strategies find on an application.
+
+    Args:
+        table: its name.
+        samples: ratio to the optimum by strategy, insight and confidence in per cent.
+    """
+
+    table: str
+    samples: Mapping[tuple[str, Kind, int], Sample]
+
+    def over(self, strategy: str, confidence: int) -> Estimate:
+        """Return the mean over the insights."""
+        own = [
+            sample.mean
+            for (name, _, at), sample in self.samples.items()
+            if (name, at) == (strategy, confidence)
+        ]
+        return mean_of(own)
+
+    def found(self, strategy: str, confidence: int) -> float:
+        """Return the share of the episodes that found the optimum."""
+        own = [
+            sample.found
+            for (name, _, at), sample in self.samples.items()
+            if (name, at) == (strategy, confidence)
+        ]
+        return sum(own) / len(own)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarningComparison:
+    """How many agreements are kept on an application.
+
+    Args:
+        table: its name.
+        strategy: of the suggestions.
+        ignored: 1 for an agreement that was kept by an analyst who ignores warnings, else 0.
+        accepted: likewise by one who accepts them.
+        gained: the differences, episode by episode.
+        warned: share of the episodes in which accepting made a difference to what was run.
+    """
+
+    table: str
+    strategy: str
+    ignored: Sample
+    accepted: Sample
+    gained: Sample
+    warned: float
+
+
+def judge_compare(
+    rows: Sequence[StrategyComparison], goals: Sequence[WarningComparison]
+) -> list[ClaimVerdict]:
+    """Return verdicts on claims of ours, not of the paper."""
+    verdicts = [default_finds_more(row, at) for row in rows for at in (100, 50)]
+    return [*verdicts, *(advice_keeps_more(one) for one in goals)]
+
+
+def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict:
+    """Our default finds more within the budget than the paper's GRASP."""
+    ours, theirs = (row.over(name, confidence) for name in (DEFAULT, FAITHFUL))
+    outcome = above_zero(ours - theirs)
+    found = [
+        f"{name} finds the optimum in {row.found(name, confidence):.0%} of the episodes"
+        for name in (DEFAULT, FAITHFUL)
+    ]
+    who = "alone" if confidence == 100 else f"with an analyst who trusts it to {confidence} %"
+    return ClaimVerdict(
+        f"default beyond grasp, {confidence} %", COMPARISON_FIGURE, row.table,
+        f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {who} finds more "
+        "than the paper's GRASP.",
+        outcome,
+        f"ratio to the optimum, over all insights: {with_interval(ours, 3)} beside {with_interval(theirs, 3)}; the "
+        f"difference is {with_interval(ours - theirs, 3)}.",
+        "" if outcome != "does not hold" else f"{join_with_and(found)}.",
+    )  # fmt: skip
+
+
+def advice_keeps_more(one: WarningComparison) -> ClaimVerdict:
+    """Who accepts the advice of the forecast keeps more agreements."""
+    outcome = above_zero(one.gained.mean)
+    return ClaimVerdict(
+        f"advice keeps agreements, {one.strategy}", COMPARISON_FIGURE, one.table,
+        f"Ours: who accepts the advice of the forecast, with {one.strategy}, keeps more agreements "
+        f"({BUDGETS[one.table]} runs to reach the best {GOAL:.0%}) than who ignores it.",
+        outcome,
+        f"kept: {with_interval(one.accepted.mean * 100.0, 0)} % accepting, "
+        f"{with_interval(one.ignored.mean * 100.0, 0)} % ignoring; the difference, episode by episode, is "
+        f"{with_interval(one.gained.mean * 100.0, 1)} points; in {one.warned:.0%} of {one.gained.n} "
+        "episodes accepting changed what was run.",
+        _why_not(one, outcome),
+    )  # fmt: skip
+
+
+def _why_not(one: WarningComparison, outcome: Outcome) -> str:
+    if not one.warned:
+        return "no warning came that proposed a change which an analyst may make by herself."
+    if outcome != "does not hold":
+        return ""
+    return "the changes that the advice proposes do worse here than going on as before."
+
+
+def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]:
+    """Yield a panel per insight, with a name for its file."""
+    names = {"bad": "bad insight", "good": "good insight", "none": "no insight"}
+    for insight in dict.fromkeys(own for _, own, _ in row.samples):
+        bars = [
+            (str(at), name, bar_interval(sample.mean))
+            for (name, own, at), sample in row.samples.items()
+            if own == insight
+        ]
+        title = f"{row.table}, {names[insight]}, {BUDGETS[row.table]} runs"
+        what = ("confidence [%]", "strategy", "ratio to the optimum")
+        yield f"{row.table}_{insight}", StudyPanel(title, *what, tuple(bars), row.table)
+
+
+def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, StudyPanel]]:
+    """Yield the agreements that are kept, a panel per application, with a name for its file."""
+    for table in dict.fromkeys(one.table for one in goals):
+        bars = [
+            (one.strategy, word, bar_interval(sample.mean))
+            for one in goals
+            for word, sample in (("ignoring", one.ignored), ("accepting", one.accepted))
+            if one.table == table
+        ]
+        title = f"{table}, agreements kept: the best {GOAL:.0%} within {BUDGETS[table]} runs"
+        what = ("strategy", "warnings of the forecast", "share kept")
+        yield f"{table}_agreements", StudyPanel(title, *what, tuple(bars), table)
+
+
+def bar_interval(estimate: Estimate) -> MeanInterval:
+    """Return an estimate as a bar with its interval."""
+    return MeanInterval(estimate.value, estimate.low, estimate.high)
+
+
+Rows = Sequence[Mapping[str, Any]]
+"""Of `agents.studies.results.COLUMNS`, in the order of the grid."""
+
+
+def by_cell(study: Study, rows: Rows) -> Iterator[tuple[Cell, Rows]]:
+    """Yield the cells of a study with their episodes."""
+    n = study.replications
+    for i, cell in enumerate(study.cells()):
+        yield cell, rows[i * n : (i + 1) * n]
+
+
+def sample(study: Study, cell: Cell, rows: Rows) -> Sample:
+    """Return the episodes of a cell: runs to the optimum, or ratios if there is a budget.
+
+    The resamples of runs are those of the intervals in the study's own report.
+    """
+    rng = cell.streams(study.seed, 0).generator("bootstrap")
+    found = sum(row["runs_to_optimum"] is not None for row in rows) / len(rows)
+    if cell.runs is None:
+        runs = [row["runs_to_optimum"] for row in rows]
+        allowed = [row["runs_allowed"] for row in rows]
+        counted = [a if r is None else r for r, a in zip(runs, allowed, strict=True)]
+        return Sample.of(counted, rng, found)
+    return Sample.of([row["ratio"] for row in rows], rng, found)
+
+
+def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsToOptimum]:
+    """Return the rows of figure 6, one per application."""
+    samples: dict[str, dict[tuple[Kind, int, bool], Sample]] = {}
+    for cell, own in by_cell(study, rows):
+        if cell.insight is None or cell.confidence is None or cell.learning is None:
+            raise AssertionError("figure 6 is about analysts with insight and confidence")
+        key = (cell.insight, cell.confidence, cell.learning)
+        samples.setdefault(cell.table, {})[key] = sample(study, cell, own)
+    return [RunsToOptimum(name, found, leading(truths[name])) for name, found in samples.items()]
+
+
+def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
+    """Return one of the figures 7 to 9."""
+    samples = {
+        (cell.runs or 0, cell.exploitation): sample(study, cell, own)
+        for cell, own in by_cell(study, rows)
+    }
+    return BudgetQualities(study.tables[0].name, samples)
+
+
+def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
+    """Return what the strategies find on an application."""
+    samples: dict[tuple[str, Kind, int], Sample] = {}
+    for cell, own in by_cell(study, rows):
+        if cell.insight is None or cell.confidence is None:
+            raise AssertionError("strategies are compared under analysts with insight")
+        samples[cell.strategy.name, cell.insight, cell.confidence] = sample(study, cell, own)
+    return StrategyComparison(study.tables[0].name, samples)
+
+
+def goals_of(study: Study, ignored: Rows, accepted: Rows) -> list[WarningComparison]:
+    """Return how many agreements are kept, by strategy, of two studies with the same streams."""
+    found = []
+    pairs = zip(by_cell(study, ignored), by_cell(study, accepted), strict=True)
+    for (cell, without), (_, with_it) in pairs:
+        if [row["seed"] for row in without] != [row["seed"] for row in with_it]:
+            raise AssertionError("the episodes that are compared have other seeds")
+        kept = [[float(bool(row["met"])) for row in own] for own in (without, with_it)]
+        gained = [b - a for a, b in zip(*kept, strict=True)]
+        rng = cell.streams(study.seed, 0).generator("bootstrap")
+        apart = [_outcome_key(a) != _outcome_key(b) for a, b in zip(without, with_it, strict=True)]
+        ignoring, accepting, change = (Sample.of(values, rng) for values in (*kept, gained))
+        changed = sum(apart) / len(apart)
+        strategy = cell.strategy.name
+        found.append(WarningComparison(cell.table, strategy, ignoring, accepting, change, changed))
+    return found
+
+
+def _outcome_key(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return row["runs"], row["best"], row["runs_to_optimum"], row["ended"]
+
+
+def leading(truth: Truth) -> tuple[int, int]:
+    """Return in how many parameters the optimum has the level that is best on average, of how many.
+
+    GRASP and learners go by levels' means; where they lead elsewhere, both are led astray.
+    """
+    best = truth.ranked[0]
+    n = 0
+    for parameter, levels in enumerate(truth.n_levels):
+        ids = truth.level_ids[:, parameter]
+        means = [float(np.nanmean(truth.quality[ids == level])) for level in range(levels)]
+        n += int(truth.level_ids[best, parameter]) == int(np.argmax(means))
+    return n, len(truth.n_levels)
+
+
+FIGURE_NAMES = ("5", "6", *BUDGET_FIGURES, "compare")
+"""What can be reproduced, in the order of the report."""
+
+REPLICATIONS, QUICK_REPLICATIONS = 500, 20
+QUICK_CONFIDENCES = (0, 10, 50, 90, 100)
+SEED = 2016
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSpace:
+    """A measured space of the evaluation.
+
+    Args:
+        name: of its application: ``flood``, ``scheduling`` or ``maze``.
+        path: of its table.
+        about: what was measured, for people.
+    """
+
+    name: str
+    path: Path
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecipe:
+    """What is reproduced.
+
+    Args:
+        figures: of `FIGURE_NAMES`.
+        spaces: those that there are; a figure about another one is left out.
+        replications: episodes per cell; None is the paper's 500, or 20 if it shall be quick.
+        quick: fewer confidences and only the least and the greatest budget.
+        seed: of everything that is random.
+
+    Raises:
+        AssistantError: no such figure, or nothing that could be played.
+    """
+
+    figures: tuple[str, ...]
+    spaces: tuple[EvaluationSpace, ...]
+    replications: int | None = None
+    quick: bool = False
+    seed: int = SEED
+
+    def __post_init__(self) -> None:
+        unknown = next((one for one in self.figures if one not in FIGURE_NAMES), None)
+        if unknown is not None:
+            raise AssistantError(
+                f"there is no figure '{unknown}' to reproduce; there are {', '.join(FIGURE_NAMES)}"
+            )
+        if not self.spaces or not self.wanted:
+            named = ", ".join(space.name for space in self.spaces) or "no application"
+            raise AssistantError(
+                f"nothing is left to reproduce of figure {', '.join(self.figures)} with {named}"
+            )
+
+    @property
+    def episodes(self) -> int:
+        """Episodes per cell."""
+        usual = QUICK_REPLICATIONS if self.quick else REPLICATIONS
+        return usual if self.replications is None else self.replications
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The figures that the spaces allow, in the order of the report."""
+        there = {space.name for space in self.spaces}
+        return tuple(
+            one
+            for one in FIGURE_NAMES
+            if one in self.figures
+            and (one not in BUDGET_FIGURES or BUDGET_FIGURES[one][0] in there)
+        )
+
+    def space(self, name: str) -> EvaluationSpace:
+        """Return a space by the name of its application."""
+        return next(space for space in self.spaces if space.name == name)
+
+
+def study_of(recipe: EvaluationRecipe, figure: str) -> Study:
+    """Return the study that a figure is drawn from, 6 to 9."""
+    if figure == "6":
+        return Study(
+            "Figure 6: runs to the optimum",
+            tuple(_table(space) for space in recipe.spaces),
+            seed=recipe.seed,
+            replications=recipe.episodes,
+            confidences=QUICK_CONFIDENCES if recipe.quick else CONFIDENCES,
+        )
+    name, budgets = BUDGET_FIGURES[figure]
+    return Study(
+        f"Figure {figure}: the best of a budget, {name}",
+        (_table(recipe.space(name)),),
+        seed=recipe.seed,
+        replications=recipe.episodes,
+        insights=("none",),
+        confidences=(100,),
+        learning=(False,),
+        stop=StoppingRule((budgets[0], budgets[-1]) if recipe.quick else budgets, (None, *LEVELS)),
+    )
+
+
+def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
+    """Return the studies of `agents.reproduction.recipe`, by the names of their folders.
+
+    There are three per space: ``strategies``, ``ignored`` and ``accepted``; the last two share
+    their random streams.
+    """
+    found = {}
+    for space in recipe.spaces:
+        budget = BUDGETS[space.name]
+        strategies = (StrategyChoice(FAITHFUL), StrategyChoice(DEFAULT))
+        found[f"strategies_{space.name}"] = Study(
+            f"Strategies compared, {space.name}",
+            (_table(space),),
+            seed=recipe.seed,
+            replications=min(recipe.episodes, MOST_OF_STRATEGIES),
+            strategies=strategies,
+            confidences=COMPARED_CONFIDENCES,
+            learning=(False,),
+            stop=StoppingRule((budget,)),
+        )
+        for word, acceptance in (("ignored", 0.0), ("accepted", 1.0)):
+            found[f"{word}_{space.name}"] = Study(
+                f"Agreements kept, warnings {word}, {space.name}",
+                (_table(space),),
+                seed=recipe.seed,
+                replications=min(recipe.episodes, MOST_OF_GOALS),
+                strategies=strategies,
+                insights=("none",),
+                confidences=(100,),
+                learning=(False,),
+                stop=StoppingRule((budget,), goal=GOAL),
+                manner=AnalystProfile(acceptance=acceptance),
+            )
+    return found
+
+
+def _table(space: EvaluationSpace) -> Table:
+    return Table(space.name, str(space.path))
+
+
+TellStudy = Callable[[str, int, int], None]
+"""Told what is played, how many episodes there are by now, and how many there will be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reproduction:
+    """What a recipe came to.
+
+    Args:
+        recipe: as it was asked for.
+        truths: the measured spaces by name.
+        studies: by figure.
+        verdicts: in the order of the figures.
+        strategies: of the comparison, by application.
+        goals: of the comparison, by application and strategy.
+    """
+
+    recipe: EvaluationRecipe
+    truths: dict[str, Truth]
+    studies: dict[str, PlayedStudy] = field(default_factory=dict)
+    verdicts: tuple[ClaimVerdict, ...] = ()
+    strategies: tuple[StrategyComparison, ...] = ()
+    goals: tuple[WarningComparison, ...] = ()
+
+
+def reproduce(
+    recipe: EvaluationRecipe,
+    folder: Path,
+    workers: int | None = None,
+    tell: TellStudy | None = None,
+) -> Reproduction:
+    """Play what of a recipe was not played in this folder yet, and judge the claims.
+
+    Args:
+        recipe: what to play.
+        folder: of the results; made if there is none.
+        workers: processes; as many as there are cores if None.
+        tell: told of the progress.
+
+    Raises:
+        AssistantError: the folder holds another recipe's studies, or a file cannot be read or
+            written.
+        StrategyError: a table cannot be read.
+    """
+    make_folder(folder)
+    truths = {space.name: truth_of(str(space.path)) for space in recipe.spaces}
+    studies: dict[str, PlayedStudy] = {}
+    verdicts: list[ClaimVerdict] = []
+    for figure in recipe.wanted:
+        if figure != "6" and figure not in BUDGET_FIGURES:
+            continue
+        into = folder / f"figure{figure}"
+        finished = _play_into(study_of(recipe, figure), into, workers, tell)
+        studies[figure] = finished
+        rows = read_parquet(into / "results.parquet")
+        if figure == "6":
+            verdicts += judge_confidence(runs_of(finished.study, rows, truths))
+        else:
+            verdicts += judge_budgets(figure, qualities_of(finished.study, rows))
+    if "compare" not in recipe.wanted:
+        return Reproduction(recipe, truths, studies, tuple(verdicts))
+    strategies, goals = _play_comparison(recipe, folder / "compare", workers, tell)
+    verdicts += judge_compare(strategies, goals)
+    return Reproduction(recipe, truths, studies, tuple(verdicts), tuple(strategies), tuple(goals))
+
+
+def _play_comparison(
+    recipe: EvaluationRecipe, folder: Path, workers: int | None, tell: TellStudy | None
+) -> tuple[list[StrategyComparison], list[WarningComparison]]:
+    make_folder(folder)
+    studies = compare_studies(recipe)
+    rows = {}
+    for name, study in studies.items():
+        _play_into(study, folder / name, workers, tell)
+        rows[name] = read_parquet(folder / name / "results.parquet")
+    strategies, goals = [], []
+    for space in recipe.spaces:
+        name, ignored, accepted = (
+            f"{word}_{space.name}" for word in ("strategies", "ignored", "accepted")
+        )
+        strategies.append(strategies_of(studies[name], rows[name]))
+        goals += goals_of(studies[ignored], rows[ignored], rows[accepted])
+    return strategies, goals
+
+
+def _play_into(
+    study: Study, into: Path, workers: int | None, tell: TellStudy | None
+) -> PlayedStudy:
+    def told(done: int, total: int) -> None:
+        if tell is not None:
+            tell(study.name, done, total)
+
+    finished = play_study(study, into, study_text(study, into), workers, told)
+    write_whole(into / "summary.csv", render_csv(finished.summaries))
+    return finished

@@ -1,0 +1,517 @@
+"""The report of a study: one page, one text, one table; each follows from the results alone.
+
+The charts of a study: bars with their bootstrap intervals, as the paper draws them.
+
+What a study shows, in sentences: each a difference with an interval of its own.
+
+Two means differ if the 95 % interval of their difference leaves 0 out, not if the intervals of two
+bars do not overlap (`agents.studies.results`). Compared are the ends of each axis of the grid,
+averaged over the others; confidence and learning for each insight by itself, for what they do
+depends on it (section 4.2 of the paper).
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.studies.results import (
+    CellSummary,
+    EpisodeResult,
+    Episodes,
+    Estimate,
+    MeanInterval,
+    Sample,
+    mean_of,
+    write_whole,
+)
+from agents.studies.study import Cell, Study
+from agents.studies.study_runner import PlayedStudy
+from assistant.config.snapshot import version
+from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, INK, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.report.html import page_environment, svg
+from assistant.presentation.text.number_format import cell as csv_cell
+from assistant.presentation.text.number_format import number
+
+PALETTE = (MUTED, ACCENT, "#3d6b8e", "#6b8f4e", "#8a5a83", "#c9a227")
+WIDTH, HEIGHT = 420, 220
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPanel:
+    """Bars side by side: one panel of a figure.
+
+    Args:
+        title: what its cells share, for people.
+        x: what varies along the axis.
+        colour: what varies within a group of bars.
+        y: what the bars show.
+        bars: (place along the axis, colour, figure); places and colours in their order.
+        table: whose panels are drawn to one scale.
+    """
+
+    title: str
+    x: str
+    colour: str
+    y: str
+    bars: tuple[tuple[str, str, MeanInterval], ...]
+    table: str
+
+    @property
+    def top(self) -> float:
+        """The greatest number that is drawn."""
+        ends = [one for _, _, f in self.bars for one in (f.mean, f.high) if one is not None]
+        return max(ends, default=0.0)
+
+
+def panels(summaries: Sequence[CellSummary]) -> tuple[StudyPanel, ...]:
+    """Return the panels of a study, in the order of its grid.
+
+    Without budgets they are those of figure 6: runs to the optimum over confidence, learning in
+    colour, a panel for each table, strategy, kind and insight. With budgets those of figures 7 to
+    9: the ratio to the optimum over the budget, the exploitation level in colour.
+    """
+    grouped: dict[str, list[CellSummary]] = {}
+    for summary in summaries:
+        grouped.setdefault(_title(summary), []).append(summary)
+    return tuple(_panel(title, group) for title, group in grouped.items())
+
+
+def _panel(title: str, group: Sequence[CellSummary]) -> StudyPanel:
+    table = group[0].cell.table
+    if group[0].cell.runs is None:
+        bars = [(percent(s.cell.confidence), learns(s.cell.learning), s.runs) for s in group]
+        return StudyPanel(
+            title, "confidence [%]", "learning", "runs to the optimum", tuple(bars), table
+        )
+    bars = [(str(s.cell.runs), level(s.cell.exploitation), s.ratio or s.runs) for s in group]
+    return StudyPanel(
+        title, "runs allowed", "exploitation", "ratio to the optimum", tuple(bars), table
+    )
+
+
+def _title(summary: CellSummary) -> str:
+    cell = summary.cell
+    parts = [cell.table, str(cell.strategy)]
+    if cell.kind != "analyst":
+        parts.append(cell.kind)
+    if cell.insight is not None:
+        parts.append("no insight" if cell.insight == "none" else f"{cell.insight} insight")
+    if cell.runs is not None:
+        if cell.confidence is not None:
+            parts.append(f"confidence {cell.confidence} %")
+        if cell.learning is not None:
+            parts.append(learns(cell.learning))
+    return ", ".join(parts)
+
+
+def percent(confidence: int | None) -> str:
+    """Return a confidence for people; one that is not varied is a dash."""
+    return "-" if confidence is None else str(confidence)
+
+
+def learns(learning: bool | None) -> str:
+    """Return for people whether an analyst learns."""
+    return {None: "-", True: "learning", False: "not learning"}[learning]
+
+
+def level(exploitation: float | None) -> str:
+    """Return an exploitation level for people."""
+    return "no advice" if exploitation is None else f"{exploitation:g}"
+
+
+def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
+    """Draw the panels of a study, those of one table to one scale."""
+    drawn = panels(summaries)
+    tops: dict[str, float] = {}
+    for panel in drawn:
+        tops[panel.table] = max(tops.get(panel.table, 0.0), panel.top)
+    return tuple(bars(panel, tops[panel.table]) for panel in drawn)
+
+
+def bars(panel: StudyPanel, top: float) -> Spec:
+    """Draw a panel: bars from zero up to ``top`` at most, with the ends of their intervals."""
+    rows = [
+        {"x": x, "colour": colour, "mean": f.mean, "low": f.low, "high": f.high}
+        for x, colour, f in panel.bars
+    ]
+    places = list(dict.fromkeys(x for x, _, _ in panel.bars))
+    colours = list(dict.fromkeys(colour for _, colour, _ in panel.bars))
+    x: Spec = {
+        "field": "x",
+        "type": "ordinal",
+        "title": panel.x,
+        "sort": places,
+        "axis": {"labelAngle": 0, "grid": False},
+    }
+    offset: Spec = {"field": "colour", "type": "nominal", "sort": colours}
+    fill: Spec = {
+        "field": "colour",
+        "type": "nominal",
+        "sort": colours,
+        "scale": {
+            "domain": colours,
+            "range": [PALETTE[i % len(PALETTE)] for i in range(len(colours))],
+        },
+        "legend": None if colours == ["-"] else _legend(panel.colour),
+    }
+    scale = {"domain": [0, top], "nice": True}
+    y: Spec = {"type": "quantitative", "title": panel.y, "scale": scale}
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": {"text": panel.title, "color": TEXT, "fontSize": 12, "anchor": "start"},
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "bar"},
+                "encoding": {
+                    "x": x,
+                    "xOffset": offset,
+                    "y": {"field": "mean", **y},
+                    "color": fill,
+                    "tooltip": [{"field": "mean"}, {"field": "low"}, {"field": "high"}],
+                },
+            },
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "rule", "color": INK, "strokeWidth": 1.2},
+                "encoding": {
+                    "x": x,
+                    "xOffset": offset,
+                    "y": {"field": "low", **y},
+                    "y2": {"field": "high"},
+                },
+            },
+        ],
+    }
+
+
+def _legend(colour: str) -> Spec:
+    """Return a legend; the words of learning say what they are about themselves."""
+    title = None if colour == "learning" else colour
+    return {"title": title, "titleColor": TEXT, "titleFontWeight": "normal"}
+
+
+RESAMPLES = 1_000
+_INSIGHTS = {
+    "good": "with good insight", "bad": "with bad insight", "none": "without insight", None: "",
+}  # fmt: skip
+Means = dict[Cell, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFinding:
+    """A sentence about a study.
+
+    Args:
+        text: for people.
+        sure: whether the 95 % interval of what it says leaves 0 out.
+        weight: how many half intervals the difference is.
+    """
+
+    text: str
+    sure: bool
+    weight: float
+
+
+def findings(study: Study, episodes: Episodes) -> tuple[StudyFinding, ...]:
+    """Return what the episodes of a study show, the surest first.
+
+    Args:
+        study: that was played.
+        episodes: of each cell.
+    """
+    is_ratio = bool(study.stop.runs)
+    means = {
+        cell: Sample.of(
+            [_value(one, None if is_ratio else allowed) for one in played],
+            cell.streams(study.seed, 0).generator("bootstrap"),
+            resamples=RESAMPLES,
+        ).mean
+        for cell, allowed, played in episodes
+    }
+    found = []
+    for table in study.tables:
+        where = f"on {table.name}" if len(study.tables) > 1 else ""
+        of_table = {cell: mean for cell, mean in means.items() if cell.table == table.name}
+        found += [_sentence(where, one, is_ratio=is_ratio) for one in _contrasts(study, of_table)]
+    return tuple(sorted(found, key=lambda one: (not one.sure, -one.weight)))
+
+
+def _value(played: EpisodeResult, allowed: int | None) -> float:
+    """Return the number of an episode that a bar shows the mean of; without runs, its ratio."""
+    if allowed is None:
+        return played.ratio or 0.0
+    return float(allowed if played.runs_to_optimum is None else played.runs_to_optimum)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contrast:
+    """Cells with one value of an axis beside those with another."""
+
+    context: str
+    subject: str
+    before: Estimate
+    after: Estimate
+
+
+def _contrasts(study: Study, means: Means) -> Iterator[_Contrast]:
+    for insight in dict.fromkeys(cell.insight for cell in means):
+        own = {cell: mean for cell, mean in means.items() if cell.insight == insight}
+        context = _INSIGHTS[insight]
+        yield from _ends(own, context, lambda c: c.confidence, "confidence {1} % instead of {0} %")
+        yield from _ends(own, context, lambda c: c.learning, "learning")
+    yield from _ends(means, "", lambda c: c.runs, "a budget of {1} runs instead of {0}")
+    if len(study.stop.exploitation) > 1:
+        yield from _beside(means, lambda c: level(c.exploitation), "exploitation {1} beside {0}")
+    yield from _beside(means, lambda c: str(c.strategy), "{1} instead of {0}")
+    yield from _beside(means, lambda c: c.kind, "the analyst {1} instead of {0}")
+
+
+def _ends(
+    means: Means, context: str, of: Callable[[Cell], int | None], subject: str
+) -> Iterator[_Contrast]:
+    """Compare the greatest value of an axis with the least one; cells without one are left out."""
+    values = sorted({value for cell in means if (value := of(cell)) is not None})
+    if len(values) > 1:
+        first, last = values[0], values[-1]
+        yield _Contrast(
+            context, subject.format(first, last), _mean(means, of, first), _mean(means, of, last)
+        )
+
+
+def _beside(means: Means, of: Callable[[Cell], str], subject: str) -> Iterator[_Contrast]:
+    """Compare every other value of an axis with the first one."""
+    first, *others = dict.fromkeys(map(of, means))
+    for other in others:
+        yield _Contrast(
+            "", subject.format(first, other), _mean(means, of, first), _mean(means, of, other)
+        )
+
+
+def _mean(means: Means, of: Callable[[Cell], object], value: object) -> Estimate:
+    return mean_of([mean for cell, mean in means.items() if of(cell) == value])
+
+
+def _sentence(where: str, found: _Contrast, *, is_ratio: bool) -> StudyFinding:
+    """Say a difference in words."""
+    change = found.after - found.before
+    low, high = change.low, change.high
+    sure = low > 0 or high < 0
+    weight = abs(change.value) / max((high - low) / 2, 1e-12)
+    told = ", ".join([*filter(None, (where, found.context)), found.subject])
+    told = f"{told[:1].upper()}{told[1:]}"
+    before, after = _short(found.before.value), _short(found.after.value)
+    if not sure:
+        unit = "in the ratio to the optimum" if is_ratio else "runs"
+        return StudyFinding(
+            f"{told}: these episodes show no difference ({_short(low)} to {_short(high)} {unit}).",
+            sure, weight,
+        )  # fmt: skip
+    ends = sorted((abs(low), abs(high)))
+    by = f"{_short(abs(change.value))} ({_short(ends[0])} to {_short(ends[1])})"
+    if is_ratio:
+        verb = "raises" if change.value > 0 else "lowers"
+        text = f"{told} {verb} the ratio to the optimum by {by}: {after} beside {before}."
+    else:
+        verb = "costs" if change.value > 0 else "saves"
+        text = f"{told} {verb} {by} runs to the optimum: {after} beside {before}."
+    return StudyFinding(text, sure, weight)
+
+
+def _short(value: float) -> str:
+    """Return a number with at most three significant digits below 1,000.
+
+    >>> _short(15.463), _short(-0.05), _short(1234.5)
+    ('15.5', '-0.05', '1,234')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+COLUMNS = (
+    "table", "strategy", "kind", "insight", "confidence", "learning", "runs_allowed",
+    "exploitation", "episodes", "runs", "runs_low", "runs_high", "not_found", "ratio",
+    "ratio_low", "ratio_high", "late",
+)  # fmt: skip
+
+
+def write_report(finished: PlayedStudy, folder: Path) -> tuple[Path, ...]:
+    """Write ``report.html``, ``report.md`` and ``summary.csv``; return their paths.
+
+    Raises:
+        AssistantError: one of them cannot be written.
+    """
+    made = {
+        "report.html": render_html(finished),
+        "report.md": render_markdown(finished),
+        "summary.csv": render_csv(finished.summaries),
+    }
+    for name, text in made.items():
+        write_whole(folder / name, text)
+    return tuple(folder / name for name in made)
+
+
+def render_html(finished: PlayedStudy) -> str:
+    """Return the page; it opens offline and needs no script."""
+    return (
+        page_environment("agents.reproduction")
+        .get_template("study.html.j2")
+        .render(
+            study=finished.study,
+            version=version(),
+            headline=headline(finished),
+            notes=notes(finished),
+            drawings=[svg(spec) for spec in panel_specs(finished.summaries)],
+            header=header(finished.study),
+            rows=[row(summary) for summary in finished.summaries],
+            facts=facts(finished),
+        )
+    )
+
+
+def render_markdown(finished: PlayedStudy) -> str:
+    """Return the same as Markdown, without the charts."""
+    names = header(finished.study)
+    lines = [f"# {finished.study.name}", "", headline(finished), ""]
+    lines += [f"- {name}: {text}" for name, text in facts(finished).items()]
+    lines += ["", *(f"{note}\n" for note in notes(finished))]
+    lines += [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines += [f"| {' | '.join(row(summary))} |" for summary in finished.summaries]
+    return "\n".join([*lines, ""])
+
+
+def render_csv(summaries: Sequence[CellSummary]) -> str:
+    """Return a row per cell with all digits; what is unknown is empty."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for summary in summaries:
+        values = as_json(summary).values()
+        writer.writerow(
+            [csv_cell(v) if isinstance(v, str) else "" if v is None else v for v in values]
+        )
+    return buffer.getvalue()
+
+
+def as_json(summary: CellSummary) -> Mapping[str, str | int | float | bool | None]:
+    """Return a cell's summary by the names of `COLUMNS`."""
+    cell, runs, ratio = summary.cell, summary.runs, summary.ratio or MeanInterval(None, None, None)
+    values = (
+        cell.table, str(cell.strategy), cell.kind, cell.insight, cell.confidence, cell.learning,
+        cell.runs, cell.exploitation, summary.episodes, runs.mean, runs.low, runs.high,
+        summary.censored, ratio.mean, ratio.low, ratio.high, summary.late,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def study_as_json(finished: PlayedStudy, folder: Path) -> dict[str, object]:
+    """Return the figures of a study for programs; what is unknown is None."""
+    return {
+        "name": finished.study.name,
+        "results": str(folder / "results.parquet"),
+        "episodes": len(finished.summaries) * finished.study.replications,
+        "cells": [dict(as_json(summary)) for summary in finished.summaries],
+    }
+
+
+def study_rows(finished: PlayedStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the table of the cells for people: its header and its rows.
+
+    An axis that has one value only is left out.
+    """
+    names, rows = header(finished.study), [row(summary) for summary in finished.summaries]
+    axes = set(_AXES) | {"runs allowed", "exploitation"}
+    kept = [
+        i for i, name in enumerate(names) if name not in axes or len({one[i] for one in rows}) > 1
+    ]
+    return tuple(names[i] for i in kept), [tuple(one[i] for i in kept) for one in rows]
+
+
+def headline(finished: PlayedStudy) -> str:
+    """Return what was played, in one sentence."""
+    n_cells, n = len(finished.summaries), finished.study.replications
+    cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
+    episodes = "1 episode each" if n == 1 else f"{n:,} episodes each"
+    return f"{cells}, {episodes}: {n_cells * n:,} episodes by simulated analysts."
+
+
+def facts(finished: PlayedStudy) -> dict[str, str]:
+    """Return what a reader should know of the study."""
+    study = finished.study
+    learner, insight, manner, stop = study.learner, study.insight, study.manner, study.stop
+    ends = "at the optimum, given up after " + (
+        ", ".join(
+            f"{max(1, int(stop.censored_at * size)):,} runs of {name} ({size:,} configurations)"
+            for name, size in finished.sizes.items()
+        )
+        or f"{stop.censored_at:.0%} of the space"  # of tables that are not there any more
+    )
+    if stop.runs:
+        ends = f"after {', '.join(map(str, stop.runs))} runs"
+        if any(one is not None for one in stop.exploitation):
+            ends += f", with the clustering advice at {stop.advised_from:.0%} of them"
+    if stop.deadline_s is not None:
+        ends += f", or {number(stop.deadline_s)} simulated seconds"
+    told = {
+        "Seed": str(study.seed),
+        "Episodes end": ends,
+        "Analysts": f"{manner.batch} runs at a time, an advice is accepted with probability "
+        f"{manner.acceptance:g}, {number(manner.reaction_s)} s to react",
+    }
+    if "analyst" in study.kinds:
+        told["Insight"] = (
+            f"{insight.members:.1%} of the space ({insight.least} configurations at least): good "
+            f"ones from the best {insight.best:.0%}, the optimum among them, bad ones from the "
+            f"worst {insight.worst:.0%}"
+        )
+    if "analyst" in study.kinds and True in study.learning:
+        told["Learning"] = (
+            f"rate {learner.rate:g}, mass {learner.mass:g}, bound {learner.bound:g}, "
+            f"trust {learner.trust:g}"
+        )
+    return told
+
+
+def notes(finished: PlayedStudy) -> tuple[str, ...]:
+    """Return how the figures are to be read."""
+    told = ["Means, with 95 % intervals by the bootstrap over the episodes of a cell."]
+    if finished.study.stop.runs:
+        told.append(
+            "Ratio: the best value found beside the optimum, 1 if it is one (section 4.3 of the "
+            "paper)."
+        )
+    elif any(summary.censored for summary in finished.summaries):
+        told.append(
+            "An episode that did not find the optimum counts with the runs after which it was "
+            "given up: where there are such, the mean is too low."
+        )
+    return tuple(told)
+
+
+def header(study: Study) -> tuple[str, ...]:
+    """Return the names of the columns for people."""
+    if study.stop.runs:
+        return (*_AXES, "runs allowed", "exploitation", "ratio", "95 %", "optimum not found")
+    return (*_AXES, "runs to the optimum", "95 %", "not found")
+
+
+_YES_NO = {None: "-", True: "yes", False: "no"}
+_AXES = ("table", "strategy", "analyst", "insight", "confidence", "learning")
+
+
+def row(summary: CellSummary) -> tuple[str, ...]:
+    """Return a cell's figures for people, one for each of `header`."""
+    cell = summary.cell
+    axes: tuple[str, ...] = (
+        cell.table, str(cell.strategy), cell.kind, cell.insight or "-",
+        percent(cell.confidence), _YES_NO[cell.learning],
+    )  # fmt: skip
+    if cell.runs is not None and summary.ratio is not None:
+        axes = (*axes, str(cell.runs), level(cell.exploitation))
+    told = summary.ratio or summary.runs
+    ends = "-" if told.low is None else f"{number(told.low)} to {number(told.high)}"
+    return (*axes, number(told.mean), ends, f"{summary.censored:.0%}")

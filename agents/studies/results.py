@@ -1,0 +1,400 @@
+"""The results of a study: one row per episode, as Parquet, and the table of its cells.
+
+Files of a study: written whole or not at all.
+
+Intervals of a mean by the bootstrap.
+
+Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1994, chapter 13 (the percentile
+interval), which the paper cites for its 95 % intervals (section 4.2).
+
+Numbers with their bootstrap: what is reckoned from cells has an interval of its own.
+
+Whether two cells differ is seen from the interval of their difference, not from intervals that
+overlap. Each cell is resampled once (Efron & Tibshirani 1994, chapter 6); whatever is reckoned from
+several cells is reckoned from each of their resamples, and the middle 95 % of that is its interval
+(chapter 13, percentiles). Cells are independent of each other, a cell is not of itself, and both
+come out right.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.studies.study import Cell, Study
+from assistant import AssistantError
+
+Real = NDArray[np.float64]
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Write a file under another name, then move it into its place.
+
+    Raises:
+        AssistantError: it cannot be written.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise AssistantError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, if there is none.
+
+    Raises:
+        AssistantError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AssistantError(f"cannot make the folder '{path}': {error.strerror}") from error
+
+
+def copy_files(names: Sequence[str], source: Path, into: Path) -> bool:
+    """Copy files of a folder into another one, each whole, in this order.
+
+    Returns:
+        Whether all of them were there; those after one that is not are left out.
+
+    Raises:
+        AssistantError: one of them cannot be written.
+    """
+    for name in names:
+        try:
+            content = (source / name).read_bytes()
+        except OSError:
+            return False
+        make_folder(into)
+        write_whole(into / name, content)
+    return True
+
+
+RESAMPLES = 2_000
+_AT_ONCE = 1_000_000
+"""Numbers that are drawn at once: 8 MB."""
+
+
+def mean_interval(
+    values: Sequence[float],
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> tuple[float, float] | None:
+    """Return the ends of an interval for the mean; None of fewer than two values.
+
+    Samples of the same size are drawn with replacement; the interval holds the middle ``level``
+    of their means.
+
+    Args:
+        values: independent of each other.
+        rng: draws ``resamples`` times as many whole numbers as there are values.
+        resamples: how many samples.
+        level: above 0, below 1.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    if given.size < 2:
+        return None
+    means = np.concatenate([drawn.mean(1) for drawn in bootstrap_samples(given, rng, resamples)])
+    low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return float(low), float(high)
+
+
+def bootstrap_samples(
+    given: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Iterator[NDArray[np.float64]]:
+    """Yield samples of the same size, drawn with replacement, a few rows of them at a time."""
+    rows = max(1, _AT_ONCE // given.size)
+    for done in range(0, resamples, rows):
+        yield given[rng.integers(given.size, size=(min(rows, resamples - done), given.size))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A number, and what it would have been with other episodes.
+
+    Args:
+        value: from all episodes.
+        draws: float64 [resamples].
+
+    >>> a = Estimate(3.0, np.array([2.0, 3.0, 4.0]))
+    >>> (a - a).low, (a - 1).value, (2 * a).high > 7
+    (0.0, 2.0, True)
+    """
+
+    value: float
+    draws: Real
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return float(np.quantile(self.draws, 0.025))
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return float(np.quantile(self.draws, 0.975))
+
+    def within(self, level: float) -> tuple[float, float]:
+        """Return the ends of an interval of another level, such as 0.99."""
+        low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def __add__(self, other: "Estimate | float") -> "Estimate":
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other: "Estimate | float") -> "Estimate":
+        return self._with(other, lambda a, b: a - b)
+
+    def __mul__(self, other: "Estimate | float") -> "Estimate":
+        return self._with(other, lambda a, b: a * b)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> "Estimate":
+        return self * -1.0
+
+    def log(self) -> "Estimate":
+        """Return its logarithm; it is above 0."""
+        return Estimate(math.log(self.value), np.log(self.draws))
+
+    def expm1(self) -> "Estimate":
+        """Return what a difference of logarithms is as a share."""
+        return Estimate(math.expm1(self.value), np.expm1(self.draws))
+
+    def _with(self, other: "Estimate | float", reckon: Callable[[Real, Real], Real]) -> "Estimate":
+        own = np.array([self.value, *self.draws])
+        told = other if isinstance(other, Estimate) else None
+        theirs = np.array(other) if told is None else np.array([told.value, *told.draws])
+        both = reckon(own, theirs)
+        return Estimate(float(both[0]), both[1:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The episodes of a cell, resampled.
+
+    Args:
+        n: episodes.
+        mean: of them.
+        spread: their standard deviation.
+        found: share of them that found the optimum.
+    """
+
+    n: int
+    mean: Estimate
+    spread: Estimate
+    found: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        values: Sequence[float],
+        rng: np.random.Generator,
+        found: float = 1.0,
+        resamples: int = RESAMPLES,
+    ) -> "Sample":
+        """Resample the values of the episodes of a cell, of which there is one at least."""
+        given = np.asarray(values, dtype=np.float64)
+        means, spreads = np.empty(0), np.empty(0)
+        for drawn in bootstrap_samples(given, rng, resamples):
+            means = np.append(means, drawn.mean(axis=1))
+            spreads = np.append(spreads, drawn.std(axis=1))
+        return cls(
+            given.size,
+            Estimate(float(given.mean()), means),
+            Estimate(float(given.std()), spreads),
+            found,
+        )
+
+
+def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the mean of some, each weighing the same."""
+    total = estimates[0]
+    for one in estimates[1:]:
+        total = total + one
+    return total * (1.0 / len(estimates))
+
+
+def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
+    """Return the slope of the least squares line through some, per unit of ``at``.
+
+    Raises:
+        ValueError: there are not two different places.
+    """
+    places = np.asarray(at, dtype=np.float64)
+    apart = places - places.mean()
+    if not apart.any():
+        raise ValueError(f"a slope needs two different places, not {list(at)}")
+    total = estimates[0] * 0.0
+    for weight, one in zip((apart / (apart @ apart)).tolist(), estimates, strict=True):
+        total = total + one * weight
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """What came of one episode.
+
+    Args:
+        replication: its number in the cell, from 0 on.
+        seed: of its experiment, which replays every suggestion.
+        runs: that were executed.
+        suggested: of these, Copperline's.
+        runs_to_optimum: the number of the run that found an optimum first; None if none did.
+        censored: whether the search for the optimum ended before it was found.
+        best: best measured value; None if every run failed.
+        ratio: the paper's quality of the result (`Truth.ratio`): 0 if every run failed, None where
+            it has no meaning.
+        late: whether the deadline ended it.
+        ended: why it ended, for people.
+        met: whether the goal of the agreement was reached; None where there is none.
+    """
+
+    replication: int
+    seed: int
+    runs: int
+    suggested: int
+    runs_to_optimum: int | None
+    censored: bool
+    best: float | None
+    ratio: float | None
+    late: bool
+    ended: str
+    met: bool | None = None
+
+
+COLUMNS: tuple[tuple[str, str], ...] = (
+    ("table", "string"),
+    ("strategy", "string"),
+    ("options", "string"),
+    ("kind", "string"),
+    ("insight", "string"),
+    ("confidence", "int64"),
+    ("learning", "bool"),
+    ("runs_allowed", "int64"),
+    ("exploitation", "double"),
+    ("replication", "int64"),
+    ("seed", "int64"),
+    ("runs", "int64"),
+    ("suggested", "int64"),
+    ("runs_to_optimum", "int64"),
+    ("censored", "bool"),
+    ("best", "double"),
+    ("ratio", "double"),
+    ("late", "bool"),
+    ("ended", "string"),
+    ("met", "bool"),
+)
+"""Name and Arrow type of each column; see `agents.studies.study.Cell` and `agents.studies.results.EpisodeResult`. What is
+unknown is null. ``runs_allowed`` is the cell's budget, or where the search is given up."""
+
+Episodes = Sequence[tuple[Cell, int, Sequence[EpisodeResult]]]
+"""Cells with the runs that are allowed and their episodes, in the order of the grid."""
+
+
+def write_parquet(episodes: Episodes, path: Path) -> None:
+    """Write one row per episode, whole or not at all; the same rows give the same bytes."""
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [_row(cell, allowed, one) for cell, allowed, played in episodes for one in played]
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    write_whole(path, buffer.getvalue())
+
+
+def _row(cell: Cell, allowed: int, played: EpisodeResult) -> dict[str, Any]:
+    about = asdict(cell) | asdict(played) | {"runs_allowed": allowed}
+    about["strategy"] = cell.strategy.name
+    about["options"] = ", ".join(f"{name}={value}" for name, value in cell.strategy.options)
+    return about
+
+
+def read_parquet(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of results.
+
+    Raises:
+        AssistantError: it cannot be read, or has other columns.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise AssistantError(f"cannot read the results '{path}': {error}") from error
+    if [field.name for field in table.schema] != [name for name, _ in COLUMNS]:
+        raise AssistantError(f"'{path}' holds no results of a study: it has other columns")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class MeanInterval:
+    """A mean with its bootstrap 95 % interval; None where there is nothing, or one number only."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    """What the episodes of a cell come to.
+
+    Args:
+        cell: of the grid.
+        episodes: how many were played.
+        runs: runs to the optimum, an episode that did not find it counted with the runs that were
+            allowed, so that its mean is too low where there is one; of a budget, runs executed.
+        censored: share of the episodes that did not find the optimum; of a budget, likewise.
+        ratio: the paper's quality of the result, of a budget only.
+        late: share of the episodes that the deadline ended.
+    """
+
+    cell: Cell
+    episodes: int
+    runs: MeanInterval
+    censored: float
+    ratio: MeanInterval | None
+    late: float
+
+
+def summarise(
+    study: Study, cell: Cell, allowed: int, played: Sequence[EpisodeResult]
+) -> CellSummary:
+    """Return means and intervals of a cell. The resamples have a stream of their own."""
+    rng = cell.streams(study.seed, 0).generator("bootstrap")
+    if cell.runs is None:
+        runs = [allowed if one.runs_to_optimum is None else one.runs_to_optimum for one in played]
+    else:
+        runs = [one.runs for one in played]
+    ratios = [one.ratio for one in played if one.ratio is not None]
+    n = len(played)
+    return CellSummary(
+        cell,
+        n,
+        _mean_with_interval(runs, rng),
+        sum(one.runs_to_optimum is None for one in played) / n,
+        None if cell.runs is None else _mean_with_interval(ratios, rng),
+        sum(one.late for one in played) / n,
+    )
+
+
+def _mean_with_interval(values: Sequence[float], rng: np.random.Generator) -> MeanInterval:
+    ends = mean_interval(values, rng)
+    mean = float(np.mean(values)) if values else None
+    return MeanInterval(mean, *(ends or (None, None)))

@@ -1,0 +1,542 @@
+"""A study: a grid of cells, each played by many analysts who differ in their random streams only.
+
+Values and pure functions; `agents.studies.study_runner` plays them. The two studies of the paper are one grid
+each: figure 6 varies insight, confidence and learning and stops at the optimum (section 4.2),
+figures 7 to 9 vary the budget of runs and the exploitation level (section 4.3).
+
+A study as a TOML file: read strictly, refused with one sentence.
+
+A study as the TOML file that `agents.studies.study` reads, so that others can play it.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from os.path import relpath
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agents.analysts.analyst import AnalystProfile, agent_entry
+from agents.analysts.episode import Agent, ClusteringAdvice, EpisodeStreams
+from agents.analysts.insight import Insight, Kind, Learning
+from assistant import AssistantError
+from assistant.core.errors import SettingsError, hint
+from assistant.core.files import read_text
+
+STRATEGY, KIND = "grasp", "analyst"
+INSIGHTS: tuple[Kind, ...] = ("bad", "good", "none")
+CONFIDENCES = tuple(range(0, 101, 10))
+LEARNING = (False, True)
+"""Axes of the paper's figure 6, which is what a study is unless it says otherwise."""
+
+Options = tuple[tuple[str, str | int | float | bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A measured table of a study: the name that its cells go by, and its file."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyChoice:
+    """A strategy by its registered name, with options in the order of their names."""
+
+    name: str
+    options: Options = ()
+
+    def __str__(self) -> str:
+        options = ", ".join(f"{name} {value}" for name, value in self.options)
+        return f"{self.name} ({options})" if options else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingRule:
+    """When the episodes of a study end.
+
+    Args:
+        runs: budgets, each a column of cells; without any an episode ends at the optimum.
+        exploitation: levels of the clustering advice (section 3.2), with budgets only; None is no
+            advice.
+        advised_from: share of the budget at which that advice comes; the paper's 0.7.
+        censored_at: share of the space at which the search for the optimum is given up.
+        deadline_s: simulated seconds until the agreement ends; None is no deadline.
+        run_s: simulated seconds of a run of which the table does not say how long it took.
+        goal: with budgets only: the agreement's goal is the value that this share of the measured
+            configurations reaches, and an episode ends with the round that reaches it. Warnings
+            come from the forecast then. None is no goal.
+
+    Raises:
+        AssistantError: a field is out of range, or levels or a goal are given without budgets.
+    """
+
+    runs: tuple[int, ...] = ()
+    exploitation: tuple[float | None, ...] = (None,)
+    advised_from: float = 0.7
+    censored_at: float = 0.5
+    deadline_s: float | None = None
+    run_s: float = 1.0
+    goal: float | None = None
+
+    def __post_init__(self) -> None:
+        if any(type(runs) is not int or runs < 1 for runs in self.runs):
+            raise AssistantError(f"budgets are whole numbers of runs from 1 on, not {self.runs}")
+        if not self.exploitation:
+            raise AssistantError("exploitation needs at least one level; leave it out for none")
+        levels = [level for level in self.exploitation if level is not None]
+        if levels and not self.runs:
+            raise AssistantError(
+                "exploitation comes with a share of a budget; give runs, or leave it out"
+            )
+        if self.goal is not None and not self.runs:
+            raise AssistantError("a goal is agreed on with a budget; give runs, or leave it out")
+        if self.goal is not None and not 0 < self.goal <= 1:
+            raise AssistantError(
+                f"goal is a share of the configurations above 0, up to 1, not {self.goal}"
+            )
+        for name, value in (("exploitation", levels), ("advised_from", [self.advised_from])):
+            if not all(0 <= one <= 1 for one in value):
+                raise AssistantError(f"{name} is a share from 0 to 1, not {value}")
+        if not 0 < self.censored_at <= 1:
+            raise AssistantError(
+                f"censored_at is a share of the space above 0, up to 1, not {self.censored_at}"
+            )
+        if self.deadline_s is not None and not 0 < self.deadline_s < math.inf:
+            raise AssistantError(f"deadline_s is a number above 0, not {self.deadline_s}")
+        if not 0 <= self.run_s < math.inf:
+            raise AssistantError(f"run_s is a number from 0 on, not {self.run_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of the grid. What its kind of analyst does not have, or the stop rule, is None.
+
+    Args:
+        table: name of the table.
+        strategy: of the suggestions, with its options.
+        kind: of analyst.
+        insight: ``good``, ``bad`` or ``none``.
+        confidence: in whole per cent.
+        learning: whether she learns.
+        runs: the budget; None if it ends at the optimum.
+        exploitation: level of the clustering advice.
+    """
+
+    table: str
+    strategy: StrategyChoice
+    kind: str
+    insight: Kind | None = None
+    confidence: int | None = None
+    learning: bool | None = None
+    runs: int | None = None
+    exploitation: float | None = None
+
+    def streams(self, seed: int, replication: int) -> EpisodeStreams:
+        """Return the random streams of an episode, which no other cell or replication has.
+
+        They follow from the cell's own fields, so a larger grid keeps the episodes it had.
+        """
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
+        words = tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
+        return EpisodeStreams((seed, *words), replication)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A grid, and what all of its cells have in common.
+
+    Args:
+        name: for people.
+        tables: measured spaces.
+        seed: of everything that is random.
+        replications: episodes per cell.
+        strategies: that make the suggestions.
+        kinds: of analyst (`agents.analysts.analyst`).
+        insights: of the analysts that have one.
+        confidences: in whole per cent.
+        learning: whether they learn.
+        stop: when episodes end.
+        insight: sizes and ranks of the subsets; its own kind is not looked at.
+        learner: how those learn who do.
+        manner: batch, acceptance and reaction; its own confidence is not looked at.
+
+    Raises:
+        AssistantError: an axis is empty or repeats itself, or a number is out of range.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    seed: int = 0
+    replications: int = 500
+    strategies: tuple[StrategyChoice, ...] = (StrategyChoice(STRATEGY),)
+    kinds: tuple[str, ...] = (KIND,)
+    insights: tuple[Kind, ...] = INSIGHTS
+    confidences: tuple[int, ...] = CONFIDENCES
+    learning: tuple[bool, ...] = LEARNING
+    stop: StoppingRule = field(default_factory=StoppingRule)
+    insight: Insight = field(default_factory=Insight)
+    learner: Learning = field(default_factory=Learning)
+    manner: AnalystProfile = field(default_factory=AnalystProfile)
+
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int or self.seed < 0:
+            raise AssistantError(
+                f"the seed of a study is a whole number from 0 on, not {self.seed}"
+            )
+        if type(self.replications) is not int or self.replications < 1:
+            raise AssistantError(
+                f"replications is a whole number from 1 on, not {self.replications}"
+            )
+        axes: dict[str, tuple[Any, ...]] = {
+            "tables": tuple(table.name for table in self.tables),
+            "strategies": self.strategies,
+            "kinds": self.kinds,
+            "insights": self.insights,
+            "confidences": self.confidences,
+            "learning": self.learning,
+            "runs": self.stop.runs or (None,),
+            "exploitation": self.stop.exploitation,
+        }
+        for name, values in axes.items():
+            if not values:
+                raise AssistantError(f"a study needs at least one of {name}")
+            repeated = next((v for v in values if values.count(v) > 1), None)
+            if repeated is not None:
+                raise AssistantError(f"{name} of a study names {repeated} twice; name it once")
+        for cell in self.cells():
+            self.agent(cell)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the grid, the last axis moving fastest; what a kind has not is not varied."""
+        return tuple(dict.fromkeys(self._product()))
+
+    def _product(self) -> Iterator[Cell]:
+        budgets: tuple[int | None, ...] = self.stop.runs or (None,)
+        for table, strategy, kind in itertools.product(self.tables, self.strategies, self.kinds):
+            takes = agent_entry(kind).takes
+            for insight, confidence, learning, runs, exploitation in itertools.product(
+                self.insights if "insight" in takes else (None,),
+                self.confidences if "confidence" in takes else (None,),
+                self.learning if "learning" in takes else (None,),
+                budgets,
+                self.stop.exploitation,
+            ):
+                yield Cell(
+                    table.name, strategy, kind, insight, confidence, learning, runs, exploitation
+                )
+
+    def agent(self, cell: Cell) -> Agent:
+        """Return the analyst of a cell. Raises AssistantError for a trait out of range."""
+        detail, manner = self.insight, self.manner
+        insight = Insight(
+            cell.insight or "none", detail.members, detail.best, detail.worst, detail.least
+        )
+        return agent_entry(cell.kind).build(
+            insight=insight,
+            confidence=100 if cell.confidence is None else cell.confidence,
+            learning=self.learner if cell.learning else None,
+            batch=manner.batch,
+            acceptance=manner.acceptance,
+            reaction_s=manner.reaction_s,
+        )
+
+    def max_runs(self, cell: Cell, size: int) -> int:
+        """Return how many runs an episode may have in a space of ``size`` configurations."""
+        return cell.runs or max(1, math.floor(self.stop.censored_at * size))
+
+    def clustering(self, cell: Cell) -> ClusteringAdvice | None:
+        """Return the advice of a cell, which comes at a share of its budget, rounded up."""
+        if cell.exploitation is None or cell.runs is None:
+            return None
+        return ClusteringAdvice(math.ceil(self.stop.advised_from * cell.runs), cell.exploitation)
+
+
+_INSIGHT, _LEARNER, _MANNER, _STOP = Insight(), Learning(), AnalystProfile(), StoppingRule()
+ACCEPTANCE = {"never": 0.0, "always": 1.0}
+
+Application = Literal["flood", "scheduling", "maze"]
+"""What a study can name instead of a table: it is measured whole before the first episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """An application whose table a study asks for.
+
+    Args:
+        name: of the application.
+        log: job log of scheduling; None is the built-in workload.
+        first: use only the first jobs of the log.
+    """
+
+    name: Application
+    log: Path | None = None
+    first: int | None = None
+
+
+Measure = Callable[[TableRequest], Path]
+"""Returns the measured table of an application, made where there is none yet."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Strategy(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    name: str
+
+
+class _Insight(_Strict):
+    members: float = _INSIGHT.members
+    best: float = _INSIGHT.best
+    worst: float = _INSIGHT.worst
+    least: int = _INSIGHT.least
+
+
+class _Learner(_Strict):
+    rate: float = _LEARNER.rate
+    mass: float = _LEARNER.mass
+    bound: float = _LEARNER.bound
+    trust: float = _LEARNER.trust
+
+
+class _Analyst(_Strict):
+    batch: int = _MANNER.batch
+    acceptance: Literal["never", "always"] | float = "always"
+    reaction_s: float = _MANNER.reaction_s
+
+
+class _Stop(_Strict):
+    runs: int | list[int] = Field(default_factory=list)
+    exploitation: list[float | Literal["none"]] = Field(default_factory=list)
+    advised_from: float = _STOP.advised_from
+    censored_at: float = _STOP.censored_at
+    deadline_s: float | None = None
+    run_s: float = _STOP.run_s
+    goal: float | None = None
+
+
+class _Scheduling(_Strict):
+    log: str | None = None
+    first: int | None = Field(default=None, ge=1)
+
+
+class _StudyFile(_Strict):
+    name: str = ""
+    seed: int = 0
+    replications: int = 500
+    workers: int | None = Field(default=None, ge=1)
+    applications: list[Application] = []
+    tables: list[str] = []
+    strategies: list[str | _Strategy] = [STRATEGY]
+    kinds: list[str] = [KIND]
+    insights: list[Kind] = list(INSIGHTS)
+    confidences: list[int] = list(CONFIDENCES)
+    learning: list[bool] = list(LEARNING)
+    stop: _Stop = _Stop()
+    insight: _Insight = _Insight()
+    learner: _Learner = _Learner()
+    analyst: _Analyst = _Analyst()
+    scheduling: _Scheduling = _Scheduling()
+
+
+_TABLES: dict[str, type[BaseModel]] = {
+    "stop": _Stop, "insight": _Insight, "learner": _Learner, "analyst": _Analyst,
+    "scheduling": _Scheduling,
+}  # fmt: skip
+
+
+def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, int | None]:
+    """Return the study of a file, the text of it, and how many workers it wants.
+
+    Paths are relative to the file; a table's name is that of its file, without suffix.
+
+    Args:
+        path: of the file.
+        measure: makes the tables of the applications that the study names.
+
+    Raises:
+        AssistantError: the first fault, in one sentence.
+    """
+    where = f"the study '{path}'"
+    try:
+        text = read_text(path, "the study")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{where} is not TOML: {error}") from error
+    study, workers = parse_study(text, where, path.parent, measure, path.stem)
+    return study, text, workers
+
+
+def parse_study(
+    text: str, where: str, folder: Path, measure: Measure | None = None, name: str = "study"
+) -> tuple[Study, int | None]:
+    """Return the study of a text, and how many workers it wants.
+
+    Args:
+        text: TOML.
+        where: names it in sentences.
+        folder: that its paths are relative to.
+        measure: makes the tables of the applications that it names.
+        name: of the study, if it says none.
+
+    Raises:
+        AssistantError: the first fault, in one sentence.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
+        raise SettingsError(f"{where} is not TOML: {error}") from error
+    read = _checked(tables, where)
+    study = Study(
+        name=read.name or name,
+        tables=_tables(read, where, folder, measure),
+        seed=read.seed,
+        replications=read.replications,
+        strategies=tuple(map(_strategy_choice, read.strategies)),
+        kinds=tuple(read.kinds),
+        insights=tuple(read.insights),
+        confidences=tuple(read.confidences),
+        learning=tuple(read.learning),
+        stop=_stop(read.stop),
+        insight=Insight("none", **dict(read.insight)),
+        learner=Learning(**dict(read.learner)),
+        manner=_manner(read.analyst),
+    )
+    return study, read.workers
+
+
+def _tables(
+    read: _StudyFile, where: str, folder: Path, measure: Measure | None
+) -> tuple[Table, ...]:
+    if not read.applications and not read.tables:
+        raise SettingsError(
+            f"{where}: 'tables' and 'applications' are both empty; name a measured table, or one "
+            "of flood, scheduling and maze"
+        )
+    about = read.scheduling
+    if about != _Scheduling() and "scheduling" not in read.applications:
+        raise SettingsError(
+            f"{where}: [scheduling] is about 'scheduling' among the applications; name it there"
+        )
+    if about.first is not None and about.log is None:
+        raise SettingsError(f"{where}: 'scheduling.first' is about a log; name it with 'log'")
+    if read.applications and measure is None:
+        raise SettingsError(
+            f"{where} names applications, which are measured by copperline agents run; in Python "
+            "give read_study what makes their tables (measure)"
+        )
+    made = []
+    for name in read.applications:
+        asked = TableRequest(name)
+        if name == "scheduling":
+            log = None if about.log is None else folder / about.log
+            asked = TableRequest(name, log, about.first)
+        made.append(Table(name, str(measure(asked)) if measure is not None else ""))
+    return (*made, *(Table(Path(one).stem, str(folder / one)) for one in read.tables))
+
+
+def _checked(tables: dict[str, Any], where: str) -> _StudyFile:
+    try:
+        return _StudyFile.model_validate(tables)
+    except ValidationError as error:
+        raise SettingsError(f"{where}: {_sentence(error)}") from error
+
+
+def _strategy_choice(given: str | _Strategy) -> StrategyChoice:
+    if isinstance(given, str):
+        return StrategyChoice(given)
+    return StrategyChoice(given.name, tuple(sorted((given.model_extra or {}).items())))
+
+
+def _stop(given: _Stop) -> StoppingRule:
+    runs = [given.runs] if isinstance(given.runs, int) else given.runs
+    return StoppingRule(
+        tuple(runs),
+        tuple(None if one == "none" else one for one in given.exploitation) or (None,),
+        given.advised_from,
+        given.censored_at,
+        given.deadline_s,
+        given.run_s,
+        given.goal,
+    )
+
+
+def _manner(given: _Analyst) -> AnalystProfile:
+    acceptance = given.acceptance
+    if isinstance(acceptance, str):
+        acceptance = ACCEPTANCE[acceptance]
+    return AnalystProfile(_MANNER.confidence, given.batch, acceptance, given.reaction_s)
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return pydantic's first finding as one sentence: what, where, what is allowed."""
+    faults = error.errors()
+    first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        model = _TABLES.get(str(first["loc"][0]), _StudyFile)
+        return f"there is no setting '{place}'{hint(str(first['loc'][-1]), model.model_fields)}"
+    given = first["input"]
+    shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
+    return f"'{place}' {first['msg'].removeprefix('Input ')}{shown}"
+
+
+def study_text(study: Study, folder: Path) -> str:
+    """Return the file of a study, with the paths of its tables as seen from a folder."""
+    stop = study.stop
+    top = {
+        "name": study.name,
+        "seed": study.seed,
+        "replications": study.replications,
+        "tables": [Path(relpath(table.path, folder)).as_posix() for table in study.tables],
+        "strategies": [_strategy(one) for one in study.strategies],
+        "kinds": list(study.kinds),
+        "insights": list(study.insights),
+        "confidences": list(study.confidences),
+        "learning": list(study.learning),
+    }
+    ends: dict[str, object] = {
+        "runs": list(stop.runs),
+        "advised_from": stop.advised_from,
+        "censored_at": stop.censored_at,
+        "run_s": stop.run_s,
+    }
+    if stop.exploitation != (None,):
+        ends["exploitation"] = ["none" if one is None else one for one in stop.exploitation]
+    for name in ("deadline_s", "goal"):
+        value = getattr(stop, name, None)
+        if value is not None:
+            ends[name] = value
+    insight = {name: value for name, value in asdict(study.insight).items() if name != "kind"}
+    manner = {name: value for name, value in asdict(study.manner).items() if name != "confidence"}
+    parts = {"stop": ends, "insight": insight, "learner": asdict(study.learner), "analyst": manner}
+    text = _lines(top)
+    for name, table in parts.items():
+        text += f"\n[{name}]\n{_lines(table)}"
+    return text
+
+
+def _strategy(chosen: StrategyChoice) -> object:
+    return {"name": chosen.name, **dict(chosen.options)} if chosen.options else chosen.name
+
+
+def _lines(table: Mapping[str, object]) -> str:
+    return "".join(f"{name} = {_value(value)}\n" for name, value in table.items())
+
+
+def _value(value: object) -> str:
+    """Return a value as TOML; texts, numbers and truths are written as JSON writes them."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {_value(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value)

@@ -1,0 +1,589 @@
+"""Who plays a study in a folder: one process at a time, and how far it is for whoever looks.
+
+The right is a lock on one byte of ``.playing``, which the kernel takes back with the process,
+however it ends; so a folder that nobody holds is one that nobody plays in, whatever its files say.
+The file names the process, and ``progress.json`` beside it tells how far it is.
+
+A shelf of studies: a folder each, played by processes of their own, the same for all who look.
+
+What a study on the shelf came to, ready to be drawn and to be taken away.
+"""
+
+import errno
+import fcntl
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Literal, Self
+
+from agents.studies.report import (
+    StudyFinding,
+    facts,
+    findings,
+    headline,
+    notes,
+    panel_specs,
+    panels,
+    render_csv,
+    render_html,
+    study_rows,
+)
+from agents.studies.results import make_folder, summarise, write_whole
+from agents.studies.study import Study, TableRequest, read_study
+from agents.studies.study_runner import PlayedStudy, read_played, truth_of
+from assistant import AssistantError
+from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.report.html import svg
+
+LOCK, PROGRESS = ".playing", "progress.json"
+PROGRESS_INTERVAL_S = 0.2
+_FORM = "@hhqqi4x"  # struct flock: type, whence, start, length, process
+
+
+@dataclass(frozen=True, slots=True)
+class StudyProgress:
+    """How far a study is.
+
+    Args:
+        stage: what is being done, for people: ``playing``, or the measuring of a table.
+        done: of that: episodes, or combinations of the table.
+        total: of that; None while it is not known.
+        began: what was done when the first of it was seen to be done.
+        elapsed_s: since then.
+    """
+
+    stage: str
+    done: int
+    total: int | None
+    began: int
+    elapsed_s: float
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until this is done, if it goes on as before; None while nobody can say.
+
+        >>> Progress("playing", 30, 50, 10, 4.0).left_s
+        4.0
+        """
+        if self.total is None or self.done <= self.began:
+            return None
+        return (self.total - self.done) * self.elapsed_s / (self.done - self.began)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyLockHolder:
+    """Who plays in a folder.
+
+    Args:
+        pid: of the process.
+        started: whether it was started for somebody who looks on, and is to end with them.
+    """
+
+    pid: int
+    started: bool
+
+
+class StudyLock:
+    """The right to play in a folder, until `end` or the end of the process.
+
+    Args:
+        folder: of the study; made if there is none.
+        descriptor: of the lock, if whoever started this process has taken it.
+
+    Raises:
+        AssistantError: another process plays there, or the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path, descriptor: int | None = None) -> None:
+        self.folder = folder
+        self._is_new = not folder.exists()
+        self._stage, self._began, self._at_s, self._told_s = "", 0, 0.0, 0.0
+        self._is_warm = False
+        self._is_handed_down = descriptor is not None
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
+            self.descriptor: int | None = descriptor
+            return
+        make_folder(folder)
+        self.descriptor = _taken(folder)
+        self.name(os.getpid(), started=False)
+
+    def name(self, pid: int, *, started: bool) -> None:
+        """Say which process it is."""
+        if self.descriptor is not None:
+            told = json.dumps({"pid": pid, "started": started}).encode()
+            os.ftruncate(self.descriptor, 0)
+            os.pwrite(self.descriptor, told, 0)
+
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Write down how far it is; not at every step of many."""
+        now_s = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._began, self._at_s, self._is_warm = stage, done, now_s, False
+        elif not self._is_warm and done > self._began:  # what it took to begin is no measure
+            self._began, self._at_s, self._is_warm = done, now_s, True
+        elif done != total and now_s < self._told_s + PROGRESS_INTERVAL_S:
+            return
+        self._told_s = now_s
+        told = StudyProgress(stage, done, total, self._began, now_s - self._at_s)
+        write_whole(self.folder / PROGRESS, json.dumps(asdict(told)))
+
+    def end(self, *, finished: bool) -> None:
+        """Let go; how far it was stays on the disk unless it is finished."""
+        if self.descriptor is None:
+            return
+        with suppress(OSError):
+            if finished:
+                (self.folder / PROGRESS).unlink(missing_ok=True)
+            (self.folder / LOCK).unlink(missing_ok=True)
+            if self._is_new and {one.name for one in self.folder.iterdir()} <= {PROGRESS}:
+                (self.folder / PROGRESS).unlink(missing_ok=True)
+                self.folder.rmdir()  # refused before anything was in it
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Forget the lock, which a process that was started with it still has."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None and self._is_handed_down:
+            return  # until the process has ended: whoever looks on waits for its last word
+        self.end(finished=error is None)
+
+
+def lock_holder(folder: Path) -> StudyLockHolder | None:
+    """Return who plays in a folder; None if nobody does."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request())
+        if struct.unpack(_FORM, found)[0] == fcntl.F_UNLCK:
+            return None
+        told = json.loads(os.pread(descriptor, 1000, 0) or b"{}")
+        return StudyLockHolder(int(told.get("pid", 0)), bool(told.get("started", False)))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def read_progress(folder: Path) -> StudyProgress | None:
+    """Return how far a study was when that was last written; None if it never was."""
+    try:
+        return StudyProgress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _lock_request() -> bytes:
+    return struct.pack(_FORM, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+
+
+def _taken(folder: Path) -> int:
+    path = folder / LOCK
+    while True:
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise AssistantError(f"the lock '{path}' cannot be made: {error.strerror}") from error
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_request())
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise AssistantError(
+                    f"another process plays the study in '{folder}'; wait until it is done, or end "
+                    "it first"
+                ) from error
+            raise AssistantError(f"the lock '{path}' cannot be taken: {error.strerror}") from error
+        os.close(descriptor)  # it was the file of somebody who has just ended
+
+
+StudyState = Literal["playing", "stopped", "done", "refused", "broken"]
+STUDY, STDERR, RESULTS, TABLES = "study.toml", "said.txt", "results.parquet", "tables"
+GRACE_S = 2.0
+"""So long a process has to end before it is killed."""
+_LOOK_S = 0.01
+_MOST_NAMES = 10_000
+_NOT_CLEAN = re.compile(r"[^A-Za-z0-9_-]+")
+_STDERR_BYTES = 20_000
+_REFUSED = "copperline: "
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStudy:
+    """A study on the shelf, as it is now.
+
+    Args:
+        name: of its folder, which no other one has.
+        title: that its author gave it.
+        folder: of its results.
+        state: ``refused`` if its tables or its log are at fault, ``broken`` for a fault of ours.
+        progress: how far it was when that was last written.
+        sentence: why it was refused or is broken; empty otherwise.
+        begun_s: when it was put here, in seconds since 1970-01-01 UTC.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    state: StudyState
+    progress: StudyProgress | None
+    sentence: str
+    begun_s: float
+
+    def table(self, asked: TableRequest) -> Path:
+        """Return where the table of an application is that was measured for it."""
+        return self.folder / TABLES / f"{asked.name}.csv"
+
+
+class StudyRepository:
+    """Studies in a folder.
+
+    Args:
+        folder: of the studies; it need not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._lock = Lock()
+
+    @classmethod
+    def beside(cls, store: Path) -> "StudyRepository":
+        """Return the shelf of a store: the folder ``studies`` beside it."""
+        return cls(store.absolute().parent / "studies")
+
+    def kept(self) -> tuple[StoredStudy, ...]:
+        """Return the studies, latest first."""
+        self._reap()
+        try:
+            folders = [one for one in self.folder.iterdir() if (one / STUDY).is_file()]
+        except OSError:
+            return ()
+        found = [_stored_study(one) for one in folders if not one.name.startswith(".")]
+        return tuple(sorted(found, key=lambda one: (-one.begun_s, one.name)))
+
+    def study(self, name: str) -> StoredStudy | None:
+        """Return a study by the name of its folder; None if there is none."""
+        self._reap()
+        if _NOT_CLEAN.search(name) or not name or not (self.folder / name / STUDY).is_file():
+            return None
+        return _stored_study(self.folder / name)
+
+    def start(self, text: str, title: str) -> str:
+        """Put a study on the shelf and begin to play it.
+
+        Args:
+            text: of the study (TOML); its paths are absolute.
+            title: of it; the name of its folder is made from that.
+
+        Returns:
+            The name.
+
+        Raises:
+            AssistantError: it cannot be written or started; nothing is kept then.
+        """
+        name = self._placed(text, title)
+        try:
+            self.go_on(name)
+        except BaseException:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            raise
+        return name
+
+    def go_on(self, name: str) -> None:
+        """Play what of a study was not played yet, in a process that this one may leave behind.
+
+        Raises:
+            AssistantError: it is being played, is not there, or no process can be started.
+        """
+        folder = self._of(name)
+        turn = StudyLock(folder)
+        command = [
+            sys.executable, "-P", "-m", "assistant.cli", "agents", "run", str(folder / STUDY),
+            "--to", str(folder), "--tables", str(self.folder / f".{TABLES}"),
+            "--held", str(turn.descriptor), "--json",
+        ]  # fmt: skip
+        packages = str(Path(__file__).resolve().parent.parent)
+        known = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
+        try:
+            with (folder / STDERR).open("wb") as said:
+                child = subprocess.Popen(  # noqa: S603 - our own command
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
+                    start_new_session=True, cwd=folder, pass_fds=[turn.descriptor or 0],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(known)},
+                )  # fmt: skip
+            turn.name(child.pid, started=True)
+        except OSError as error:
+            turn.end(finished=False)
+            raise AssistantError(f"the study cannot be started: {error}") from error
+        turn.hand_over()
+        with self._lock:
+            self._children.append(child)
+
+    def stop(self, name: str) -> None:
+        """End the process that plays a study; what was played is kept. Does nothing without one.
+
+        Raises:
+            AssistantError: there is no such study, or its process cannot be ended from here.
+        """
+        folder = self._of(name)
+        for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+            found = lock_holder(folder)
+            if found is None:
+                return
+            with suppress(ProcessLookupError):
+                try:
+                    os.kill(found.pid, number)
+                except PermissionError as error:
+                    raise AssistantError(
+                        f"process {found.pid}, which plays the study, is somebody else's; end it "
+                        "there"
+                    ) from error
+            until_s = time.monotonic() + grace_s
+            while lock_holder(folder) is not None and time.monotonic() < until_s:
+                time.sleep(_LOOK_S)
+        if lock_holder(folder) is not None:
+            raise AssistantError(f"the study in '{folder}' does not end; look at its process")
+
+    def remove(self, name: str) -> None:
+        """Throw a study away, with its results.
+
+        Raises:
+            AssistantError: it is being played, is not there, or cannot be removed.
+        """
+        folder = self._of(name)
+        with StudyLock(folder):
+            aside = Path(tempfile.mkdtemp(prefix=".gone-", dir=self.folder))
+            try:
+                folder.rename(aside / name)
+            except OSError as error:
+                raise AssistantError(
+                    f"the study in '{folder}' cannot be removed: {error.strerror}"
+                ) from error
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def end(self) -> None:
+        """Stop what was started for those who look on, by whatever process; they can go on."""
+        for one in self.kept():
+            found = lock_holder(one.folder)
+            if found is not None and found.started:
+                with suppress(AssistantError):
+                    self.stop(one.name)
+        self._reap()
+
+    def _of(self, name: str) -> Path:
+        found = self.study(name)
+        if found is None:
+            raise AssistantError(f"there is no study '{name}' in '{self.folder}' any more")
+        return found.folder
+
+    def _placed(self, text: str, title: str) -> str:
+        """Write the study into a folder that appears at once, whole."""
+        make_folder(self.folder)
+        clean = _NOT_CLEAN.sub("-", title).strip("-_").lower()[:40].strip("-_") or "study"
+        made = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        try:
+            (made / STUDY).write_text(text, encoding="utf-8")
+            made.chmod(0o755)
+            for number in range(1, _MOST_NAMES):
+                name = clean if number == 1 else f"{clean}-{number}"
+                with suppress(OSError):  # it is taken
+                    if not (self.folder / name).exists():
+                        made.rename(self.folder / name)
+                        return name
+            raise AssistantError(f"there are too many studies named '{clean}'; name it otherwise")
+        except (OSError, ValueError) as error:
+            raise AssistantError(f"cannot write the study in '{self.folder}': {error}") from error
+        finally:
+            if made.exists():
+                shutil.rmtree(made, ignore_errors=True)
+
+    def _reap(self) -> None:
+        """Take notice of processes that have ended."""
+        with self._lock:
+            self._children = [one for one in self._children if one.poll() is None]
+
+
+def _stored_study(folder: Path) -> StoredStudy:
+    is_held = lock_holder(folder) is not None
+    sentence, state = "", _state(folder)
+    if is_held:
+        state = "playing"
+    elif state == "stopped":
+        state, sentence = _last_word(folder)
+    path = folder / STUDY
+    with suppress(OSError):
+        begun_s = path.stat().st_mtime
+        return StoredStudy(
+            folder.name, _title(path, folder.name), folder, state, read_progress(folder), sentence,
+            begun_s,
+        )  # fmt: skip
+    return StoredStudy(folder.name, folder.name, folder, state, None, sentence, 0.0)
+
+
+def _state(folder: Path) -> StudyState:
+    return "done" if (folder / RESULTS).is_file() else "stopped"
+
+
+def _title(path: Path, usual: str) -> str:
+    try:
+        told: Mapping[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return usual
+    return str(told.get("name") or usual)
+
+
+def _last_word(folder: Path) -> tuple[StudyState, str]:
+    """Return whether a process that has ended was stopped, or why it could not go on."""
+    try:
+        with (folder / STDERR).open("rb") as file:
+            file.seek(max(0, (folder / STDERR).stat().st_size - _STDERR_BYTES))
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return "stopped", ""
+    refused = next((line for line in reversed(lines) if line.startswith(_REFUSED)), None)
+    if refused is not None:
+        text = refused.removeprefix(_REFUSED)
+        return "refused", f"{text[:1].upper()}{text[1:]}"
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        return "broken", f"Something in Copperline went wrong; its last word: {lines[-1].strip()}"
+    return "stopped", ""
+
+
+@dataclass(frozen=True, eq=False)
+class StudyOutcome:
+    """A study that was played to its end.
+
+    Args:
+        finished: its cells.
+        findings: what it shows, the surest first.
+    """
+
+    finished: PlayedStudy
+    findings: tuple[StudyFinding, ...]
+
+    @property
+    def headline(self) -> str:
+        """What was played, in one sentence."""
+        return headline(self.finished)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the figures are to be read."""
+        return notes(self.finished)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a reader should know of the study."""
+        return facts(self.finished)
+
+    @cached_property
+    def charts(self) -> tuple[tuple[str, Spec], ...]:
+        """The figures: what each shows in words, and its drawing."""
+        named = (
+            f"{panel.title}: {panel.y} by {panel.x}, with 95 % intervals"
+            for panel in panels(self.finished.summaries)
+        )
+        return tuple(zip(named, panel_specs(self.finished.summaries), strict=True))
+
+    @property
+    def table(self) -> list[dict[str, str]]:
+        """A row per cell for people, by the names of its columns."""
+        names, rows = study_rows(self.finished)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def html(self) -> str:
+        """Return the report; it opens offline."""
+        return render_html(self.finished)
+
+    def csv(self) -> str:
+        """Return a row per cell with all digits."""
+        return render_csv(self.finished.summaries)
+
+    def figures(self) -> bytes:
+        """Return the figures (SVG) as one archive (ZIP)."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number, (_, spec) in enumerate(self.charts, start=1):
+                archive.writestr(f"figure-{number:02d}.svg", str(svg(spec)))
+        return buffer.getvalue()
+
+
+def read_outcome(kept: StoredStudy) -> StudyOutcome:
+    """Return what a study came to that was played to its end.
+
+    Raises:
+        AssistantError: its file or its results cannot be read, or do not belong together.
+    """
+    study, _, _ = read_study(kept.folder / STUDY, kept.table)
+    episodes = read_played(study, kept.folder)
+    summaries = tuple(summarise(study, *one) for one in episodes)
+    return StudyOutcome(PlayedStudy(study, _sizes(study), summaries), findings(study, episodes))
+
+
+def results_of(kept: StoredStudy) -> bytes:
+    """Return the rows of all episodes (Parquet)."""
+    return (kept.folder / RESULTS).read_bytes()
+
+
+def study_of(kept: StoredStudy) -> str:
+    """Return the file of a study (TOML).
+
+    Raises:
+        AssistantError: it cannot be read.
+    """
+    return read_study(kept.folder / STUDY, kept.table)[1]
+
+
+def stamp(kept: StoredStudy) -> tuple[int, ...]:
+    """Return what changes when a study or its results do. Raises AssistantError without them."""
+    try:
+        stats = [(kept.folder / name).stat() for name in (RESULTS, STUDY)]
+    except OSError as error:
+        raise AssistantError(f"the study '{kept.name}' is not there any more") from error
+    return tuple(told for stat in stats for told in (stat.st_mtime_ns, stat.st_size))
+
+
+def _sizes(study: Study) -> dict[str, int]:
+    """Return how large the spaces are whose tables are still there."""
+    sizes = {}
+    for table in study.tables:
+        with suppress(Exception):  # whatever is wrong with it, its results are there
+            sizes[table.name] = truth_of(table.path).size
+    return sizes

@@ -1,0 +1,550 @@
+"""One episode of a study, from a cell and the number of its replication to its row of results.
+
+Cells of a study whose episodes are compiled, with the rows that sessions would give.
+
+A study played in a folder: all cores, progress, and going on after a kill.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields
+from functools import cache, lru_cache
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.analysts.analyst import Analyst
+from agents.analysts.episode import (
+    EPOCH_S,
+    AnalystEpisode,
+    EpisodeStreams,
+    SimulatedClock,
+    SimulatedExecutor,
+    Truth,
+    never,
+)
+from agents.compiled.episode_loop import (
+    ANALYST,
+    CompiledEpisodes,
+    EpisodeRuns,
+    is_compilable,
+    strategy_of,
+)
+from agents.compiled.jit import is_available
+from agents.studies.results import (
+    CellSummary,
+    EpisodeResult,
+    Episodes,
+    make_folder,
+    read_parquet,
+    summarise,
+    write_parquet,
+    write_whole,
+)
+from agents.studies.study import Cell, StrategyChoice, Study
+from assistant import (
+    AssistantError,
+    MemoryStore,
+    Run,
+    RunState,
+    Session,
+    Sla,
+    WarningPolicy,
+    open_session,
+)
+from assistant.config.snapshot import version
+from assistant.config.sweep_file import build_sweep, check_settings
+
+
+def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
+    """Play one episode through a `Session` of its own, which nothing else sees.
+
+    Args:
+        study: that the cell is of.
+        cell: what is varied.
+        truth: of the cell's table.
+        replication: from 0 on.
+    """
+    streams, clock = cell.streams(study.seed, replication), SimulatedClock()
+    session = _open(study, cell, truth, streams, clock)
+    episode = AnalystEpisode(
+        truth,
+        streams,
+        study.max_runs(cell, truth.size),
+        until=stopping_condition(study, cell, truth),
+        clustering=study.clustering(cell),
+        wait=clock.wait,
+    )
+    executor = SimulatedExecutor(truth.application, clock, study.stop.run_s)
+    ended = study.agent(cell).play(session, executor, episode)
+    return _episode_result(session, truth, replication, ended)
+
+
+def _open(
+    study: Study, cell: Cell, truth: Truth, streams: EpisodeStreams, clock: SimulatedClock
+) -> Session:
+    return open_session(
+        truth.application,
+        store=MemoryStore(),
+        clock=clock,
+        experiment_id="episode",
+        sla=episode_sla(study, cell, truth),
+        strategy=cell.strategy.name,
+        options=dict(cell.strategy.options),
+        watch=warning_policy(study, cell),
+        seed=streams.session_seed,
+    )
+
+
+def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
+    """Return the agreement of an episode: budget, deadline and goal, if the study has them."""
+    deadline_s, goal = study.stop.deadline_s, study.stop.goal
+    value_of = truth.application.objective.value_of
+    return Sla(
+        max_runs=cell.runs,
+        deadline_s=None if deadline_s is None else EPOCH_S + deadline_s,
+        goal=None if goal is None else value_of(truth.reached_by(goal)),
+    )
+
+
+def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run], bool]:
+    """Return with which result an episode ends: the optimum, the goal, or with none."""
+    if cell.runs is None:
+        return lambda run: is_optimal(run, truth)
+    if study.stop.goal is None:
+        return never
+    goal = truth.reached_by(study.stop.goal)
+    return lambda run: run.outcome is not None and run.outcome.quality >= goal
+
+
+def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
+    """Return how the agreement is watched: by the paper's rule, from its share of the budget on.
+
+    Where the clustering advice is given at a fixed time no warning comes beside it. Where there is
+    a goal the forecast warns, when it will.
+    """
+    if study.stop.goal is not None:
+        return WarningPolicy()
+    given = cell.exploitation is not None
+    return WarningPolicy(rule="paper", warn_from=1.0 if given else study.stop.advised_from)
+
+
+def check(study: Study, cell: Cell, truth: Truth) -> None:
+    """Refuse what could not be played.
+
+    Raises:
+        AssistantError: a ratio to the optimum means nothing, or a trait is out of range.
+        StrategyError: there is no such strategy or option.
+    """
+    _open(study, cell, truth, cell.streams(study.seed, 0), SimulatedClock())
+    if cell.runs is not None and truth.ratio(truth.optimum) is None:
+        raise AssistantError(
+            f"table '{cell.table}' has no values above 0 only, so a ratio to the optimum means "
+            "nothing; stop at the optimum instead"
+        )
+    study.agent(cell)
+
+
+def is_optimal(run: Run, truth: Truth) -> bool:
+    """Return whether a run found an optimum."""
+    return run.outcome is not None and run.outcome.quality == truth.optimum
+
+
+def _episode_result(session: Session, truth: Truth, replication: int, ended: str) -> EpisodeResult:
+    experiment = session.experiment
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    found = next((run.id for run in over if is_optimal(run, truth)), None)
+    best = None if experiment.best is None else experiment.best.outcome
+    return EpisodeResult(
+        replication=replication,
+        seed=experiment.opened.seed,
+        runs=len(over),
+        suggested=sum(run.source in ("initial", "suggested") for run in over),
+        runs_to_optimum=found,
+        censored=experiment.sla.max_runs is None and found is None,
+        best=None if best is None else best.value,
+        ratio=0.0 if best is None else truth.ratio(best.quality),
+        late=session.is_overdue(),
+        ended=ended,
+        met=None if experiment.sla.goal is None else experiment.goal_run is not None,
+    )
+
+
+def can_compile(study: Study, cell: Cell, truth: Truth) -> bool:
+    """Return whether the episodes of a cell can be compiled.
+
+    They are those of figure 6: the paper's analyst with the paper's GRASP, until the optimum is
+    found, without an agreement that could warn of anything. Others are played with sessions.
+    """
+    if not is_available() or cell.runs is not None or study.stop.deadline_s is not None:
+        return False
+    if not isinstance(study.agent(cell), Analyst):
+        return False
+    return is_compilable(strategy_of(truth, cell.strategy.name, dict(cell.strategy.options)))
+
+
+def play_compiled(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
+    """Play one episode as `agents.studies.study_runner.play_episode` does, if `can_compile` says so."""
+    analyst = study.agent(cell)
+    if not isinstance(analyst, Analyst):
+        raise AssertionError(f"episodes of '{cell.kind}' are not compiled")
+    streams = cell.streams(study.seed, replication)
+    max_runs = study.max_runs(cell, truth.size)
+    runs = _episodes(truth, cell.strategy).play(analyst, streams, max_runs, truth.optimum)
+    return _row(runs, truth, max_runs, streams, replication)
+
+
+@lru_cache(maxsize=16)
+def _episodes(truth: Truth, strategy: StrategyChoice) -> CompiledEpisodes:
+    return CompiledEpisodes(truth, strategy.name, dict(strategy.options))
+
+
+def _row(
+    runs: EpisodeRuns, truth: Truth, max_runs: int, streams: EpisodeStreams, replication: int
+) -> EpisodeResult:
+    n = runs.indices.size
+    measured = runs.qualities[~np.isnan(runs.qualities)]
+    best = float(measured.max()) if measured.size else None
+    if runs.reached is not None:
+        ended = "what was wanted is found"
+    elif n >= max_runs:
+        ended = f"the budget of {n} runs is used up"
+    else:
+        ended = "the space is exhausted"
+    return EpisodeResult(
+        replication=replication,
+        seed=streams.session_seed,
+        runs=n,
+        suggested=int((runs.sources != ANALYST).sum()),
+        runs_to_optimum=runs.reached,
+        censored=runs.reached is None,
+        best=None if best is None else truth.application.objective.value_of(best),
+        ratio=0.0 if best is None else truth.ratio(best),
+        late=False,
+        ended=ended,
+    )
+
+
+CHUNK = 20
+"""Episodes of one cell that are played in a row, and lost by a kill at most, per core."""
+
+Tell = Callable[[int, int], None]
+"""Told how many episodes there are by now, and how many there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Episodes ``start`` to ``stop`` - 1 of a cell; ``number`` counts them over the grid."""
+
+    number: int
+    cell: Cell
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedStudy:
+    """A study that was played to its end.
+
+    Args:
+        study: as it was asked for.
+        sizes: configurations per table.
+        summaries: one per cell, in the order of the grid.
+    """
+
+    study: Study
+    sizes: Mapping[str, int]
+    summaries: tuple[CellSummary, ...]
+
+
+def chunks(study: Study) -> tuple[Chunk, ...]:
+    """Return the whole study in chunks, in the order of the grid."""
+    pieces = [
+        (cell, start, min(start + CHUNK, study.replications))
+        for cell in study.cells()
+        for start in range(0, study.replications, CHUNK)
+    ]
+    return tuple(Chunk(number, *piece) for number, piece in enumerate(pieces))
+
+
+def truth_of(path: str) -> Truth:
+    """Read a measured table, again only if it was changed. Raises AssistantError, StrategyError."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):  # whoever reads it says what is wrong
+        return _truth(path, 0, 0)
+    return _truth(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _truth(path: str, _changed_ns: int, _size: int) -> Truth:
+    settings = check_settings({"application": {"kind": "lookup", "table": path}}, path)
+    return Truth.of(build_sweep(settings).application)
+
+
+def truths(study: Study) -> dict[str, Truth]:
+    """Read the tables of a study, by their names, and see that each of its cells can be played.
+
+    Raises:
+        AssistantError, StrategyError: the first fault, in one sentence.
+    """
+    found = {table.name: truth_of(table.path) for table in study.tables}
+    for cell in study.cells():
+        check(study, cell, found[cell.table])
+    return found
+
+
+def play_study(
+    study: Study, folder: Path, text: str, workers: int | None = None, tell: Tell | None = None
+) -> PlayedStudy:
+    """Play what of a study has not been played yet, and write its results.
+
+    Args:
+        study: what to play.
+        folder: of its results; made if there is none, gone on with if it holds the same study.
+        text: of the study, for the copy in the folder.
+        workers: processes; as many as there are cores if None.
+        tell: told of the progress.
+
+    Raises:
+        AssistantError: the folder holds another study, a file cannot be read or written, or a
+            worker died.
+        StrategyError: a table cannot be read, or there is no such strategy or option.
+    """
+    workers = os.cpu_count() or 1 if workers is None else workers
+    if workers < 1:
+        raise AssistantError(f"the number of workers must be at least 1, not {workers}")
+    known = truths(study)
+    make_folder(folder)
+    _claim(study, folder, text)
+    parts, results = folder / "parts", folder / "results.parquet"
+    wanted = chunks(study)
+    if results.exists():
+        done = dict(_read_all(results, wanted))
+    else:
+        make_folder(parts)
+        done = {chunk.number: rows for chunk in wanted if (rows := _read(parts, chunk)) is not None}
+    left = [chunk for chunk in wanted if chunk.number not in done]
+    total, n = len(study.cells()) * study.replications, sum(map(len, done.values()))
+    tell = tell or (lambda _done, _total: None)
+    tell(n, total)
+    played = _play_here(study, left) if workers == 1 else _play_apart(study, left, workers)
+    with closing(played):
+        for chunk, rows in played:
+            _write(parts, chunk, rows)
+            done[chunk.number] = rows
+            n += len(rows)
+            tell(n, total)
+    episodes = _by_cell(study, known, wanted, done)
+    if not results.exists():
+        write_parquet(episodes, results)
+    shutil.rmtree(parts, ignore_errors=True)
+    summaries = tuple(summarise(study, *one) for one in episodes)
+    return PlayedStudy(study, {name: truth.size for name, truth in known.items()}, summaries)
+
+
+def _by_cell(
+    study: Study,
+    known: Mapping[str, Truth],
+    wanted: Sequence[Chunk],
+    done: Mapping[int, Sequence[EpisodeResult]],
+) -> Episodes:
+    of_cell: dict[Cell, list[EpisodeResult]] = {cell: [] for cell in study.cells()}
+    for chunk in wanted:
+        of_cell[chunk.cell] += done[chunk.number]
+    return [
+        (cell, study.max_runs(cell, known[cell.table].size), played)
+        for cell, played in of_cell.items()
+    ]
+
+
+def _play_chunk(study: Study, chunk: Chunk) -> list[EpisodeResult]:
+    path = next(table.path for table in study.tables if table.name == chunk.cell.table)
+    truth = truth_of(path)
+    play = play_compiled if can_compile(study, chunk.cell, truth) else play_episode
+    return [play(study, chunk.cell, truth, i) for i in range(chunk.start, chunk.stop)]
+
+
+def _play_here(
+    study: Study, left: Sequence[Chunk]
+) -> Generator[tuple[Chunk, list[EpisodeResult]], None, None]:
+    for chunk in left:
+        yield chunk, _play_chunk(study, chunk)
+
+
+def _play_apart(
+    study: Study, left: Sequence[Chunk], workers: int
+) -> Generator[tuple[Chunk, list[EpisodeResult]], None, None]:
+    """Yield the chunks as they are played by other processes, which end with this one."""
+    if not left:
+        return
+    pool = futures.ProcessPoolExecutor(
+        min(workers, len(left)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(study,),
+    )
+    waiting, under_way = iter(left), dict[futures.Future[list[EpisodeResult]], Chunk]()
+    try:
+        while True:
+            while len(under_way) < 2 * workers and (chunk := next(waiting, None)) is not None:
+                under_way[pool.submit(_play_there, chunk)] = chunk
+            if not under_way:
+                break
+            for future in futures.wait(under_way, return_when=futures.FIRST_COMPLETED).done:
+                yield under_way.pop(future), future.result()
+        pool.shutdown()
+    except BrokenProcessPool as error:
+        raise AssistantError(
+            "a process that played episodes died (killed, or out of memory); what was played is "
+            "kept: run the study again, perhaps with fewer workers"
+        ) from error
+    finally:
+        _end(pool)
+
+
+_study: Study | None = None
+
+
+def _begin(study: Study) -> None:
+    """Keep the study in this worker; leave Ctrl-C to the parent, and end with it."""
+    import signal
+
+    global _study  # noqa: PLW0603 - one per worker process, by design of initializers
+    _study = study
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _play_there(chunk: Chunk) -> list[EpisodeResult]:
+    if _study is None:
+        raise AssertionError("the worker was started without its study")
+    return _play_chunk(_study, chunk)
+
+
+def _end(pool: futures.ProcessPoolExecutor) -> None:
+    """Stop the workers of a pool at once; nothing of one that is shut down."""
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()
+
+
+def read_played(study: Study, folder: Path) -> Episodes:
+    """Return the episodes of a study that was played to its end in a folder.
+
+    Its tables are not looked at.
+
+    Raises:
+        AssistantError: there are no results, or they are of another study.
+    """
+    path = folder / "results.parquet"
+    rows, cells = read_parquet(path), study.cells()
+    n = study.replications
+    if len(rows) != n * len(cells):
+        raise AssistantError(f"'{path}' has {len(rows):,} episodes, not those of the study")
+    episodes = []
+    for number, cell in enumerate(cells):
+        own = rows[number * n : (number + 1) * n]
+        if any(_cell_of(row, cell) != _cell_columns(cell) for row in own):
+            raise AssistantError(f"'{path}' holds the results of another study")
+        episodes.append((cell, int(own[0]["runs_allowed"]), [_as_result(row) for row in own]))
+    return episodes
+
+
+def _cell_of(row: Mapping[str, Any], cell: Cell) -> tuple[object, ...]:
+    names = ("table", "strategy", "options", "kind", "insight", "confidence", "learning")
+    runs = None if cell.runs is None else row["runs_allowed"]
+    return (*(row[name] for name in names), runs, row["exploitation"])
+
+
+def _cell_columns(cell: Cell) -> tuple[object, ...]:
+    options = ", ".join(f"{name}={value}" for name, value in cell.strategy.options)
+    return (
+        cell.table, cell.strategy.name, options, cell.kind, cell.insight, cell.confidence,
+        cell.learning, cell.runs, cell.exploitation,
+    )  # fmt: skip
+
+
+def _as_result(row: Mapping[str, Any]) -> EpisodeResult:
+    return EpisodeResult(**{field.name: row[field.name] for field in fields(EpisodeResult)})
+
+
+# -- the folder --------------------------------------------------------------------------------
+
+
+def _claim(study: Study, folder: Path, text: str) -> None:
+    """Say in the folder what study it holds. Raises AssistantError if it holds another one."""
+    mark = folder / "study.json"
+    told = json.dumps(identity(study), indent=1, sort_keys=True)
+    try:
+        before = mark.read_text(encoding="utf-8") if mark.exists() else None
+    except (OSError, ValueError) as error:
+        raise AssistantError(f"cannot read '{mark}': {error}") from error
+    if before is None and (folder / "results.parquet").exists():
+        raise AssistantError(f"the folder '{folder}' holds results already; choose another one")
+    if before not in (None, told):
+        raise AssistantError(
+            f"the folder '{folder}' holds another study, or one that was begun with other tables "
+            "or another version; choose another folder"
+        )
+    if before is None:
+        write_whole(mark, told)
+        write_whole(folder / "study.toml", text)
+
+
+def identity(study: Study) -> dict[str, object]:
+    """Return all that the results of a study follow from, as JSON can say it."""
+    tables = {
+        table.name: hashlib.sha256(Path(table.path).read_bytes()).hexdigest()
+        for table in study.tables
+    }
+    return {**asdict(study), "tables": tables, "version": version()}
+
+
+def _read(parts: Path, chunk: Chunk) -> list[EpisodeResult] | None:
+    """Return a chunk that was played before; None if it was not, or is not whole."""
+    try:
+        rows = json.loads((parts / f"{chunk.number:06d}.json").read_text(encoding="utf-8"))
+        played = [EpisodeResult(**row) for row in rows]
+    except (OSError, ValueError, TypeError):
+        return None
+    numbers = [one.replication for one in played]
+    return played if numbers == list(range(chunk.start, chunk.stop)) else None
+
+
+def _read_all(results: Path, wanted: Sequence[Chunk]) -> Iterator[tuple[int, list[EpisodeResult]]]:
+    """Yield the chunks of a study that was played to its end, by their numbers.
+
+    Raises AssistantError if the file does not hold as many episodes.
+    """
+    rows = [_as_result(row) for row in read_parquet(results)]
+    if len(rows) != sum(chunk.stop - chunk.start for chunk in wanted):
+        raise AssistantError(f"'{results}' has {len(rows):,} episodes, not those of the study")
+    start = 0
+    for chunk in wanted:
+        stop = start + chunk.stop - chunk.start
+        yield chunk.number, rows[start:stop]
+        start = stop
+
+
+def _write(parts: Path, chunk: Chunk, played: Sequence[EpisodeResult]) -> None:
+    rows = [asdict(one) for one in played]
+    write_whole(parts / f"{chunk.number:06d}.json", json.dumps(rows, allow_nan=False))

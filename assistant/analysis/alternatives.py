@@ -1,0 +1,357 @@
+"""What could be done about a likely miss: changes with the forecast under each. Pure.
+
+Only what moves the calibrated formula is proposed, and only what helps. The chances are
+associations, "studies like this", not effects that were measured by intervening.
+
+Levels that may be closed: where even a favourable reading of the model promises nothing. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import stdtrit
+
+from assistant.analysis.calibration import ForecastCalibration
+from assistant.analysis.forecast import forecast, forecast_inputs, forecast_under
+from assistant.core import commands
+from assistant.core.events import Alternative, AlternativeKind, Event
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import MOST_LEFT, Forecast
+from assistant.core.sla import Sla, Steering
+from strategies import DEFAULT_STRATEGY, AnovaModel, Configuration, Level, ParameterSpace, responses
+
+
+def span(seconds: float) -> str:
+    """Return a time span in its two largest units.
+
+    >>> span(45), span(600), span(5400), span(93_600)
+    ('45 s', '10 min', '1 h 30 min', '1 d 2 h')
+    """
+    left, told = max(1, round(seconds)), list[str]()
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        n, left = divmod(left, size)
+        if n:
+            told.append(f"{n} {unit}")
+    return " ".join(told[:2])
+
+
+LEAST_COUNT = 3
+"""Runs with a level before it may be called hopeless."""
+
+N_COMPANIONS = 5
+ANYWHERE = 256
+"""Best configurations, and others from all over the space, that a level is tried in."""
+
+CONFIDENCE = 0.95
+
+SHARE = 0.5
+MOST = 3
+"""Levels that are closed at most: of a parameter's open ones, and in all. The model is surer than
+it should be, and every level closed can be one too many."""
+
+
+def hopeless_levels(experiment: Experiment, goal: float) -> tuple[tuple[str, Level], ...]:
+    """Return the levels that could be closed, at most 3, the least promising first.
+
+    Never a level of the best run, of today's configuration or one that is preferred, and never more
+    than half of a parameter's open levels.
+
+    Args:
+        experiment: as far as it has come.
+        goal: a quality; greater is better.
+    """
+    knowledge, best = experiment.knowledge, experiment.best
+    model = AnovaModel.of(knowledge)
+    if model is None or best is None:
+        return ()
+    space, observations = experiment.space, knowledge.observations
+    response = responses(observations)
+    bar = min(float(response.max()), goal)
+    ranked = sorted(zip(response, observations, strict=True), key=lambda one: -float(one[0]))
+    good = list(dict.fromkeys(one.configuration for _, one in ranked))[:N_COMPANIONS]
+    company = (*good, *_spread(space))
+    kept = [best.configuration, good[0]]
+    if experiment.opened.baseline is not None:
+        kept.append(experiment.opened.baseline)
+    found: list[tuple[float, int, int]] = []
+    for position, parameter in enumerate(space.parameters):
+        open_ids = space.open_ids[position]
+        spared = {one.level_ids[position] for one in kept}
+        hopeless = []
+        for marginal in model.main_effect(parameter.name):
+            (level_id,) = marginal.level_ids
+            is_spared = level_id in spared or (parameter.name, level_id) in space.preferred
+            if level_id not in open_ids or is_spared or marginal.count < LEAST_COUNT:
+                continue
+            own = [
+                float(value)
+                for value, one in zip(response, observations, strict=True)
+                if one.configuration.level_ids[position] == level_id
+            ]
+            if max(*own, marginal.interval[1]) >= bar:
+                continue
+            ceiling = _in_company(model, company, position, level_id)
+            if ceiling < bar:
+                hopeless.append((ceiling, position, level_id))
+        found += sorted(hopeless)[: int(SHARE * len(open_ids))]
+    return tuple(
+        (space.parameters[position].name, space.parameters[position].levels[level_id])
+        for _, position, level_id in sorted(found)[:MOST]
+    )
+
+
+def _spread(space: ParameterSpace) -> Iterator[Configuration]:
+    """Yield open configurations spread over the space, the same ones each time."""
+    rng = np.random.default_rng(0)
+    for _ in range(ANYWHERE):
+        yield Configuration(tuple(int(rng.choice(ids)) for ids in space.open_ids), space.lineage)
+
+
+def _in_company(
+    model: AnovaModel, company: Sequence[Configuration], position: int, level_id: int
+) -> float:
+    """Return the greatest upper bound of a run of these configurations with another level."""
+    swapped = [
+        Configuration((*one.level_ids[:position], level_id, *one.level_ids[position + 1 :]), "")
+        for one in company
+    ]
+    mean, sd = model.posterior.predict(model.ids_of(swapped))
+    sd = model.doubt * np.sqrt(sd**2 + model.hyperparameters.noise)
+    upper = mean + sd * float(stdtrit(model.freedom, 0.5 + CONFIDENCE / 2))
+    return model.targets.response(float(upper.max()))
+
+
+LEAST_GAIN = 0.01
+"""A change that raises the chance by less does not help."""
+
+EVEN = 0.5
+"""More runs, time or money are asked for until the chance is even, or what is left is doubled."""
+
+PARTS = 16
+"""Steps in which time or money is added, of what is left."""
+
+HALVINGS = 20
+"""Of the way from today's best to the goal, in the search of a goal whose chance is even."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeSearch:
+    """An experiment whose changes are weighed.
+
+    Args:
+        experiment: as it is; its forecast tells a chance.
+        seen: that forecast.
+        now_s: seconds since 1970-01-01 UTC.
+        coefficients: of the forecast.
+    """
+
+    experiment: Experiment
+    seen: Forecast
+    now_s: float
+    coefficients: ForecastCalibration
+
+    def chance(self, change: Alternative) -> float | None:
+        """Return the chance after a change; None if it cannot be told or would be no chance."""
+        after = self.experiment.supposing(
+            events_of_alternative(self.experiment, change, self.now_s)
+        )
+        goal = forecast(after, self.now_s, calibration=self.coefficients).goal
+        return None if goal is None or goal.reached_by is not None else goal.chance
+
+
+def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
+    """Return the changes that raise the chance, the best chance first.
+
+    Args:
+        prospects: of an experiment with a goal that is not reached.
+    """
+    goal = prospects.seen.goal
+    if goal is None or goal.chance is None or goal.reached_by is not None:
+        return ()
+    found = []
+    for change in _candidates(prospects):
+        chance = prospects.chance(change)
+        if chance is not None and chance >= goal.chance + LEAST_GAIN:
+            found.append(replace(change, chance=chance))
+    return tuple(sorted(found, key=lambda one: -(one.chance or 0.0)))
+
+
+def events_of_alternative(
+    experiment: Experiment, change: Alternative, now_s: float
+) -> tuple[Event, ...]:
+    """Return an alternative as the events that make it so, from the experiment as it is now.
+
+    Raises:
+        AssistantError, StrategyError: it is not possible (any more), for example a level that is
+            closed already.
+    """
+    if change.steering is not None:
+        wanted = change.steering
+        if change.kind == "exploitation":
+            return (commands.change_steering(experiment, None, None, wanted.exploitation, now_s),)
+        name, options = wanted.strategy, wanted.options
+        return (commands.change_steering(experiment, name, options, wanted.exploitation, now_s),)
+    if change.sla is not None:
+        return (commands.change_sla(experiment, change.sla, now_s),)
+    return commands.close_levels(experiment, change.close, now_s)
+
+
+def _candidates(prospects: AlternativeSearch) -> Iterator[Alternative]:
+    experiment = prospects.experiment
+    yield from _exploitation(prospects)
+    yield from _strategy(prospects)
+    yield from _closing(experiment)
+    yield from _more(prospects)
+    yield from _easier(prospects)
+
+
+def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
+    """Propose the level that warnings propose and everything inside, where there are regions.
+
+    Where a share is kept inside them already, to end that: some strategies weigh both themselves.
+    """
+    experiment = prospects.experiment
+    present = experiment.steering.exploitation
+    if present is not None:
+        steering = replace(experiment.steering, exploitation=None)
+        text = f"keep no share of the runs inside the regions any more ({100 * present:.0f} % now)"
+        yield Alternative("exploitation", text, steering=steering)
+    if not prospects.seen.paper.regions:
+        return
+    for level in sorted({experiment.watch.advised, 1.0}):
+        if present is None or level > present:
+            steering = replace(experiment.steering, exploitation=level)
+            text = f"spend {100 * level:.0f} % of the remaining runs inside the regions"
+            yield Alternative("exploitation", text, steering=steering)
+
+
+def _strategy(prospects: AlternativeSearch) -> Iterator[Alternative]:
+    """Propose the default strategy: going on with it is the change whose value was measured."""
+    present = prospects.experiment.steering
+    if present.strategy == DEFAULT_STRATEGY:
+        return
+    steering = Steering(DEFAULT_STRATEGY, {}, None, present.weights)
+    text = f"choose by {DEFAULT_STRATEGY} instead of {present.strategy}"
+    if present.exploitation is not None:
+        text += ", which divides the runs by itself"
+    yield Alternative("strategy", text, steering=steering)
+
+
+def _closing(experiment: Experiment) -> Iterator[Alternative]:
+    goal = experiment.sla.goal
+    if goal is None:
+        return
+    close = hopeless_levels(experiment, experiment.opened.objective.quality_of(goal))
+    if close:
+        levels = ", ".join(f"{name}={value}" for name, value in close)
+        text = f"close {levels} (was not tested as an intervention)"
+        yield Alternative("close", text, close=close)
+
+
+def _more(prospects: AlternativeSearch) -> Iterator[Alternative]:
+    """Propose more of each term: as little as makes the chance even, at most twice what is left."""
+    sla = prospects.experiment.sla
+    left = prospects.seen.remaining
+    told = 0 if left is None or left.median is None else round(left.median)
+    most = min(told, MOST_LEFT - told)  # beyond them no chance is told
+    if sla.max_runs is not None and most > 0:
+        runs = sla.max_runs
+
+        def more_runs(n: int) -> Alternative:
+            text = f"run {n} more, {runs + n} in all"
+            return _on_terms("more_runs", text, replace(sla, max_runs=runs + n))
+
+        chosen = _least(prospects, more_runs, most)
+        chance = prospects.chance(more_runs(MOST_LEFT - told))
+        if chance is not None and chance < EVEN:
+            text = f"{chosen.text} (an even chance is not within {MOST_LEFT} runs)"
+            chosen = replace(chosen, text=text)
+        yield chosen
+    if sla.deadline_s is not None and sla.deadline_s > prospects.now_s:
+        deadline_s, part_s = sla.deadline_s, (sla.deadline_s - prospects.now_s) / PARTS
+
+        def later(n: int) -> Alternative:
+            more_s = float(math.ceil(n * part_s))
+            text = f"move the deadline by {span(more_s)}"
+            return _on_terms("later", text, replace(sla, deadline_s=deadline_s + more_s))
+
+        yield _least(prospects, later, PARTS)
+    spent = next((term.used for term in prospects.seen.terms if term.term == "max_cost"), None)
+    if sla.max_cost is not None and spent is not None and sla.max_cost > spent:
+        max_cost, part = sla.max_cost, (sla.max_cost - spent) / PARTS
+        unit = "" if sla.tariff is None or not sla.tariff.unit else f" {sla.tariff.unit}"
+
+        def dearer(n: int) -> Alternative:
+            more = _rounded(n * part, 2, up=True)
+            text = f"spend {more:g}{unit} more, {max_cost + more:g}{unit} in all"
+            return _on_terms("dearer", text, replace(sla, max_cost=max_cost + more))
+
+        yield _least(prospects, dearer, PARTS)
+
+
+def _on_terms(kind: AlternativeKind, text: str, sla: Sla) -> Alternative:
+    return Alternative(kind, text, sla=sla)
+
+
+def _least(
+    prospects: AlternativeSearch, change: Callable[[int], Alternative], most: int
+) -> Alternative:
+    """Return the change of the fewest steps, 1 to ``most``, after which the chance is even.
+
+    That of ``most`` if none is: the chance grows with the steps.
+    """
+    low, high = 1, max(most, 1)
+    while low < high:
+        middle = (low + high) // 2
+        chance = prospects.chance(change(middle))
+        low, high = (low, middle) if chance is not None and chance >= EVEN else (middle + 1, high)
+    return change(low)
+
+
+def _easier(prospects: AlternativeSearch) -> Iterator[Alternative]:
+    """Propose the hardest goal whose chance is even, between today's best and the goal."""
+    experiment, now_s = prospects.experiment, prospects.now_s
+    objective, wanted = experiment.opened.objective, experiment.sla.goal
+    known = forecast_inputs(experiment, now_s)
+    if wanted is None or known.evidence.silence:
+        return
+    best = -known.evidence.losses[0]
+
+    def is_even(quality: float) -> bool:
+        sla = replace(experiment.sla, goal=objective.value_of(quality))
+        steering, coefficients = experiment.steering, prospects.coefficients
+        goal = forecast_under(experiment, known, now_s, sla, steering, coefficients).goal
+        return goal is not None and goal.chance is not None and goal.chance >= EVEN
+
+    low, high = best, objective.quality_of(wanted)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_even(middle) else (low, middle)
+    if low == best:
+        return
+    goal = _rounded(objective.value_of(low), 4, up=objective.goal == "minimise")
+    unit = f" {objective.unit}" if objective.unit else ""
+    yield _on_terms(
+        "easier", f"be content with {goal:,g}{unit}", replace(experiment.sla, goal=goal)
+    )
+
+
+def _rounded(value: float, digits: int, *, up: bool) -> float:
+    """Return a number of few significant digits, not below the value (``up``) or not above it.
+
+    >>> _rounded(12_341.0, 4, up=True), _rounded(0.12349, 2, up=False)
+    (12350.0, 0.12)
+    """
+    if value == 0:
+        return 0.0
+    size = digits - 1 - math.floor(math.log10(abs(value)))
+    steps = value * 10.0**size
+    near = round(steps)
+    whole = near if math.isclose(steps, near, rel_tol=1e-9) else None
+    if whole is None:
+        whole = math.ceil(steps) if up else math.floor(steps)
+    return float(f"{whole * 10.0**-size:.{digits}g}")

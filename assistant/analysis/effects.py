@@ -1,0 +1,529 @@
+"""What parameters do to a measured value, and what is missing before more can be said.
+
+What an analysis is of: a measured value, and the completed runs that have it.
+
+What parameters do to a measured value: effects with their tests.
+
+How much each parameter and each pair explains, and which contrasts noise does not explain.
+
+Which runs are missing before an effect can be told.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scipy.special import stdtrit
+
+from assistant.core.errors import ExperimentError
+from assistant.core.experiment import Experiment
+from assistant.core.objective import LIMIT, Goal
+from assistant.core.run import Outcome, Run
+from strategies import Configuration, Level, Observation
+from strategies.doe.coverage import (
+    BlockCompletion,
+    EstimationTarget,
+    MissingRuns,
+    SpaceCoverage,
+    complete_block,
+    measure_coverage,
+    missing_runs,
+)
+from strategies.doe.factorial_model import (
+    ErrorEstimate,
+    FactorialModel,
+    LackOfFit,
+    LevelContrast,
+    PressStatistic,
+    TermTest,
+    all_pairs,
+    lack_of_fit,
+    press_statistic,
+)
+from strategies.doe.linear_model import (
+    Contrast,
+    HalfNormalPoint,
+    Margins,
+    half_normal,
+    lenth_margins,
+)
+from strategies.space.errors import AnalysisError
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedResponse:
+    """A measured value that effects are looked for in.
+
+    Args:
+        name: what is measured.
+        unit: its unit.
+        goal: which direction is better; None if neither is wanted.
+        measure: the name of one measure of a run; empty for the objective's own value.
+        is_second: whether it is the objective's second value.
+    """
+
+    name: str
+    unit: str = ""
+    goal: Goal | None = None
+    measure: str = ""
+    is_second: bool = False
+
+    def of(self, outcome: Outcome) -> float | None:
+        """Return the value that a run gave; None if it is unknown, or no number."""
+        if self.is_second:
+            return outcome.second_value
+        if not self.measure:
+            return outcome.value
+        value = outcome.measures.get(self.measure)
+        if not isinstance(value, int | float) or not abs(value) <= LIMIT:
+            return None
+        return float(value)
+
+    @property
+    def sign(self) -> float:
+        """What a quality is multiplied with to be the value."""
+        return -1.0 if self.goal == "minimise" else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which completed runs an analysis is of.
+
+    Args:
+        feasible: only those that meet every constraint.
+        levels: only those with one of these levels, by parameter; others as they are.
+    """
+
+    feasible: bool = False
+    levels: tuple[tuple[str, tuple[Level, ...]], ...] = ()
+
+    def takes(self, experiment: Experiment, run: Run) -> bool:
+        """Say whether a completed run is taken."""
+        if run.outcome is None or (self.feasible and not run.outcome.feasible):
+            return False
+        if not self.levels:
+            return True
+        values = experiment.space.values(run.configuration)
+        return all(values[name] in wanted for name, wanted in self.levels)
+
+
+EVERY = RunFilter()
+"""All completed runs."""
+
+
+def first_response(experiment: Experiment) -> AnalysedResponse:
+    """Return what the objective looks at first."""
+    objective = experiment.opened.objective
+    return AnalysedResponse(str(objective.wrapper), objective.unit, objective.goal)
+
+
+def response_observations(
+    experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
+) -> tuple[Observation, ...]:
+    """Return the completed runs that have a response, oldest first, as qualities of it.
+
+    Of a response without a goal the quality is the value itself. The objective's own by default.
+    """
+    wanted = response or first_response(experiment)
+    found = []
+    for run in experiment.runs:
+        if run.outcome is not None and only.takes(experiment, run):
+            value = wanted.of(run.outcome)
+            if value is not None:
+                found.append(Observation(run.configuration, wanted.sign * value))
+    return tuple(found)
+
+
+Verdict = Literal["better", "worse"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """What a level, or a combination of two, changes in the measured value.
+
+    Args:
+        levels: the level, or both.
+        n: runs with it.
+        change: against the mean of those that can be compared; None if unknown.
+        low: lower end of the 95 % interval of the change, None if unknown.
+        high: upper end.
+        verdict: whether the whole interval lies on the better or on the worse side of 0; None if
+            it holds 0 or is unknown, or if neither side is better.
+    """
+
+    levels: tuple[Level, ...]
+    n: int
+    change: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class MainEffect:
+    """A parameter's test and what each of its levels does, levels by rank."""
+
+    parameter: str
+    unit: str
+    description: str
+    test: TermTest
+    levels: tuple[ValueChange, ...]
+
+    @property
+    def known(self) -> tuple[ValueChange, ...]:
+        """The levels that can be compared with each other."""
+        return tuple(level for level in self.levels if level.change is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionEffect:
+    """A pair of parameters.
+
+    Args:
+        parameters: their names, in the space's order.
+        test: of the interaction.
+        combinations: what each combination with runs does in all, both main effects included.
+        beyond: how far each combination is off the sum of the main effects; unknown unless the
+            whole interaction can be estimated.
+    """
+
+    parameters: tuple[str, str]
+    test: TermTest
+    combinations: tuple[ValueChange, ...]
+    beyond: tuple[ValueChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsReport:
+    """The analysis of an experiment, in the sign and the unit of the measured value.
+
+    Args:
+        value_name: what is measured.
+        unit: its unit; of sums of squares and mean squares the square of it.
+        goal: which direction is better; None if neither is wanted.
+        n_runs: completed runs that it rests on.
+        error: the estimate of the error.
+        main: main effects, in the space's order.
+        interactions: those that were asked for.
+        contrasts: single degrees of freedom on one scale, the largest first.
+        unknown_contrasts: how many more the levels with runs have.
+        margins: Lenth's, for the contrasts.
+        half_normal: the contrasts against half-normal quantiles, the smallest first.
+        lack_of_fit: the test of the model against replicates.
+        prediction: of each run by the others.
+        coverage: what share of the space has runs.
+        r_squared: part of the sum of squares about the mean that the model explains; None where
+            no run is left over to judge it by, or all responses are equal.
+        residual_df: runs less what was fitted to them.
+    """
+
+    value_name: str
+    unit: str
+    goal: Goal | None
+    n_runs: int
+    error: ErrorEstimate
+    main: tuple[MainEffect, ...]
+    interactions: tuple[InteractionEffect, ...]
+    contrasts: tuple[Contrast, ...]
+    unknown_contrasts: int
+    margins: Margins
+    half_normal: tuple[HalfNormalPoint, ...]
+    lack_of_fit: LackOfFit
+    prediction: PressStatistic
+    coverage: SpaceCoverage
+    r_squared: float | None
+    residual_df: int
+
+    @property
+    def tests(self) -> tuple[TermTest, ...]:
+        """The tests of all terms: main effects, then interactions."""
+        return (*(e.test for e in self.main), *(e.test for e in self.interactions))
+
+
+def effects_report(
+    experiment: Experiment,
+    pairs: Sequence[tuple[str, str]] = (),
+    response: AnalysedResponse | None = None,
+    only: RunFilter = EVERY,
+) -> EffectsReport:
+    """Analyse the completed runs of an experiment.
+
+    Args:
+        experiment: any, without runs too.
+        pairs: parameters whose interactions are in the model beside all main effects.
+        response: what effects are looked for in; the objective's own value if None.
+        only: which runs are looked at.
+
+    Raises:
+        StrategyError: a name that is no parameter, or a model with too many columns.
+    """
+    looked_at = response or first_response(experiment)
+    history = response_observations(experiment, looked_at, only)
+    model = FactorialModel.fit(experiment.space, history, pairs)
+    sign = looked_at.sign
+    contrasts = tuple(
+        replace(contrast, effect=sign * contrast.effect)
+        for contrast in sorted(model.contrasts, key=lambda c: -abs(c.effect))
+    )
+    asked = [t.parameters for t in model.tests if len(t.parameters) == 2]
+    return EffectsReport(
+        value_name=looked_at.name,
+        unit=looked_at.unit,
+        goal=looked_at.goal,
+        n_runs=model.n,
+        error=model.error,
+        main=_main(experiment, model, looked_at),
+        interactions=tuple(
+            _interaction(experiment, model, first, second, looked_at) for first, second in asked
+        ),
+        contrasts=contrasts,
+        unknown_contrasts=model.unknown_contrasts,
+        margins=lenth_margins([contrast.effect for contrast in contrasts]),
+        half_normal=half_normal(contrasts),
+        lack_of_fit=lack_of_fit(model),
+        prediction=press_statistic(model),
+        coverage=measure_coverage(experiment.space, history),
+        r_squared=_r_squared(model) if model.residual_df else None,
+        residual_df=model.residual_df,
+    )
+
+
+def sum_of_squares(model: FactorialModel) -> float:
+    """Return the sum of squares of the responses about their mean."""
+    if not model.n:
+        return 0.0
+    deviations = model.relative - model.relative.mean()
+    return float(deviations @ deviations)
+
+
+def _r_squared(model: FactorialModel) -> float | None:
+    total = sum_of_squares(model)
+    if model.solution is None or total == 0:
+        return None
+    return 1.0 - model.solution.residual_squares / total
+
+
+def _main(
+    experiment: Experiment, model: FactorialModel, response: AnalysedResponse
+) -> tuple[MainEffect, ...]:
+    return tuple(
+        MainEffect(
+            parameter=parameter.name,
+            unit=parameter.unit,
+            description=parameter.description,
+            test=model.test(parameter.name),
+            levels=tuple(
+                _value(change, (parameter.levels[change.level_ids[0]],), response)
+                for change in model.levels(parameter.name)
+            ),
+        )
+        for parameter in experiment.space.parameters
+    )
+
+
+def _interaction(
+    experiment: Experiment,
+    model: FactorialModel,
+    first: str,
+    second: str,
+    response: AnalysedResponse,
+) -> InteractionEffect:
+    parameters = [experiment.space.parameter(name) for name in (first, second)]
+
+    def told(changes: Sequence[LevelContrast]) -> tuple[ValueChange, ...]:
+        return tuple(
+            _value(
+                change,
+                tuple(p.levels[i] for p, i in zip(parameters, change.level_ids, strict=True)),
+                response,
+            )
+            for change in changes
+        )
+
+    return InteractionEffect(
+        (first, second),
+        model.test(first, second),
+        told(model.combinations(first, second)),
+        told(model.interactions(first, second)),
+    )
+
+
+def _value(
+    change: LevelContrast, levels: tuple[Level, ...], response: AnalysedResponse
+) -> ValueChange:
+    if change.effect is None:
+        return ValueChange(levels, change.count, None, None, None, None)
+    effect = response.sign * change.effect + 0.0  # no -0.0
+    if change.interval is None:
+        return ValueChange(levels, change.count, effect, None, None, None)
+    low, high = sorted(response.sign * end for end in change.interval)
+    verdict: Verdict | None = None
+    if response.goal is not None and (low > 0 or high < 0):
+        verdict = "better" if (high < 0) == (response.goal == "minimise") else "worse"
+    return ValueChange(levels, change.count, effect, low, high, verdict)
+
+
+MOST_PAIRED = 12
+"""Parameters whose pairs are all tested; of more the strongest, whose interactions are likeliest
+(effect heredity: Hamada & Wu 1992, Analysis of designed experiments with complex aliasing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermShare:
+    """How much of the variation between the runs one term explains.
+
+    Args:
+        parameters: one name for a main effect, two for an interaction.
+        test: of the term; of an interaction beside all main effects and no other interaction.
+        share: its sum of squares over that about the mean, 0 to 1, less what chance would give it
+            where the error is known; None if nothing of it can be estimated.
+
+    Reference: Kelley 1935, An unbiased correlation ratio measure, PNAS 21 (epsilon squared).
+    """
+
+    parameters: tuple[str, ...]
+    test: TermTest
+    share: float | None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some comparisons of the term can be estimated, so that it may be more."""
+        return 0 < self.test.df < self.test.full_df
+
+
+@dataclass(frozen=True, slots=True)
+class TermShares:
+    """All main effects and interactions by what they explain.
+
+    Args:
+        main: of every parameter, in the space's order.
+        pairs: of every pair that was tested, the strongest first, unknown ones at the end.
+        left_out: parameters whose pairs were not tested, because there are too many.
+    """
+
+    main: tuple[TermShare, ...]
+    pairs: tuple[TermShare, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StandardisedEffects:
+    """Contrasts in standard errors, with the limits that noise stays within.
+
+    Args:
+        effects: contrasts with their t, the largest first.
+        limit: two-sided 95 % limit of t for one that is looked at alone.
+        bonferroni: for all of them at once.
+        df: degrees of freedom of the error.
+    """
+
+    effects: tuple[tuple[Contrast, float], ...]
+    limit: float
+    bonferroni: float
+    df: int
+
+
+def term_shares(
+    experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
+) -> TermShares:
+    """Return what every parameter and every pair of them explains, each pair tested by itself.
+
+    Of more than `MOST_PAIRED` parameters with levels to compare only the pairs of the strongest.
+    Raises AnalysisError if already the main effects have too many columns.
+    """
+    space, history = experiment.space, response_observations(experiment, response, only)
+    model = FactorialModel.fit(space, history)
+    main = tuple(_strength(model, test) for test in model.tests)
+    able = [one for one in main if one.test.df]
+    ordered = sorted(able, key=lambda one: -(one.test.sum_squares or 0.0))
+    kept = {one.parameters[0] for one in ordered[:MOST_PAIRED]}
+    pairs = []
+    for first, second in all_pairs(space):
+        if not {first, second} <= kept:
+            continue
+        try:
+            with_pair = FactorialModel.fit(space, history, [(first, second)])
+        except AnalysisError as error:
+            test = TermTest((first, second), 0, 0, None, None, None, str(error))
+            pairs.append(TermShare((first, second), test, None))
+        else:
+            pairs.append(_strength(with_pair, with_pair.test(first, second)))
+    pairs.sort(key=lambda one: (one.share is None, -(one.share or 0.0)))
+    left_out = tuple(one.parameters[0] for one in ordered[MOST_PAIRED:])
+    return TermShares(main, tuple(pairs), left_out)
+
+
+def standardised_effects(report: EffectsReport) -> StandardisedEffects | None:
+    """Return the contrasts in standard errors; None without an estimate of the error above 0.
+
+    t = sign x sqrt(sum of squares / mean square of the error). The limits are the 0.975 quantile
+    of Student's t, and that of 1 - 0.025 / m for all m contrasts at once (Bonferroni).
+
+    Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 6.2 and 10.5.
+    """
+    square, df, m = report.error.mean_square, report.error.df, len(report.contrasts)
+    if not square or not m:
+        return None
+    effects = [
+        (one, math.copysign(math.sqrt(one.sum_squares / square), one.effect))
+        for one in report.contrasts
+    ]
+    effects.sort(key=lambda pair: -abs(pair[1]))
+    limit, all_at_once = (float(stdtrit(df, 1 - tail)) for tail in (0.025, 0.025 / m))
+    return StandardisedEffects(tuple(effects), limit, all_at_once, df)
+
+
+def _strength(model: FactorialModel, test: TermTest) -> TermShare:
+    total = sum_of_squares(model)
+    if test.sum_squares is None or total == 0:
+        return TermShare(test.parameters, test, None)
+    by_chance = test.df * (model.error.mean_square or 0.0)
+    return TermShare(
+        test.parameters, test, min(max(test.sum_squares - by_chance, 0.0) / total, 1.0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MissingReport:
+    """Runs that would make an effect known.
+
+    Args:
+        found: the search's result, see `strategies.doe.coverage`.
+        runs: the values of its configurations, ready to be included.
+        block: the factorial block that lies nearest, None if there is none.
+        block_runs: the values of the runs that complete it.
+    """
+
+    found: MissingRuns
+    runs: tuple[dict[str, Level], ...]
+    block: BlockCompletion | None
+    block_runs: tuple[dict[str, Level], ...]
+
+
+def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingReport:
+    """Say which runs are missing before a target can be estimated.
+
+    Queued and running runs count as if they were over; suggestions that nobody submitted do not.
+
+    Raises:
+        StrategyError: a name that is no parameter, a closed level, or too many combinations.
+        ExperimentError: a parameter with a single open level, which has no effect to estimate.
+    """
+    space, knowledge = experiment.space, experiment.submitted_knowledge
+    for name in target.parameters:
+        position = space.names.index(space.parameter(name).name)
+        if len(space.open_ids[position]) == 1 and target.level_id is None:
+            raise ExperimentError(
+                f"parameter '{name}' has a single open level, so there is no effect to estimate; "
+                "add or reopen a level"
+            )
+    found = missing_runs(knowledge, target)
+    block = complete_block(knowledge, target.parameters)
+
+    def told(configurations: Sequence[Configuration]) -> tuple[dict[str, Level], ...]:
+        return tuple(space.values(configuration) for configuration in configurations)
+
+    return MissingReport(
+        found, told(found.configurations), block, told(block.configurations) if block else ()
+    )

@@ -1,0 +1,298 @@
+"""The future of an experiment, as pure functions of the journal and the time.
+
+The forecast: will the goal be reached with what is left? Pure, of the experiment and the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assistant.analysis.calibration import (
+    LEAST_RESULTS,
+    LEAST_RUNS,
+    SPREAD,
+    TESTED_GOAL,
+    ForecastCalibration,
+    ForecastEvidence,
+    load_calibration,
+    stale_share,
+)
+from assistant.analysis.paper_forecast import paper_forecast
+from assistant.analysis.recommendation import search_room
+from assistant.analysis.remaining_runs import (
+    DRAWS,
+    OUTER,
+    DrawnFutures,
+    Floats,
+    RemainingRuns,
+    count_remaining,
+    draw_futures,
+    interval,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import MOST_LEFT, FanPoint, Forecast, GoalForecast, Interval
+from assistant.core.run import RunState, first_to_reach
+from assistant.core.sla import Sla, Steering
+
+FAN_POINTS = 21
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastInputs:
+    """What a forecast needs of an experiment, computed once for as many agreements as are asked.
+
+    Args:
+        evidence: what the results show.
+        course: the runs to come.
+    """
+
+    evidence: ForecastEvidence
+    course: DrawnFutures
+
+
+def forecast(
+    experiment: Experiment,
+    now_s: float,
+    *,
+    sla: Sla | None = None,
+    steering: Steering | None = None,
+    calibration: ForecastCalibration | None = None,
+) -> Forecast:
+    """Say what comes of an experiment.
+
+    Args:
+        experiment: as far as it has come.
+        now_s: seconds since 1970-01-01 UTC.
+        sla: another agreement than the experiment's.
+        steering: another strategy or exploitation level than the experiment's.
+        calibration: other coefficients than the shipped ones.
+
+    Returns:
+        The forecast; what cannot be known yet is None in it, and `Forecast.silence` says why.
+    """
+    return forecast_under(
+        experiment,
+        forecast_inputs(experiment, now_s),
+        now_s,
+        sla or experiment.sla,
+        steering or experiment.steering,
+        calibration or load_calibration(),
+    )
+
+
+def forecast_inputs(experiment: Experiment, now_s: float) -> ForecastInputs:
+    """Return what forecasts of an experiment have in common, whatever is agreed and steered."""
+    return ForecastInputs(evidence_of(experiment), draw_futures(experiment, now_s))
+
+
+def evidence_of(experiment: Experiment) -> ForecastEvidence:
+    """Return what the results of an experiment show, by the mean of each configuration's runs."""
+    over = sorted(
+        experiment.runs_in(RunState.COMPLETED, RunState.FAILED),
+        key=lambda run: (run.ended_s or 0.0, run.id),
+    )
+    in_order = [
+        -run.outcome.quality if run.outcome is not None and run.outcome.feasible else None
+        for run in over
+    ]
+    losses = sorted(
+        -one.outcome.quality for one in experiment.standings.values() if one.outcome.feasible
+    )
+    enough = len(over) >= LEAST_RUNS and len(losses) >= LEAST_RESULTS
+    return ForecastEvidence(
+        used=len(over),
+        size=experiment.space.open_size,
+        losses=tuple(losses),
+        stale=stale_share(in_order),
+        reach=experiment.reach if enough else None,
+    )
+
+
+def forecast_under(
+    experiment: Experiment,
+    known: ForecastInputs,
+    now_s: float,
+    sla: Sla,
+    steering: Steering,
+    coefficients: ForecastCalibration,
+) -> Forecast:
+    """Say what comes of an experiment under an agreement and a steering; see `forecast`."""
+    left = count_remaining(experiment, sla, known.course, now_s)
+    evidence = known.evidence
+    offset = coefficients.offset(steering.strategy, steering.exploitation)
+    speaks = not evidence.silence
+    room = None if left.runs is None else _searching(experiment, sla, left.runs)
+    reached_by = _reached_by(experiment, sla)
+    goal = None
+    if sla.goal is not None:
+        goal = _goal(experiment, known, sla.goal, reached_by, room, offset, coefficients)
+    silence = "" if reached_by is not None else (evidence.silence or left.unknown)
+    median_left = None if left.runs is None else float(np.median(left.runs))
+    tells = speaks and left.runs is not None
+    return Forecast(
+        at_s=now_s,
+        paper=paper_forecast(experiment, now_s),
+        terms=left.terms,
+        remaining=interval(left.runs),
+        binding=left.binding,
+        goal=goal,
+        duration_s=known.course.duration_s,
+        seconds_left=_seconds_left(known.course, left),
+        best=_best(experiment, evidence, offset, room, coefficients) if tells else None,
+        fan=_fan(experiment, known, offset, room, coefficients) if tells else (),
+        silence=silence,
+        cautions=(
+            *coefficients.cautions(evidence, steering.strategy, median_left),
+            *_cautions(experiment, sla),
+        )
+        if speaks
+        else (),
+        calibration=coefficients.version,
+        is_over=left.is_over,
+        under_way=len(experiment.runs_in(RunState.RUNNING)),
+    )
+
+
+def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
+    """Say what of the experiment itself is unlike what the forecast was tested on."""
+    told = []
+    if experiment.is_noisy:
+        told.append("results vary from run to run, and it was tested on results that do not")
+    violated = any(run.outcome is not None and not run.outcome.feasible for run in experiment.runs)
+    cut = {
+        "constraints": violated,
+        "closed levels": bool(experiment.space.closed),
+        "excluded combinations": bool(experiment.space.exclusions),
+    }
+    if any(cut.values()):
+        what = " and ".join(name for name, is_there in cut.items() if is_there)
+        told.append(f"{what} cut the space, and it was tested on whole ones")
+    late = experiment.goal_set_after
+    if sla.goal is not None and sla.goal == experiment.sla.goal and late > TESTED_GOAL:
+        told.append(
+            f"the goal was set after {late} runs, and it was tested with goals set after at most "
+            f"{TESTED_GOAL}"
+        )
+    return tuple(told)
+
+
+def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
+    """Return the number of the run by which the goal was reached, None if it is not."""
+    if sla.goal is None:
+        return None
+    run = first_to_reach(experiment.runs, experiment.opened.objective, sla.goal)
+    return None if run is None else run.id
+
+
+def _searching(experiment: Experiment, sla: Sla, left: Floats) -> Floats:
+    """Return how many of the runs that are left look for something better, not confirm it."""
+    limit = sla.max_runs
+    to_submit = None if limit is None else max(0, limit - experiment.n_charged)
+    room = search_room(experiment, limit, to_submit)
+    kept = 0 if room is None or to_submit is None else to_submit - room
+    return np.maximum(left - kept, 0.0)
+
+
+def _goal(
+    experiment: Experiment,
+    known: ForecastInputs,
+    goal: float,
+    reached_by: int | None,
+    left: Floats | None,
+    offset: float,
+    coefficients: ForecastCalibration,
+) -> GoalForecast:
+    if reached_by is not None:
+        none = Interval(0.0, 0.0, 0.0)
+        return GoalForecast(goal, reached_by, 1.0, (1.0, 1.0), none, none, 0.0, 1.0)
+    evidence = known.evidence
+    over = left is not None and not (left > 0).any()
+    if evidence.silence:
+        chance = 0.0 if over else None
+        band = None if chance is None else (0.0, 0.0)
+        return GoalForecast(goal, None, chance, band, None, None, None, None)
+    loss = -experiment.opened.objective.quality_of(goal)
+    hardness = coefficients.hardness(evidence, loss, offset)
+
+    def chance_of(runs: Floats | None, more: float = 0.0) -> float | None:
+        if runs is None:
+            return None
+        return float(coefficients.chance(hardness + more, runs).mean())
+
+    twice = None if left is None else 2.0 * left
+    low, high = chance_of(left, SPREAD), chance_of(left, -SPREAD)
+    needed = np.ceil(coefficients.runs_by(hardness, np.asarray(OUTER)))
+    runs_needed = Interval(*(float(n) if n <= MOST_LEFT else None for n in needed))
+    return GoalForecast(
+        goal=goal,
+        reached_by=None,
+        chance=chance_of(left),
+        band=None if low is None or high is None else (low, high),
+        runs_needed=runs_needed,
+        seconds_needed=_seconds_needed(known.course, hardness, coefficients),
+        steps_away=evidence.steps_to(loss),
+        if_doubled=None if twice is None or np.median(twice) > MOST_LEFT else chance_of(twice),
+    )
+
+
+def _seconds_needed(
+    known: DrawnFutures, hardness: float, coefficients: ForecastCalibration
+) -> Interval | None:
+    """Return when the run that reaches the goal ends, over the futures."""
+    if known.ends_s is None:
+        return None
+    shares = (np.arange(DRAWS) + 0.5) / DRAWS
+    shares = shares[np.random.default_rng(0).permutation(DRAWS)]  # not in the order of the draws
+    at = np.ceil(coefficients.runs_by(hardness, shares))
+    within = at <= min(known.ends_s.shape[1], MOST_LEFT)
+    index = np.where(within, at, 1.0).astype(np.int64) - 1
+    return interval(np.where(within, known.ends_s[np.arange(DRAWS), index], np.inf))
+
+
+def _seconds_left(known: DrawnFutures, left: RemainingRuns) -> Interval | None:
+    """Return when the last of the remaining runs ends; None beyond what was drawn."""
+    if left.runs is None or known.ends_s is None:
+        return None
+    n = left.runs.astype(np.int64)
+    index = np.clip(n - 1, 0, known.ends_s.shape[1] - 1)
+    ends_s = known.ends_s[np.arange(DRAWS), index]
+    ends_s = np.where(n > known.ends_s.shape[1], ends_s * n / known.ends_s.shape[1], ends_s)
+    return interval(np.where(n > 0, ends_s, 0.0))
+
+
+def _best(
+    experiment: Experiment,
+    evidence: ForecastEvidence,
+    offset: float,
+    left: Floats | None,
+    coefficients: ForecastCalibration,
+) -> Interval | None:
+    if left is None:
+        return None
+    losses = coefficients.best_after(evidence, offset, float(np.median(left)))
+    return Interval(*(experiment.opened.objective.value_of(-float(loss)) for loss in losses))
+
+
+def _fan(
+    experiment: Experiment,
+    known: ForecastInputs,
+    offset: float,
+    left: Floats | None,
+    coefficients: ForecastCalibration,
+) -> tuple[FanPoint, ...]:
+    """Return the best value over further runs, up to the median of what is left."""
+    if left is None:
+        return ()
+    most = int(min(np.median(left), MOST_LEFT))
+    value_of, ends_s = experiment.opened.objective.value_of, known.course.ends_s
+    points = []
+    for runs in sorted({round(x) for x in np.linspace(0, most, FAN_POINTS)}):
+        losses = coefficients.best_after(known.evidence, offset, float(runs))
+        low, median, high = (value_of(-float(loss)) for loss in losses)
+        seconds = None if ends_s is None else 0.0
+        if ends_s is not None and runs > 0:
+            seconds = float(np.median(ends_s[:, min(runs, ends_s.shape[1]) - 1]))
+        points.append(FanPoint(runs, seconds, low, median, high))
+    return tuple(points)

@@ -1,0 +1,157 @@
+"""Will the budget miss the agreement? The paper's rule (section 3.2), as a pure function.
+
+The regions of interest are found by DBSCAN over good observations; the runs pending in them are
+compared with the runs that can still be executed. If more are pending, the agreement will be
+missed. The paper leaves open what is good and what is pending; both are named options (`Watch`).
+It knows a number of runs and a deadline; that a limit of cost leaves runs, too, is our extension.
+"""
+
+import math
+from collections.abc import Sequence
+
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import PaperForecast, RegionCount
+from assistant.core.run import RunState
+from strategies import PendingRule, PendingRuns, Region, find_regions, pending_in_region
+
+
+def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
+    """Compare what is pending with what remains.
+
+    Args:
+        experiment: as far as it has come.
+        now_s: seconds since 1970-01-01 UTC.
+
+    Returns:
+        The forecast; what cannot be known yet (no region, no ended run) is None in it.
+
+    References:
+        Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
+    """
+    regions = find_regions(experiment.submitted_knowledge, experiment.watch.regions)
+    found = [_pending_in(experiment, region) for region in regions]
+    counted = tuple(
+        RegionCount(
+            id=region.id,
+            members=len(region.members),
+            evaluated=region.evaluated,
+            pending=pending_runs.count,
+            mean=_measured_mean(experiment, region),
+            best=region.best.quality,
+        )
+        for region, pending_runs in zip(regions, found, strict=True)
+    )
+    executed = executed_runs(experiment)
+    mean_duration_s = _mean_duration_s(experiment)
+    by_runs = experiment.sla.remaining_runs(executed)
+    by_deadline = experiment.sla.runs_until_deadline(
+        now_s, mean_duration_s, experiment.opened.workers
+    )
+    spent = experiment.spending
+    by_cost = experiment.sla.runs_until_cost(experiment.cost, None if spent is None else spent.mean)
+    remaining = min((n for n in (by_runs, by_deadline, by_cost) if n is not None), default=None)
+    pending = _pending(experiment, found)
+    known = pending is not None and remaining is not None
+    return PaperForecast(
+        at_s=now_s,
+        basis=experiment.watch.pending,
+        executed=executed,
+        remaining=remaining,
+        remaining_by_runs=by_runs,
+        remaining_by_deadline=by_deadline,
+        pending=pending,
+        shortfall=pending - remaining if known else None,  # type: ignore[operator]
+        regions=counted,
+        mean_duration_s=mean_duration_s,
+        predicted_end_s=_end_s(now_s, pending, mean_duration_s, experiment.opened.workers),
+        remaining_by_cost=by_cost,
+    )
+
+
+def _measured_mean(experiment: Experiment, region: Region) -> float:
+    """Return the mean measured quality of the region's runs, constraints not counted in."""
+    knowledge, radius = experiment.knowledge, experiment.watch.regions.radius
+    inside = [
+        observation.quality
+        for observation in knowledge.observations
+        if region.contains(knowledge.space, observation.configuration, radius)
+    ]
+    return math.fsum(inside) / len(inside)
+
+
+def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
+    basis = experiment.watch.pending
+    rule: PendingRule = "queued" if basis == "plan" else basis
+    radius = experiment.watch.regions.radius
+    return pending_in_region(experiment.space, region, experiment.submitted_knowledge, rule, radius)
+
+
+def _pending(experiment: Experiment, found: Sequence[PendingRuns]) -> int | None:
+    """Return the pending runs of all regions, or of the plan; None if they cannot be counted."""
+    return count_planned(experiment) if experiment.watch.pending == "plan" else count_pending(found)
+
+
+def count_pending(found: Sequence[PendingRuns]) -> int | None:
+    """Return the pending runs of all regions together; None without a region, or if uncountable.
+
+    Regions may overlap: each configuration counts once, as long as all of them are listed.
+    """
+    counts = [pending_runs.count for pending_runs in found]
+    if not counts or any(count is None for count in counts):
+        return None
+    if all(one.count == len(one.configurations) for one in found):
+        return len({configuration for one in found for configuration in one.configurations})
+    return sum(count for count in counts if count is not None)
+
+
+def count_planned(experiment: Experiment) -> int | None:
+    """Count the allowed configurations of the analyst's plan that have no run yet.
+
+    None if there is no plan, or if it is too large to count.
+    """
+    if not experiment.plan:
+        return None
+    space = experiment.space
+    for parameter in space.parameters:
+        wanted = experiment.plan.get(parameter.name)
+        if wanted is None:
+            continue
+        keep = {parameter.level_id(value) for value in wanted}
+        if all((parameter.name, level_id) in space.closed for level_id in keep):
+            return 0
+        for level_id in range(parameter.n_levels):
+            is_open = (parameter.name, level_id) not in space.closed
+            if level_id not in keep and is_open:
+                space = space.closing(parameter.name, parameter.levels[level_id])
+    allowed = space.count_allowed()
+    if allowed is None:
+        return None
+    evaluated = {
+        run.configuration
+        for run in experiment.runs
+        if run.state in (RunState.COMPLETED, RunState.FAILED)
+    }
+    return allowed - sum(space.is_allowed(configuration) for configuration in evaluated)
+
+
+def executed_runs(experiment: Experiment) -> int:
+    """Return how many runs have begun, results from before not among them."""
+    started = experiment.runs_in(RunState.RUNNING, RunState.COMPLETED, RunState.FAILED)
+    return sum(run.source != "imported" for run in started)
+
+
+def _mean_duration_s(experiment: Experiment) -> float | None:
+    durations = [
+        run.duration_s
+        for run in experiment.runs
+        if run.duration_s is not None and run.source != "imported"
+    ]
+    return sum(durations) / len(durations) if durations else None
+
+
+def _end_s(
+    now_s: float, pending: int | None, mean_duration_s: float | None, workers: int
+) -> float | None:
+    if pending is None or mean_duration_s is None:
+        return None
+    return now_s + -(-pending // workers) * mean_duration_s

@@ -1,0 +1,364 @@
+"""How far suggestions deserve trust: what became of those that were taken, edited and left out.
+
+Everything follows from the journal. What a suggestion promised is the expected value and the 95 %
+interval of one run that stand in it (`strategies.Suggestion`); strategies expect responses, which
+are qualities where every constraint is met, so a run that violates one is not judged. Neither is a
+confirmation, whose interval is that of a mean.
+
+Reference: Wilson 1927, Probable inference, the law of succession, and statistical inference,
+Journal of the American Statistical Association 22.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from scipy.special import ndtri, stdtrit
+
+from assistant.core.commands import edited_from
+from assistant.core.events import BatchSuggested
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Goal
+from assistant.core.run import Run, RunState, Source, in_order_of_completion
+from strategies import Configuration, Suggestion
+from strategies.steering.confirmation import mean
+
+Group: TypeAlias = Literal[
+    "suggested", "edited", "left out", "own", "initial", "today", "repeated", "from before"
+]
+
+_GROUPS: Mapping[Source, Group] = {
+    "suggested": "suggested",
+    "edited": "edited",
+    "analyst": "own",
+    "initial": "initial",
+    "baseline": "today",
+    "replicate": "repeated",
+    "imported": "from before",
+}
+GROUPS: tuple[Group, ...] = (
+    "suggested", "edited", "left out", "own", "initial", "today", "repeated", "from before",
+)  # fmt: skip
+"""Of runs, by who wanted them; *left out* are suggestions without a run of their batch."""
+
+CONFIDENCE = 0.95
+"""What the stated intervals promise to hold, and of the intervals that are told here."""
+
+ROUNDING = 1e-7
+"""Relative; a stated interval of no width is told to eight digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionRecord:
+    """What a suggestion promised and what came, in the unit of the objective.
+
+    Args:
+        run_id: the run that told; of a suggestion that was left out one of the same configuration.
+        group: the suggestion's.
+        batch: its batch.
+        expected: what was expected.
+        low: lower end of the stated interval, None if none was stated.
+        high: upper end.
+        came: what was measured.
+        inside: whether it lies in the interval; None without one.
+    """
+
+    run_id: int
+    group: Group
+    batch: int
+    expected: float
+    low: float | None
+    high: float | None
+    came: float
+    inside: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalCoverage:
+    """How many of ``n`` stated intervals held what came, with Wilson's 95 % interval."""
+
+    n: int
+    inside: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """The share that did."""
+        return self.inside / self.n
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """What came less what was expected, on average, with a 95 % t interval; None of one alone."""
+
+    n: int
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """How one group did. Values are of completed runs that meet every constraint.
+
+    Args:
+        group: which.
+        n: runs; of *left out* suggestions.
+        completed: those that completed; of *left out* whose configuration was run later, by
+            whomever.
+        failed: those that failed.
+        violated: those that completed and violate a constraint.
+        mean: mean value; None without any.
+        best: best value.
+        improved: runs after which their configuration was the new best; unknown (None) of
+            suggestions that were left out.
+        gain: mean improvement over today's value, more is better whatever the goal; None without
+            today.
+        coverage: of the stated intervals; None if no stated interval can be judged.
+        error: of the stated expectations.
+    """
+
+    group: Group
+    n: int
+    completed: int
+    failed: int
+    violated: int
+    mean: float | None
+    best: float | None
+    improved: int | None
+    gain: float | None
+    coverage: IntervalCoverage | None
+    error: MeanError | None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionScoreboard:
+    """The scoreboard.
+
+    Args:
+        value_name: what is measured.
+        unit: its unit.
+        goal: which direction is better.
+        scores: groups with at least one run, or suggestion left out, in the order of `GROUPS`.
+        promises: of all suggestions that can be judged, by the end of their runs.
+        coverage: of the suggestions that were run as they were.
+        error: of the same.
+        unanswered: suggestions of batches that were replaced before anything of them was submitted.
+        today: today's value, None if it is unknown or violates a constraint.
+    """
+
+    value_name: str
+    unit: str
+    goal: Goal
+    scores: tuple[GroupScore, ...]
+    promises: tuple[PredictionRecord, ...]
+    coverage: IntervalCoverage | None
+    error: MeanError | None
+    unanswered: int
+    today: float | None
+
+
+def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
+    """Return the scoreboard of an experiment, without runs too."""
+    objective = experiment.opened.objective
+    taken, left_out, unanswered = _fates(experiment)
+    runs: dict[Group, list[Run]] = {group: [] for group in GROUPS}
+    for run in experiment.runs:
+        runs[_GROUPS[run.source]].append(run)
+    promises = [
+        promise
+        for run in in_order_of_completion(experiment.runs)
+        if run.id in taken
+        and (promise := _promise(experiment, run, _GROUPS[run.source], *taken[run.id])) is not None
+    ]
+    late, late_promises = _later(experiment, left_out)
+    improving = _improving(experiment)
+    today = _today(experiment)
+    scores = []
+    for group in GROUPS:
+        own = late if group == "left out" else runs[group]
+        n = len(left_out) if group == "left out" else len(own)
+        told = late_promises if group == "left out" else [p for p in promises if p.group == group]
+        if n:
+            improved = None
+            if group != "left out":
+                improved = sum(run.id in improving for run in own)
+            scores.append(_score(experiment, group, n, own, improved, today, told))
+    return PredictionScoreboard(
+        value_name=str(objective.wrapper),
+        unit=objective.unit,
+        goal=objective.goal,
+        scores=tuple(scores),
+        promises=(*promises, *late_promises),
+        coverage=coverage_of(promises),
+        error=error_of(promises),
+        unanswered=unanswered,
+        today=None if today is None else objective.value_of(today),
+    )
+
+
+def wilson(inside: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share of ``n`` at least 1.
+
+    >>> [round(end, 4) for end in wilson(8, 10)]
+    [0.4902, 0.9433]
+    """
+    z = float(ndtri(0.5 + CONFIDENCE / 2))
+    share, square = inside / n, z * z
+    centre = (share + square / (2 * n)) / (1 + square / n)
+    half = z / (1 + square / n) * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+    low = 0.0 if inside == 0 else max(centre - half, 0.0)
+    return low, 1.0 if inside == n else min(centre + half, 1.0)
+
+
+def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None:
+    """Return how many stated intervals held what came; None if none was stated."""
+    judged = [one.inside for one in promises if one.inside is not None]
+    if not judged:
+        return None
+    return IntervalCoverage(len(judged), sum(judged), *wilson(sum(judged), len(judged)))
+
+
+def error_of(promises: Sequence[PredictionRecord]) -> MeanError | None:
+    """Return what came less what was expected, on average; None without a promise."""
+    errors = [one.came - one.expected for one in promises]
+    if not errors:
+        return None
+    n, value = len(errors), mean(errors)
+    if n == 1:
+        return MeanError(1, value, None, None)
+    variance = math.fsum((error - value) ** 2 for error in errors) / (n - 1)
+    half = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * math.sqrt(variance / n)
+    return MeanError(n, value, value - half, value + half)
+
+
+_Offer: TypeAlias = tuple[BatchSuggested, Suggestion]
+
+
+def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int]:
+    """Return the suggestion that each run took as it was, those left out, how many unanswered."""
+    of_batch: dict[int, list[Run]] = {}
+    for run in experiment.runs:
+        if run.batch is not None:
+            of_batch.setdefault(run.batch, []).append(run)
+    taken: dict[int, _Offer] = {}
+    left_out: list[_Offer] = []
+    unanswered = 0
+    for batch in experiment.batches:
+        own = of_batch.get(batch.number, [])
+        if not own:
+            is_open = experiment.open_batch is not None and batch is experiment.open_batch
+            unanswered += 0 if is_open else len(batch.suggestions)
+            continue
+        gone: set[int] = set()
+        for run in own:
+            position = _position(batch, run, gone)
+            if position is not None:
+                gone.add(position)
+                if run.source != "edited":
+                    taken[run.id] = batch, batch.suggestions[position]
+        left_out += [(batch, one) for i, one in enumerate(batch.suggestions) if i not in gone]
+    return taken, left_out, unanswered
+
+
+def _position(batch: BatchSuggested, run: Run, gone: set[int]) -> int | None:
+    """Return the position of the suggestion behind a run, one that is not gone where it can be."""
+    if run.source == "edited":
+        told = edited_from(run.reason)
+        return None if told is None or told[1] != batch.number else told[0]
+    same = [i for i, s in enumerate(batch.suggestions) if s.configuration == run.configuration]
+    return next((i for i in same if i not in gone), same[0] if same else None)
+
+
+def _promise(
+    experiment: Experiment, run: Run, group: Group, batch: BatchSuggested, one: Suggestion
+) -> PredictionRecord | None:
+    """Return what was promised and came; None if nothing was, or it cannot be judged."""
+    outcome = run.outcome
+    if one.kind == "confirmation" or one.expected is None or outcome is None:
+        return None
+    if not outcome.feasible:
+        return None
+    value_of = experiment.opened.objective.value_of
+    if one.interval is None:
+        low = high = inside = None
+    else:
+        low, high = sorted(map(value_of, one.interval))
+        slack = ROUNDING * max(abs(low), abs(high))
+        inside = low - slack <= outcome.value <= high + slack
+    return PredictionRecord(
+        run.id, group, batch.number, value_of(one.expected), low, high, outcome.value, inside
+    )
+
+
+def _later(
+    experiment: Experiment, left_out: Sequence[_Offer]
+) -> tuple[list[Run], list[PredictionRecord]]:
+    """Return the runs, and the promises, of suggestions left out that somebody ran later."""
+    over: dict[Configuration, list[Run]] = {}
+    for run in experiment.runs_in(RunState.COMPLETED, RunState.FAILED):
+        over.setdefault(run.configuration, []).append(run)
+    found, promises = [], []
+    for batch, suggestion in left_out:
+        later = [
+            run
+            for run in over.get(suggestion.configuration, ())
+            if run.batch != batch.number and run.submitted_s >= batch.at_s
+        ]
+        if later:
+            run = next((one for one in later if one.outcome is not None), later[0])
+            found.append(run)
+            promise = _promise(experiment, run, "left out", batch, suggestion)
+            if promise is not None:
+                promises.append(promise)
+    return found, promises
+
+
+def _improving(experiment: Experiment) -> set[int]:
+    """Return the runs after which their configuration was the new best; the first had none."""
+    leaders = experiment.best_so_far()
+    ended = in_order_of_completion(experiment.runs)
+    return {
+        run.id
+        for run, before, after in zip(ended[1:], leaders, leaders[1:], strict=False)
+        if after.configuration == run.configuration != before.configuration
+    }
+
+
+def _today(experiment: Experiment) -> float | None:
+    """Return the quality of today's configuration, the mean of its runs; None if unknown."""
+    run = experiment.baseline
+    standing = None if run is None else experiment.standing(run)
+    if standing is None or not standing.outcome.feasible:
+        return None
+    return standing.outcome.quality
+
+
+def _score(
+    experiment: Experiment,
+    group: Group,
+    n: int,
+    runs: Sequence[Run],
+    improved: int | None,
+    today: float | None,
+    promises: Sequence[PredictionRecord],
+) -> GroupScore:
+    outcomes = [run.outcome for run in runs if run.outcome is not None]
+    qualities = [one.quality for one in outcomes if one.feasible]
+    value_of = experiment.opened.objective.value_of
+    gain = None if today is None or not qualities else mean(qualities) - today
+    return GroupScore(
+        group=group,
+        n=n,
+        completed=len(outcomes),
+        failed=sum(run.state is RunState.FAILED for run in runs),
+        violated=len(outcomes) - len(qualities),
+        mean=value_of(mean(qualities)) if qualities else None,
+        best=value_of(max(qualities)) if qualities else None,
+        improved=improved,
+        gain=None if gain is None else gain + 0.0,
+        coverage=coverage_of(promises),
+        error=error_of(promises),
+    )

@@ -1,0 +1,305 @@
+"""What is recommended, how sure that is, and which runs are kept to make it surer. Pure.
+
+Where results vary from run to run, the best of many runs is mostly a lucky one; see
+`strategies.steering.confirmation`. An automatic sweep of such a program keeps its last runs to repeat the
+winner before she is recommended.
+
+Why nothing more shall be run: a limit of the agreement is used up, or its goal is reached. Pure.
+
+What chooses the next suggestions of an experiment, as it is steered. Pure.
+"""
+
+from dataclasses import dataclass
+
+from assistant.core.commands import refuse_if_deterministic
+from assistant.core.errors import ExperimentError
+from assistant.core.experiment import Experiment
+from assistant.core.run import Run, RunState
+from assistant.core.sla import number_text
+from strategies import (
+    Choice,
+    Configuration,
+    ExploitationStrategy,
+    PreferenceStrategy,
+    ScalarisedStrategy,
+    Strategy,
+    Suggestion,
+    choose,
+    confirmations,
+    make_strategy,
+    strategy_entry,
+)
+
+KEPT_RUNS = 2
+"""Runs that an automatic sweep of a noisy program keeps for confirming its winner ..."""
+
+KEPT_FROM = 10
+"""... if its budget has so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The configuration to take, by the first measure, and how sure that is.
+
+    Args:
+        runs: its completed runs, oldest first.
+        value: mean of the measured values.
+        interval: 95% interval of that mean, low and high; None where the noise is unknown.
+        confirmed: whether it may be taken without further runs.
+        rivals: first runs of the configurations that cannot be told from it by the noise.
+        sentence: all that, for people.
+    """
+
+    runs: tuple[Run, ...]
+    value: float
+    interval: tuple[float, float] | None
+    confirmed: bool
+    rivals: tuple[Run, ...]
+    sentence: str
+
+    @property
+    def run(self) -> Run:
+        """The first of its runs, which stands for it."""
+        return self.runs[0]
+
+
+def recommend(experiment: Experiment) -> Recommendation | None:
+    """Return what is recommended; None while nothing that meets every constraint is known."""
+    choice = _choice(experiment)
+    if choice is None:
+        return None
+    objective, standings = experiment.opened.objective, experiment.standings
+    winner = standings[choice.winner.configuration]
+    interval = None
+    if choice.interval is not None:
+        low, high = sorted(objective.value_of(quality) for quality in choice.interval)
+        interval = (low, high)
+    return Recommendation(
+        runs=winner.runs,
+        value=winner.outcome.value,
+        interval=interval,
+        confirmed=choice.confirmed,
+        rivals=tuple(standings[rival.configuration].run for rival in choice.rivals),
+        sentence=_sentence(experiment, choice),
+    )
+
+
+def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
+    """Return the replicates that would confirm what is recommended.
+
+    Raises:
+        ExperimentError: there is nothing to confirm, results do not vary, or all that would have to
+            be repeated is closed or excluded by now.
+        OptionError: ``n`` is no whole number of at least 1.
+    """
+    choice = _choice(experiment)
+    if choice is None:
+        raise ExperimentError(
+            "no result meets every constraint yet, so there is no winner to confirm"
+        )
+    refuse_if_deterministic(experiment)
+    suggestions = confirmations(choice, n, experiment.space)
+    if not suggestions:
+        run = experiment.standings[choice.winner.configuration].run
+        raise ExperimentError(
+            f"run {run.id} cannot be repeated, since a level of it is closed or its combination is "
+            "excluded; reopen the level"
+        )
+    return suggestions
+
+
+def search_room(experiment: Experiment, limit: int | None, left: int | None) -> int | None:
+    """Return how many of the runs that are left may go to new configurations; None: no limit.
+
+    The others are kept for confirming, if results vary and the budget is large enough for that.
+
+    Args:
+        experiment: as far as it has come.
+        limit: the budget of runs; None without one.
+        left: of it.
+    """
+    if limit is None or left is None or limit < KEPT_FROM or not experiment.is_noisy:
+        return left
+    if left <= KEPT_RUNS and not _can_confirm(experiment):
+        return left  # nothing to confirm: better try something new
+    return max(0, left - KEPT_RUNS)
+
+
+def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | None) -> bool:
+    """Return whether, once nothing is left to search, a replicate should confirm the winner.
+
+    Where every allowed configuration has been run, all that is left of the budget may go to telling
+    her from her rivals, until that is done or a repetition failed.
+    """
+    if limit is None or not left or not experiment.is_noisy:
+        return False
+    choice = _choice(experiment)
+    if choice is None or not confirmations(choice, 1, experiment.space):
+        return False
+    if limit >= KEPT_FROM and confirmed_last(experiment) < KEPT_RUNS:
+        return True
+    failed = any(run.source == "replicate" for run in experiment.runs_in(RunState.FAILED))
+    return is_exhausted(experiment) and choice.basis in ("repeated", "unknown") and not failed
+
+
+def is_exhausted(experiment: Experiment) -> bool:
+    """Return whether every configuration that is allowed now has a run."""
+    n_tried, _ = experiment.tried
+    return n_tried == experiment.space.count_allowed()
+
+
+def confirmed_last(experiment: Experiment) -> int:
+    """Return how many replicates of suggested batches end the list of runs."""
+    n = 0
+    for run in reversed(experiment.runs):
+        if run.source != "replicate" or run.batch is None:
+            break
+        n += 1
+    return n
+
+
+def _choice(experiment: Experiment) -> Choice | None:
+    failed = {run.configuration for run in experiment.runs_in(RunState.FAILED)}
+    observations = experiment.knowledge.observations
+    return choose(observations, experiment.opened.deterministic, failed)
+
+
+def _can_confirm(experiment: Experiment) -> bool:
+    choice = _choice(experiment)
+    return choice is not None and bool(confirmations(choice, 1, experiment.space))
+
+
+def _sentence(experiment: Experiment, choice: Choice) -> str:
+    """Return what is recommended and how sure that is, as one sentence or two."""
+    winner = experiment.standings[choice.winner.configuration]
+    name, by = f"run {winner.run.id}", ""
+    if experiment.opened.objective.second is not None:
+        by = f"by {experiment.opened.objective.wrapper}, "
+    n_others = len(choice.rivals)
+    others = "one other" if n_others == 1 else f"{n_others} others"
+    rivals = f"; {others} cannot be told from it by the noise" if n_others else ""
+    times = "it ran once" if winner.n == 1 else f"it ran {winner.n} times"
+    sure, unsure = "is recommended, and confirmed", "is recommended, but not confirmed"
+    text = {
+        "deterministic": "is confirmed: the same configuration gives the same result every time",
+        "replicates": f"{sure}: {times}{_mean(experiment, choice)}{rivals}",
+        "gap": f"{sure}: {times}, and leads by more than the noise of the replicates explains",
+        "repeated": f"is recommended, and repeated, but not told apart from {others}: {times}"
+        f"{_mean(experiment, choice)}",
+        "failed": f"{unsure}: {times}, and failed {_n_failed(experiment, winner.configuration)}",
+        "unknown": f"{unsure}: {times}, and {_why(experiment)}{rivals}",
+    }[choice.basis]
+    text = f"{by}{name} {text}."
+    best = experiment.best
+    luck = ""
+    if best is not None and best.configuration != winner.configuration:
+        luck = f" Run {best.id} looked better, but rests on fewer runs."
+    return f"{text[0].upper()}{text[1:]}{luck}"
+
+
+def _mean(experiment: Experiment, choice: Choice) -> str:
+    if choice.interval is None:
+        return ""
+    objective = experiment.opened.objective
+    low, high = sorted(objective.value_of(quality) for quality in choice.interval)
+    value = objective.value_of(choice.winner.mean)
+    unit = f" {objective.unit}" if objective.unit else ""
+    return f", mean {value:.4g}{unit} (95% between {low:.4g} and {high:.4g})"
+
+
+def _why(experiment: Experiment) -> str:
+    if experiment.is_noisy is None:
+        return "whether results vary from run to run is not known; run it again"
+    return "results vary from run to run; run it again"
+
+
+def _n_failed(experiment: Experiment, configuration: Configuration) -> str:
+    n = sum(run.configuration == configuration for run in experiment.runs_in(RunState.FAILED))
+    return "once" if n == 1 else f"{n} times"
+
+
+def is_overdue(experiment: Experiment, now_s: float) -> bool:
+    """Return whether the deadline has passed; false without one."""
+    deadline_s = experiment.sla.deadline_s
+    return deadline_s is not None and now_s >= deadline_s
+
+
+def passed_limit(experiment: Experiment, now_s: float) -> str | None:
+    """Return which limit is used up, as part of a sentence; None if there still is something left.
+
+    Args:
+        experiment: as far as it has come.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    if is_overdue(experiment, now_s):
+        return "the deadline has passed"
+    if experiment.sla.is_spent(experiment.cost):
+        return f"the cost of {experiment.sla.cost_text} is used up"
+    return None
+
+
+def goal_text(experiment: Experiment) -> str:
+    """Return the agreed goal with its unit, for people."""
+    return f"{number_text(experiment.sla.goal)} {experiment.opened.objective.unit}".rstrip()
+
+
+def reached_goal(experiment: Experiment) -> str | None:
+    """Return that the goal is reached, as part of a sentence; None if it is not."""
+    run = experiment.goal_run
+    return (
+        None if run is None else f"the goal of {goal_text(experiment)} is reached by run {run.id}"
+    )
+
+
+def goal_to_confirm(experiment: Experiment) -> Run | None:
+    """Return the run that reached the goal, if it should be repeated before that is believed.
+
+    Where results vary, the first of many runs to reach a goal is mostly a lucky one: its
+    configuration runs as often again as is kept for confirming a winner.
+    """
+    run = experiment.goal_run
+    if run is None or not experiment.is_noisy or not experiment.space.is_allowed(run.configuration):
+        return None
+    n = sum(one.configuration == run.configuration for one in experiment.runs)
+    return run if n <= KEPT_RUNS else None
+
+
+def current_strategy(experiment: Experiment) -> Strategy:
+    """Return the strategy as it is steered now; see `strategy_at_exploitation`."""
+    return strategy_at_exploitation(experiment, experiment.steering.exploitation)
+
+
+def strategy_at_exploitation(experiment: Experiment, exploitation: float | None) -> Strategy:
+    """Return the strategy of an experiment at an exploitation level, None for no split.
+
+    Of two measures, the weighing is innermost: it changes what the strategy takes for good, while
+    regions, which the forecast counts and people read, stay those of the first measure. The
+    person's preferred levels come outermost: like closed ones they hold for what is drawn inside
+    the regions too.
+    """
+    steering, objective = experiment.steering, experiment.opened.objective
+    strategy = make_strategy(steering.strategy, **steering.options)
+    if objective.second is not None:
+        labels = (str(objective.wrapper), str(objective.second.wrapper))
+        strategy = ScalarisedStrategy(strategy, labels)
+    if exploitation is not None:
+        rule, weights = experiment.watch.regions, steering.weights
+        strategy = ExploitationStrategy(strategy, exploitation, rule, weights, objective.value_of)
+    if experiment.space.preferred_part is not experiment.space:
+        strategy = PreferenceStrategy(strategy)
+    return strategy
+
+
+def batch_size(experiment: Experiment) -> int:
+    """Return how many suggestions at a time suit the strategy and the runs that execute at once."""
+    entry = strategy_entry(experiment.steering.strategy)
+    return max(entry.batch, experiment.opened.workers)
+
+
+def initial_strategy(experiment: Experiment) -> Strategy:
+    """Return what chooses the first runs: the strategy in force, or random search before it."""
+    if strategy_entry(experiment.steering.strategy).starts:
+        return strategy_at_exploitation(experiment, None)
+    strategy: Strategy = make_strategy("random")
+    preferring = experiment.space.preferred_part is not experiment.space
+    return PreferenceStrategy(strategy) if preferring else strategy

@@ -1,0 +1,416 @@
+"""How long runs take, from those that are over and those that still go on.
+
+A run that goes on is a censored duration: it takes at least what it has taken. Future runs take
+what recent ones took: a strategy that finds faster configurations makes shorter runs.
+
+Futures are drawn, all at once: a smoothed Bayesian bootstrap over the durations, so that few runs
+give a wide answer. The uniforms come from a generator that the caller seeds: the same draws serve
+every budget.
+
+References: Kaplan & Meier 1958 for the redistribution of censored durations to the right (in the
+form of Efron 1967); Rubin 1981, The Bayesian bootstrap.
+
+What the terms of the agreement leave: further runs that can end, in many drawn futures.
+
+When the runs that go on will end, and when what waits will be over. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assistant.core.commands import random_stream
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import Interval, Term, TermForecast
+from assistant.core.run import Run, RunState
+from assistant.core.sla import Sla, cost_of
+from strategies import strategy_entry
+
+Floats = NDArray[np.float64]
+
+
+DRAWS = 200
+HALF_LIFE = 15.0
+"""Runs after which an earlier duration counts half."""
+
+PRIOR_SD = 0.5
+"""Standard deviation of the logarithm that one run alone is given."""
+
+MOST_SD = 2.0
+"""The smoothing is no wider, however much the runs differ: they carry the difference themselves."""
+
+LEAST_S = 1e-6
+"""Shorter durations count as this long: a logarithm is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class DurationModel:
+    """Durations of runs, with how much each counts.
+
+    Args:
+        seconds: of the runs that are over, oldest first, float64 [n], above 0.
+        weights: how much each counts, float64 [n], with the mass of those that go on added to the
+            longer ones; the sum is the number of runs that it is worth.
+        costs: of the same runs, float64 [n]; empty if none is known.
+        spread: standard deviation of the smoothing, in logarithms.
+    """
+
+    seconds: Floats
+    weights: Floats
+    costs: Floats
+    spread: float
+
+    @classmethod
+    def learn(
+        cls,
+        over: Sequence[float],
+        going: Sequence[float],
+        costs: Sequence[float] = (),
+    ) -> DurationModel | None:
+        """Return what is known; None while no run is over.
+
+        Args:
+            over: seconds of the runs that are over, oldest first.
+            going: seconds that each run that goes on has taken so far.
+            costs: of the runs that are over, in the same order; empty if unknown.
+        """
+        if not over:
+            return None
+        seconds = np.maximum(np.asarray(over, dtype=np.float64), LEAST_S)
+        n = len(seconds)
+        weights = 0.5 ** (np.arange(n)[::-1] / HALF_LIFE)
+        for elapsed_s in sorted(going):  # mass of a censored one goes to all that took longer
+            longer = seconds > elapsed_s
+            mass = weights[longer].sum()
+            if mass > 0:
+                weights[longer] *= (mass + 1.0) / mass
+            else:
+                weights[seconds == seconds.max()] += 1.0 / (seconds == seconds.max()).sum()
+        logs = np.log(seconds)
+        mean = np.average(logs, weights=weights)
+        square = (weights * (logs - mean) ** 2).sum() + PRIOR_SD**2
+        worth = weights.sum() ** 2 / (weights**2).sum()
+        spread = min(math.sqrt(square / (weights.sum() + 1.0)) * worth**-0.2, MOST_SD)
+        return cls(seconds, weights, np.asarray(costs, dtype=np.float64), spread)
+
+    def draw(
+        self, n: int, rng: np.random.Generator, limit_s: float | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return durations and costs of ``n`` runs to come, each float64 [DRAWS, n].
+
+        Costs are 0 where none is known. With ``limit_s`` no run takes longer.
+        """
+        shares = rng.gamma(self.weights, size=(DRAWS, len(self.weights))) + 1e-300
+        sums = shares.cumsum(axis=1)
+        at = rng.random((DRAWS, n)) * sums[:, -1:]
+        chosen = np.array([np.searchsorted(s, a) for s, a in zip(sums, at, strict=True)])
+        chosen = np.minimum(chosen, len(self.seconds) - 1)
+        factor = np.exp(self.spread * rng.standard_normal((DRAWS, n)) - self.spread**2 / 2)
+        seconds = self.seconds[chosen] * factor
+        if limit_s is not None:
+            factor = np.where(seconds > limit_s, factor * limit_s / seconds, factor)
+            seconds = np.minimum(seconds, limit_s)
+        costs = self.costs[chosen] * factor if len(self.costs) else np.zeros_like(seconds)
+        return seconds, costs
+
+    def to_go(
+        self, elapsed_s: Sequence[float], rng: np.random.Generator, limit_s: float | None = None
+    ) -> Floats:
+        """Return what runs that go on still take, float64 [DRAWS, len(elapsed_s)].
+
+        Each is drawn from the durations that are longer than what it has taken; beyond the longest
+        one, from an exponential tail of its size.
+        """
+        columns = []
+        for taken_s in elapsed_s:
+            longer = self.seconds > taken_s
+            if longer.any():
+                weights = self.weights[longer] / self.weights[longer].sum()
+                left_s = rng.choice(self.seconds[longer] - taken_s, DRAWS, p=weights)
+                left_s *= np.exp(self.spread * rng.standard_normal(DRAWS) - self.spread**2 / 2)
+            else:
+                left_s = rng.exponential(max(taken_s, LEAST_S), DRAWS)
+            if limit_s is not None:
+                left_s = np.minimum(left_s, max(limit_s - taken_s, 0.0))
+            columns.append(left_s)
+        return np.stack(columns, axis=1) if columns else np.zeros((DRAWS, 0))
+
+
+def run_end_times(durations_s: Floats, going_s: Floats, workers: int, batch: int) -> Floats:
+    """Return when runs end, in seconds from now, float64 [DRAWS, going + to come], ascending.
+
+    Args:
+        durations_s: of the runs to come, float64 [DRAWS, n].
+        going_s: what the runs that go on still take, float64 [DRAWS, m], m at most ``workers``.
+        workers: runs at once.
+        batch: runs that are chosen together: the next ones wait until all of them are over.
+    """
+    draws, n = durations_s.shape
+    free_s = np.zeros((draws, workers))
+    m = min(going_s.shape[1], workers)
+    free_s[:, :m] = going_s[:, :m]
+    rows = np.arange(draws)
+    ends = np.empty((draws, n))
+    for i in range(n):
+        if batch > 1 and i % batch == 0 and i > 0:
+            free_s[:] = free_s.max(axis=1, keepdims=True)
+        first = free_s.argmin(axis=1)
+        free_s[rows, first] += durations_s[:, i]
+        ends[:, i] = free_s[rows, first]
+    return np.sort(np.concatenate([going_s, ends], axis=1), axis=1)
+
+
+MOST_DRAWN = 150
+"""Runs to come that are drawn; the rate of these goes on beyond them."""
+
+OUTER = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFutures:
+    """Futures of the runs to come, whatever the terms.
+
+    Args:
+        ends_s: when they end, seconds from now, float64 [DRAWS, n], ascending; None while no run
+            has ended.
+        costs: what they cost, float64 [DRAWS, n]; None if nothing is paid or the cost is unknown.
+        duration_s: of one of them.
+        spent: cost of the runs so far; None if nothing is paid or the cost is unknown.
+        over: runs that are over and count against the budget.
+    """
+
+    ends_s: Floats | None
+    costs: Floats | None
+    duration_s: Interval | None
+    spent: float | None
+    over: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingRuns:
+    """What the terms leave together.
+
+    Args:
+        terms: what each of them leaves.
+        runs: further runs that can end, float64 [DRAWS]; None without a limit or if unknown.
+        binding: the term that is the tightest most often; of a finished experiment the one that
+            would be.
+        unknown: the sentence that says what is missing; empty if nothing is.
+    """
+
+    terms: tuple[TermForecast, ...]
+    runs: Floats | None
+    binding: Term | None
+    unknown: str
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no run is left in any of the futures; not while that is unknown."""
+        return self.runs is not None and not (self.runs > 0).any()
+
+
+def draw_futures(experiment: Experiment, now_s: float) -> DrawnFutures:
+    """Draw what comes, from the durations and costs so far. Pure: the experiment's seed decides."""
+    rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 0))
+    opened = experiment.opened
+    own = [run for run in experiment.runs if run.is_charged]
+    n_over = sum(run.ended_s is not None for run in own)
+    over = [run for run in own if run.duration_s is not None]
+    going = [run for run in own if run.state is RunState.RUNNING]
+    elapsed_s = [max(0.0, now_s - (run.started_s or now_s)) for run in going][: opened.workers]
+    costs = _costs(experiment, over)
+    known = DurationModel.learn(
+        [run.duration_s or 0.0 for run in over], elapsed_s, () if costs is None else costs
+    )
+    spent = experiment.cost
+    if known is None:
+        return DrawnFutures(None, None, None, spent, n_over)
+    limit_s = experiment.sla.run_limit_s
+    seconds, drawn_costs = known.draw(MOST_DRAWN, rng, limit_s)
+    seconds *= _attempts(over)
+    to_go_s = known.to_go(elapsed_s, rng, limit_s)
+    batch = max(strategy_entry(experiment.steering.strategy).batch, opened.workers)
+    ends_s = run_end_times(seconds, to_go_s, opened.workers, batch)
+    return DrawnFutures(
+        ends_s=ends_s,
+        costs=drawn_costs if costs else None,
+        duration_s=interval(seconds[:, 0]),
+        spent=spent,
+        over=n_over,
+    )
+
+
+def _costs(experiment: Experiment, over: Sequence[Run]) -> list[float] | None:
+    """Return what each run that is over cost, the mean of the others where it is unknown."""
+    tariff = experiment.sla.tariff
+    if tariff is None:
+        return None
+    told = [cost_of(run, experiment.space.values, tariff) for run in over]
+    known = [cost for cost in told if cost is not None]
+    if not known:
+        return None
+    return [fmean(known) if cost is None else max(cost, 0.0) for cost in told]
+
+
+def _attempts(over: Sequence[Run]) -> float:
+    """Return what a run takes in all for one that is not interrupted.
+
+    An attempt that came to nothing has taken half of a run on average.
+    """
+    lost = sum(max(run.attempts - 1, 0) for run in over)
+    return 1.0 + 0.5 * lost / len(over)
+
+
+def count_remaining(
+    experiment: Experiment, sla: Sla, known: DrawnFutures, now_s: float
+) -> RemainingRuns:
+    """Return what an agreement leaves of a course, now.
+
+    Args:
+        experiment: as far as it has come.
+        sla: the experiment's, or one that might be agreed on.
+        known: of the experiment.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    terms: list[TermForecast] = []
+    draws: dict[Term, Floats] = {}
+    unknown = ""
+    if sla.max_runs is not None:
+        left = np.full(DRAWS, float(max(0, sla.max_runs - known.over)))
+        draws["max_runs"] = left
+        terms.append(TermForecast("max_runs", sla.max_runs, known.over, interval(left)))
+    if sla.deadline_s is not None:
+        by_then = _until(known.ends_s, sla.deadline_s - now_s)
+        if by_then is None:
+            unknown = (
+                "no run has told how long it took, so that it is unknown how many fit before the "
+                "deadline"
+            )
+        else:
+            draws["deadline"] = by_then
+        terms.append(TermForecast("deadline", sla.deadline_s, now_s, interval(by_then)))
+    if sla.max_cost is not None:
+        sums = None if known.costs is None else known.costs.cumsum(axis=1)
+        afford = None if known.spent is None else _until(sums, sla.max_cost - known.spent)
+        if afford is None:
+            unknown = "no run has a known cost, so that it is unknown how many can be afforded"
+        else:
+            draws["max_cost"] = afford
+        terms.append(TermForecast("max_cost", sla.max_cost, known.spent, interval(afford)))
+    if not terms:
+        unknown = "neither a number of runs, nor a deadline, nor a cost is agreed"
+    if any((left <= 0).all() for left in draws.values()):
+        unknown = ""  # one that is used up is enough, whatever is unknown of the others
+    if experiment.finished is not None:
+        return RemainingRuns(tuple(terms), np.zeros(DRAWS), _tightest(draws), "")
+    if unknown:
+        return RemainingRuns(tuple(terms), None, None, unknown)
+    least = np.minimum.reduce(list(draws.values()))
+    binding = _tightest(draws)
+    free = _free(experiment)
+    if free is not None:
+        least = np.minimum(least, free)
+    return RemainingRuns(tuple(terms), least, binding, "")
+
+
+def _tightest(draws: Mapping[Term, Floats]) -> Term | None:
+    """Return the term that leaves the fewest runs in most futures; None if none is known."""
+    if not draws:
+        return None
+    least = np.minimum.reduce(list(draws.values()))
+    return max(draws, key=lambda name: float((draws[name] <= least).sum()))
+
+
+def _free(experiment: Experiment) -> int | None:
+    """Return how many allowed configurations have no result yet; None if too many to count."""
+    allowed = experiment.space.count_allowed()
+    if allowed is None:
+        return None
+    over = {run.configuration for run in experiment.runs if run.ended_s is not None}
+    return max(0, allowed - sum(map(experiment.space.is_allowed, over)))
+
+
+def _until(sums: Floats | None, limit: float) -> Floats | None:
+    """Return how many in a row stay within a limit, float64 [DRAWS]; 0 below 0, None if unknown.
+
+    Args:
+        sums: ascending in each row, float64 [DRAWS, n].
+        limit: of the same unit.
+    """
+    if limit <= 0:
+        return np.zeros(DRAWS)
+    if sums is None:
+        return None
+    within: Floats = (sums <= limit).sum(axis=1).astype(np.float64)
+    all_within = within == sums.shape[1]
+    if all_within.any():  # the rate goes on
+        last = sums[all_within, -1]
+        rate = np.where(last > 0, sums.shape[1] / np.maximum(last, 1e-300), np.inf)
+        with np.errstate(over="ignore"):  # what is beyond any number is beyond 1e9 too
+            within[all_within] = np.minimum(np.floor(rate * limit), 1e9)
+    return within
+
+
+def interval(draws: Floats | None) -> Interval | None:
+    """Return the 80 % interval of draws; a quantile that is infinite is None."""
+    if draws is None:
+        return None
+    low, median, high = (
+        None if not np.isfinite(x) else float(x)
+        for x in np.quantile(draws, OUTER, method="inverted_cdf")
+    )
+    return Interval(low, median, high)
+
+
+MOST_WAITING = 1_000
+"""Beyond so many waiting runs nothing is drawn: what they take is not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnds:
+    """When runs end, in seconds from the moment asked about.
+
+    Args:
+        going: of each run that goes on, by its number; empty while no run has told its duration.
+        over: of the last of those that go on or wait without being held; None if unknown, or if
+            there is none.
+    """
+
+    going: Mapping[int, Interval]
+    over: Interval | None
+
+
+def queue_ends(experiment: Experiment, now_s: float) -> QueueEnds:
+    """Return when the runs of a queue end; the experiment's seed decides the draws.
+
+    Args:
+        experiment: as far as it has come.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    told = [r.duration_s for r in experiment.runs if r.is_charged and r.duration_s is not None]
+    running = experiment.runs_in(RunState.RUNNING)
+    elapsed_s = [max(0.0, now_s - r.started_s) for r in running if r.started_s is not None]
+    known = DurationModel.learn(told, elapsed_s)
+    n_waiting = len(experiment.waiting)
+    if known is None or not (running or n_waiting):
+        return QueueEnds({}, None)
+    rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 1))
+    limit_s = experiment.sla.run_limit_s
+    to_go_s = known.to_go(elapsed_s, rng, limit_s)
+    going = {
+        run.id: found
+        for i, run in enumerate(running)
+        if (found := interval(to_go_s[:, i])) is not None
+    }
+    if n_waiting > MOST_WAITING:
+        return QueueEnds(going, None)
+    durations_s, _ = known.draw(n_waiting, rng, limit_s)
+    workers = max(experiment.opened.workers, len(running))
+    ends_s = run_end_times(durations_s, to_go_s, workers, batch=1)
+    return QueueEnds(going, interval(ends_s[:, -1]))

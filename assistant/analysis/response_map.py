@@ -1,0 +1,470 @@
+"""The response map of a space: all parameters folded onto two axes, one cell per configuration.
+
+On each axis parameters are nested, the first one moving slowest, as in figure 5 of the Copper
+paper. Parameters that are on no axis are held at a level, or all their levels fall together in a
+cell. Only the cells of the map are made, never the space: 10^12 configurations are no more work
+than 100.
+
+What a run would be expected to measure, by the ANOVA model of what was measured so far.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assistant.core.errors import ExperimentError
+from assistant.core.experiment import Experiment
+from assistant.core.run import ConfigurationSummary, Run, best_of, configuration_summaries
+from strategies import (
+    AnovaModel,
+    Configuration,
+    Level,
+    Observation,
+    Parameter,
+    ParameterSpace,
+    Region,
+)
+from strategies.steering.regions import squared_radius
+
+Ids = NDArray[np.int64]
+
+
+MOST_CELLS = 20_000
+"""Cells that a map has at most."""
+
+MOST_ALONG = 1_000
+"""Cells beside or above each other at most: each must be seen."""
+
+ANY = -1
+"""In place of a level id: all levels of the parameter fall together in the cell."""
+CellPosition = tuple[int, int]
+"""Column and row of a cell, from the top left."""
+
+
+class CellAdmission(IntEnum):
+    """Whether what a cell stands for may be proposed."""
+
+    OPEN = 0
+    CLOSED = 1
+    EXCLUDED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Which parameters lie on which axis, the slowest first, and where others are held.
+
+    Args:
+        across: names of the parameters on the horizontal axis.
+        down: those on the vertical axis.
+        at: levels of parameters on neither; those that are not named are not held.
+    """
+
+    across: tuple[str, ...]
+    down: tuple[str, ...] = ()
+    at: Mapping[str, Level] | None = None
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The parameters on either axis."""
+        return self.across + self.down
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The cells of a map, row by row from the top left.
+
+    Args:
+        space: as it is now.
+        fold: how it is folded.
+        across: level ids [columns, parameters on that axis], levels by rank.
+        down: level ids [rows, parameters on that axis].
+
+    Not slotted: what follows from it is computed on first use.
+    """
+
+    space: ParameterSpace
+    fold: Fold
+    across: Ids
+    down: Ids
+
+    @property
+    def columns(self) -> int:
+        """Cells beside each other."""
+        return len(self.across)
+
+    @property
+    def rows(self) -> int:
+        """Cells above each other."""
+        return len(self.down)
+
+    @cached_property
+    def over(self) -> tuple[int, ...]:
+        """Positions of the parameters all of whose levels fall together in each cell."""
+        known = {*self.fold.shown, *(self.fold.at or {})}
+        return tuple(i for i, name in enumerate(self.space.names) if name not in known)
+
+    @cached_property
+    def level_ids(self) -> Ids:
+        """Level ids [cells, parameters], `ANY` where all levels fall together."""
+        found = np.full((self.rows * self.columns, len(self.space.parameters)), ANY, dtype=np.int64)
+        for name, level_id in self._held.items():
+            found[:, self.space.names.index(name)] = level_id
+        for column, name in enumerate(self.fold.across):
+            found[:, self.space.names.index(name)] = np.tile(self.across[:, column], self.rows)
+        for column, name in enumerate(self.fold.down):
+            found[:, self.space.names.index(name)] = np.repeat(self.down[:, column], self.columns)
+        found.flags.writeable = False
+        return found
+
+    def place(self, configuration: Configuration) -> CellPosition | None:
+        """Return where a configuration lies; None if a parameter is held at another level."""
+        ids = dict(zip(self.space.names, configuration.level_ids, strict=True))
+        if any(ids[name] != level_id for name, level_id in self._held.items()):
+            return None
+        columns, rows = self._places
+        return (
+            columns[tuple(ids[name] for name in self.fold.across)],
+            rows[tuple(ids[name] for name in self.fold.down)],
+        )
+
+    def cell(self, place: CellPosition) -> int:
+        """Return the number of the cell at a place."""
+        return place[1] * self.columns + place[0]
+
+    @cached_property
+    def _held(self) -> dict[str, int]:
+        at = self.fold.at or {}
+        return {name: self.space.parameter(name).level_id(value) for name, value in at.items()}
+
+    @cached_property
+    def _places(self) -> tuple[dict[tuple[int, ...], int], dict[tuple[int, ...], int]]:
+        columns, rows = (
+            {tuple(ids): i for i, ids in enumerate(axis.tolist())}
+            for axis in (self.across, self.down)
+        )
+        return columns, rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredCells:
+    """What the runs of a map measured.
+
+    Args:
+        values: float64 [cells], NaN where nothing was measured; where several configurations fall
+            together, that of the best.
+        n_runs: completed runs in each cell, int64 [cells].
+        outside: completed runs that lie in no cell, since a parameter is held elsewhere.
+    """
+
+    values: NDArray[np.float64]
+    n_runs: Ids
+    outside: int
+
+
+def build_grid(space: ParameterSpace, fold: Fold) -> Grid:
+    """Return the cells of a fold.
+
+    Raises:
+        ExperimentError: a parameter is named twice, or there are more than `MOST_CELLS` cells or
+            more than `MOST_ALONG` along an axis.
+        StrategyError: a name that is no parameter, or a value that is no level.
+    """
+    names = [*fold.shown, *(fold.at or {})]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ExperimentError(
+            f"the parameter '{twice}' is on the map twice; take it off one of the axes"
+        )
+    columns, rows = (
+        math.prod(space.parameter(name).n_levels for name in axis)
+        for axis in (fold.across, fold.down)
+    )
+    if columns * rows > MOST_CELLS or max(columns, rows) > MOST_ALONG:
+        raise ExperimentError(
+            f"these axes make {columns:,} x {rows:,} cells; a map has at most {MOST_CELLS:,}, and "
+            f"{MOST_ALONG:,} along an axis, so take a parameter off an axis"
+        )
+    grid = Grid(space, fold, _axis(space, fold.across), _axis(space, fold.down))
+    _ = grid._held  # levels are checked here, not where they are first needed
+    return grid
+
+
+def _axis(space: ParameterSpace, names: Sequence[str]) -> Ids:
+    parts = [_by_rank(space.parameter(name)) for name in names]
+    combinations = list(itertools.product(*parts))
+    return np.array(combinations, dtype=np.int64).reshape(len(combinations), len(names))
+
+
+def _by_rank(parameter: Parameter) -> list[int]:
+    return sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+
+
+def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
+    """Return a fold whose map is as near to a square as it can be.
+
+    The parameters with the greatest shares are outermost. If not all fit on a map, those with the
+    greatest shares do, as many as fit; the others are on no axis and are not held.
+
+    Args:
+        space: what is folded; parameters with one level are on no axis.
+        shares: how much each parameter matters, 0 if it is not named; see `AnovaModel.shares`.
+    """
+    by_share = sorted(
+        (p for p in space.parameters if 1 < p.n_levels <= MOST_ALONG),
+        key=lambda p: (-shares.get(p.name, 0.0), space.names.index(p.name)),
+    )
+    shown: list[Parameter] = []
+    n_cells = 1
+    for parameter in by_share:
+        if n_cells * parameter.n_levels <= MOST_CELLS:
+            shown.append(parameter)
+            n_cells *= parameter.n_levels
+
+    def oblong(down: tuple[Parameter, ...]) -> tuple[float, int]:
+        rows = math.prod(p.n_levels for p in down)
+        is_tall = rows * rows > n_cells
+        return abs(math.log(n_cells) - 2 * math.log(rows)) + 1e-6 * is_tall, len(down)
+
+    choices = (c for n in range(len(shown) + 1) for c in itertools.combinations(shown, n))
+    down = min(choices, key=oblong)
+    across = tuple(p.name for p in shown if p not in down)
+    return Fold(across, tuple(p.name for p in down))
+
+
+def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) -> Fold:
+    """Return the fold with every parameter on no axis held as in a configuration."""
+    values = space.values(configuration)
+    return Fold(
+        fold.across,
+        fold.down,
+        {name: value for name, value in values.items() if name not in fold.shown},
+    )
+
+
+def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
+    """Return what of each cell may be proposed, `CellAdmission` [cells], and whether that is known.
+
+    A cell in which configurations fall together is open if one of them is. It is not known where
+    the exclusions name more parameters than can be combined (`ParameterSpace.count_allowed`);
+    the levels alone are looked at then.
+    """
+    space, ids = grid.space, grid.level_ids
+    open_cells = np.ones(len(ids), dtype=np.bool_)
+    for column, open_ids in enumerate(space.open_ids):
+        if column not in grid.over:
+            open_cells &= np.isin(ids[:, column], open_ids)
+    found = np.where(open_cells, CellAdmission.OPEN, CellAdmission.CLOSED).astype(np.int8)
+    if not space.exclusions:
+        return found, True
+    rows = np.flatnonzero(open_cells)
+    if not grid.over:
+        for row in rows:
+            if not space.is_allowed(Configuration(tuple(ids[row].tolist()), space.lineage)):
+                found[row] = CellAdmission.EXCLUDED
+        return found, True
+    named = [i for i in range(len(space.parameters)) if i not in grid.over]
+    allowed = space.allowed_combinations([space.names[i] for i in named])
+    if allowed is None:
+        return found, False
+    for row in rows:
+        if tuple(ids[row, named].tolist()) not in allowed:
+            found[row] = CellAdmission.EXCLUDED
+    return found, True
+
+
+def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
+    """Return what runs measured, by cell: a configuration by the mean of its completed runs."""
+    values = np.full(len(grid.level_ids), np.nan)
+    n_runs = np.zeros(len(grid.level_ids), dtype=np.int64)
+    outside = 0
+    cells: dict[int, list[ConfigurationSummary]] = {}
+    for standing in configuration_summaries(runs).values():
+        place = grid.place(standing.configuration)
+        if place is None:
+            outside += standing.n
+        else:
+            cells.setdefault(grid.cell(place), []).append(standing)
+    for cell, own in cells.items():
+        best = best_of(own)
+        if best is not None:
+            values[cell] = best.outcome.value
+        n_runs[cell] = sum(standing.n for standing in own)
+    return MeasuredCells(values, n_runs, outside)
+
+
+def regions_of(grid: Grid, regions: Sequence[Region], eps: float) -> Ids:
+    """Return in which region each cell lies, int64 [cells]: its number, 0 for none.
+
+    Of several the best one. A cell in which configurations fall together lies in a region if one
+    of them does; see `Region.contains`.
+    """
+    ids = grid.level_ids
+    found = np.zeros(len(ids), dtype=np.int64)
+    looked_at = [i for i in range(ids.shape[1]) if i not in grid.over]
+    for region in sorted(regions, key=lambda one: -one.id):
+        inside = np.ones(len(ids), dtype=np.bool_)
+        for column in looked_at:
+            inside &= np.isin(ids[:, column], region.box[column])
+        seen = {tuple(member.level_ids[i] for i in looked_at) for member in region.members}
+        for member in seen:
+            squared = np.zeros(len(ids), dtype=np.int64)
+            for column, own in zip(looked_at, member, strict=True):
+                squared += _squared_steps(grid.space.parameters[column], own)[ids[:, column]]
+            inside |= squared <= squared_radius(eps)
+        found[inside] = region.id
+    return found
+
+
+def _squared_steps(parameter: Parameter, own: int) -> Ids:
+    """Return the squared level steps from one level to each, by level id; see `strategies.steering.regions`.
+
+    >>> _squared_steps(Parameter("p", (4, 1, 2)), 0).tolist()
+    [0, 4, 1]
+    """
+    if parameter.kind == "nominal":
+        return np.array([int(i != own) for i in range(parameter.n_levels)], dtype=np.int64)
+    ranks = np.array(parameter.ranks, dtype=np.int64)
+    found: Ids = (ranks - ranks[own]) ** 2
+    return found
+
+
+def key_of(level_ids: Sequence[int]) -> str:
+    """Return level ids as one word that says which parameter each is of; `ANY` is left out.
+
+    >>> key_of((1, 0)), key_of((ANY, 1))
+    ('0:1 1:0', '1:1')
+    """
+    return " ".join(f"{i}:{own}" for i, own in enumerate(level_ids) if own != ANY)
+
+
+def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Configuration:
+    """Return the configuration of a cell's key, whatever the order of its parts.
+
+    Args:
+        space: as it is now.
+        key: as made by `key_of`, or of its parts.
+        rest: levels of the parameters that the key leaves out.
+
+    Raises:
+        ExperimentError: the key is of no configuration of this space.
+        StrategyError: a level of ``rest`` is missing or unknown.
+    """
+    names: dict[str, Level] = {}
+    for part in key.split():
+        found = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,7})", part)
+        position, level_id = (int(found[1]), int(found[2])) if found else (ANY, ANY)
+        if not 0 <= position < len(space.parameters) or (
+            level_id >= space.parameters[position].n_levels
+        ):
+            raise ExperimentError(
+                f"'{key}' is no cell of this map; choose a cell of the map that is shown"
+            )
+        names[space.names[position]] = space.parameters[position].levels[level_id]
+    return space.from_values({**rest, **names})
+
+
+FEW = 2
+"""Results below which nothing is expected."""
+
+
+FEW_DURATIONS = 5
+"""Durations below which none is expected of a configuration by itself."""
+
+_LEAST_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedMeasure:
+    """An expected value with its 95% interval, in the unit of the objective or in seconds."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedMeasureArrays:
+    """Expected values with their 95% intervals, in the unit of the objective; float64 [n] each."""
+
+    values: NDArray[np.float64]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+
+
+def expected_measure(
+    experiment: Experiment, configuration: Configuration
+) -> ExpectedMeasure | None:
+    """Return what to expect of one run of a configuration; None below two results.
+
+    Of two measures it is the first; whether constraints would be met is not part of it.
+    Raises SpaceError if the configuration is not of the experiment's space.
+    """
+    model = experiment.measured_anova
+    if model is None or len(model.ids) < FEW:
+        return None
+    prediction = model.predict(configuration)
+    value_of = experiment.opened.objective.value_of
+    ends = [value_of(end) for end in prediction.interval]
+    return ExpectedMeasure(value_of(prediction.value), min(ends), max(ends))
+
+
+def expected_measures(
+    experiment: Experiment, level_ids: NDArray[np.int64], over: tuple[int, ...] = ()
+) -> ExpectedMeasureArrays | None:
+    """Return what to expect of many configurations at once; None below two results.
+
+    Args:
+        experiment: what has been measured.
+        level_ids: int64 [n, parameters], a configuration a row.
+        over: positions of parameters whose column is not looked at: the expected value is that of
+            a typical configuration over all their levels then, and its interval is of that, not
+            of one run.
+    """
+    model = experiment.measured_anova
+    if model is None or len(model.ids) < FEW:
+        return None
+    if over:
+        named = [i for i in range(level_ids.shape[1]) if i not in over]
+        bands = model.average_all(named, level_ids[:, named])
+    else:
+        bands = model.predict_all(level_ids)
+    if experiment.opened.objective.goal == "minimise":
+        return ExpectedMeasureArrays(-bands.values, -bands.highs, -bands.lows)
+    return ExpectedMeasureArrays(bands.values, bands.lows, bands.highs)
+
+
+def expected_durations(
+    experiment: Experiment, configurations: Sequence[Configuration]
+) -> tuple[ExpectedMeasure, ...] | None:
+    """Return how long a run of each configuration is expected to take, in seconds.
+
+    By the same kind of model as `expected_measure`, of the logarithms of the durations; no longer than
+    the agreement allows a run. None below five durations, or if they do not differ.
+    Raises SpaceError if a configuration is not of the experiment's space.
+    """
+    told = [
+        Observation(run.configuration, -math.log(max(run.duration_s, _LEAST_S)))
+        for run in experiment.runs
+        if run.is_charged and run.outcome is not None and run.duration_s is not None
+    ]
+    if len(told) < FEW_DURATIONS or len({one.quality for one in told}) == 1:
+        return None
+    model = AnovaModel(experiment.space, told)
+    limit_s = experiment.sla.run_limit_s or math.inf
+    found = []
+    for configuration in configurations:
+        prediction = model.predict(configuration)
+        high, low = (_seconds(end, limit_s) for end in prediction.interval)
+        found.append(ExpectedMeasure(_seconds(prediction.value, limit_s), low, high))
+    return tuple(found)
+
+
+def _seconds(quality: float, limit_s: float) -> float:
+    return min(math.exp(min(-quality, 700.0)), limit_s)

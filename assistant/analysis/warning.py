@@ -1,0 +1,340 @@
+"""The words of a warning by the forecast: what studies like this one came to, never a promise.
+
+When the agreement will be missed: the warning, the changes proposed, and the next batch. Pure.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assistant.analysis.alternatives import (
+    AlternativeSearch,
+    events_of_alternative,
+    find_alternatives,
+)
+from assistant.analysis.calibration import ForecastCalibration, load_calibration
+from assistant.analysis.forecast import forecast
+from assistant.analysis.paper_forecast import executed_runs, paper_forecast
+from assistant.analysis.recommendation import current_strategy, strategy_at_exploitation
+from assistant.core.commands import random_stream
+from assistant.core.events import (
+    Alternative,
+    BatchSuggested,
+    Event,
+    ForecastChecked,
+    MissWarning,
+    WarningAnswered,
+    WarningIssued,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import (
+    LIKELY,
+    ON_TRACK,
+    VERY_LIKELY,
+    Forecast,
+    PaperForecast,
+    PastWarning,
+    WarningCheck,
+    band_words,
+    is_warning_due,
+    percent,
+    share_phrase,
+)
+from assistant.core.run import RunState
+from strategies import Suggestion
+
+
+def verdict(miss: float, band: tuple[float, float]) -> str:
+    """Return one sentence on the probability of a miss, with how much spaces differ.
+
+    Args:
+        miss: probability that the goal is missed.
+        band: the same from and to, in single spaces.
+
+    >>> verdict(0.74, (0.52, 0.89))
+    'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on \
+the space).'
+    >>> verdict(0.5, (0.27, 0.73))
+    'Of studies that looked like this 50 % missed (27 to 73 % depending on the space).'
+    """
+    spread = f"({band_words(band)} depending on the space)"
+    if ON_TRACK < miss < LIKELY:
+        return f"Of studies that looked like this {percent(miss)} missed {spread}."
+    words = "On track" if miss <= ON_TRACK else "Likely to miss"
+    if miss >= VERY_LIKELY:
+        words = "Very likely to miss"
+    return f"{words}: {share_phrase(miss)} studies that looked like this missed {spread}."
+
+
+def warning(seen: Forecast) -> str:
+    """Return what is likely, how far the goal is, what doubling would change, and the paper's rule.
+
+    Args:
+        seen: a forecast that tells a chance.
+
+    Raises:
+        ValueError: it tells none.
+    """
+    goal = seen.goal
+    if goal is None or goal.chance is None or goal.band is None:
+        raise ValueError("a forecast that is silent gives no warning")
+    low, high = goal.band
+    told = [verdict(1.0 - goal.chance, (1.0 - high, 1.0 - low))]
+    facts = []
+    if goal.steps_away is not None:
+        facts.append(f"the goal is {_steps(goal.steps_away)} beyond your best")
+    left = None if seen.remaining is None else seen.remaining.median
+    if left is not None:
+        facts.append("1 run is left" if round(left) == 1 else f"{left:.0f} runs are left")
+    if goal.if_doubled is not None and left is not None:
+        facts.append(
+            f"doubling them raises the chance from {percent(goal.chance)} to "
+            f"{percent(goal.if_doubled)}"
+        )
+    if facts:
+        text = "; ".join(facts)
+        told.append(f"{text[0].upper()}{text[1:]}.")
+    told += [f"{caution[0].upper()}{caution[1:]}." for caution in seen.cautions]
+    return " ".join([*told, paper_words(seen)])
+
+
+def proposal(change: Alternative) -> str:
+    """Return an alternative with the chance under it.
+
+    >>> proposal(Alternative("more_runs", "run 20 more, 80 in all", 0.38))
+    'run 20 more, 80 in all: the chance would be 38 %'
+    """
+    if change.chance is None:
+        return change.text
+    return f"{change.text}: the chance would be {percent(change.chance)}"
+
+
+def paper_words(seen: Forecast) -> str:
+    """Return what the paper's rule says beside it."""
+    says = {
+        True: "a miss",
+        False: "no miss",
+        None: "nothing, since what is pending or what is left cannot be counted",
+    }[seen.paper.is_miss]
+    return f"The paper's rule, which is not calibrated, says {says}."
+
+
+def _steps(steps: float) -> str:
+    rounded = float(f"{steps:.2g}")
+    told = f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"  # never 1.1e+02
+    return "1 step" if told == "1" else f"{told} steps"
+
+
+REMIND_AFTER = 5
+"""Runs after a warning by the paper's rule that was ignored until it is given again."""
+
+UNTESTED_WARN = 0.8
+"""Miss probability that warns under a strategy without a threshold: of one threshold for all
+strategies 0.80 to 0.825 were measured best (``python -m benchmarks.forecast``)."""
+
+
+def build_warning(
+    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+) -> tuple[Event, ...]:
+    """Return what is recorded with a batch: a warning with its proposal, if one is due.
+
+    Where the forecast warns, what it said stands before it, due or not: it decides later ones.
+
+    Args:
+        experiment: as far as it has come, the new suggestions of this round included.
+        n: suggestions to propose instead.
+        now_s: seconds since 1970-01-01 UTC.
+        rng: for the proposal.
+    """
+    if experiment.watch.warns_by_forecast(experiment.sla):
+        return _advise_by_forecast(experiment, n, now_s, rng)
+    advice = _advise_by_paper(experiment, n, now_s, rng)
+    return () if advice is None else (WarningIssued(now_s, advice),)
+
+
+def next_batch(
+    experiment: Experiment,
+    answered: WarningAnswered,
+    accepted: Alternative | None,
+    more: Sequence[Event],
+) -> BatchSuggested | None:
+    """Return what is suggested after an answer; None if the batch that is open stays.
+
+    Accepting takes the suggestions that came with the advice, as far as they have no run yet. Where
+    another change was accepted than they were made for, or they are used up, the changed steering
+    makes new ones, as many as were open.
+
+    Args:
+        experiment: before the answer.
+        answered: to its open advice.
+        accepted: the alternative accepted; None without one.
+        more: the other events of the answer.
+    """
+    advice = experiment.open_advice
+    if answered.answer != "accepted" or advice is None:
+        return None
+    number = len(experiment.batches) + 1
+    if accepted is None or answered.alternative == 0:
+        known = {run.configuration for run in experiment.runs}
+        free = tuple(one for one in advice.suggestions if one.configuration not in known)
+        if free or accepted is None:
+            return BatchSuggested(answered.at_s, number, free, exhausted=False) if free else None
+    after = experiment.supposing((answered, *more))
+    open_batch = experiment.open_batch
+    n = 0 if open_batch is None else len(open_batch.suggestions)
+    n = n if after.remaining_runs is None else min(n, after.remaining_runs)
+    if n == 0:
+        return None
+    rng = np.random.default_rng(random_stream(after.opened.seed, "suggest", number))
+    suggestions = current_strategy(after).suggest(n, after.knowledge, rng)
+    return BatchSuggested(answered.at_s, number, suggestions, exhausted=len(suggestions) < n)
+
+
+def _advise_by_forecast(
+    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+) -> tuple[Event, ...]:
+    """Return the check of this round, and the warning if the alarm says that one is due."""
+    coefficients = load_calibration()
+    seen = forecast(experiment, now_s, calibration=coefficients)
+    check, before = warning_check(experiment, seen), experiment.checks
+    events: tuple[Event, ...] = ()
+    if before and check.used <= before[-1].used:
+        return ()  # nothing has ended since: another look is no other check
+    if check.miss is None and (not before or before[-1].miss is None):
+        return ()  # still silent
+    events = (ForecastChecked(now_s, check),)
+    if not is_warning_due(
+        (*before, check), _threshold(experiment, coefficients), _last(experiment)
+    ):
+        return events
+    proposed = find_alternatives(AlternativeSearch(experiment, seen, now_s, coefficients))
+    proposal: tuple[Suggestion, ...] = ()
+    first = proposed[0] if proposed else None
+    if first is not None and experiment.remaining_runs != 0:
+        after = experiment.supposing(events_of_alternative(experiment, first, now_s))
+        proposal = current_strategy(after).suggest(n, after.knowledge, rng)
+    exploitation = experiment.steering.exploitation
+    if first is not None and first.kind == "exploitation" and first.steering is not None:
+        exploitation = first.steering.exploitation
+    advice = MissWarning(
+        number=len(experiment.advice) + 1,
+        forecast=seen.paper,
+        exploitation=exploitation,
+        suggestions=proposal,
+        text=warning(seen),
+        basis="forecast",
+        outlook=seen,
+        alternatives=proposed,
+    )
+    return (*events, WarningIssued(now_s, advice))
+
+
+def warning_check(experiment: Experiment, seen: Forecast) -> WarningCheck:
+    """Return what a forecast says to the alarm."""
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    used = sum(run.source != "imported" for run in over)
+    left = None if seen.remaining is None else seen.remaining.median
+    return WarningCheck(used, left, seen.miss)
+
+
+def _threshold(experiment: Experiment, coefficients: ForecastCalibration) -> float:
+    own = experiment.watch.warn_at
+    return (
+        coefficients.warn.get(experiment.steering.strategy, UNTESTED_WARN) if own is None else own
+    )
+
+
+def _last(experiment: Experiment) -> PastWarning | None:
+    """Return the last warning by the forecast; None if there was none."""
+    for advice in reversed(experiment.advice):
+        miss = None if advice.outlook is None else advice.outlook.miss
+        if advice.basis == "forecast" and miss is not None:
+            return PastWarning(advice.forecast.executed, miss)
+    return None
+
+
+def _advise_by_paper(
+    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+) -> MissWarning | None:
+    """Return a warning by the paper's rule with a proposal, or None if none is due.
+
+    It is due when the forecast is a miss, the share of the budget named by
+    `Watch.warn_from` is spent, and one that was ignored is 5 runs old. Where all runs go inside the
+    regions already, it can only propose more runs or fewer levels.
+    """
+    watch, steering = experiment.watch, experiment.steering
+    if not experiment.sla.is_limited or not _is_late(experiment):
+        return None  # regions are not looked for in vain
+    seen = paper_forecast(experiment, now_s)
+    if not seen.is_miss or not _is_time(experiment, seen):
+        return None
+    exploitation = watch.advised
+    if steering.exploitation is not None and steering.exploitation >= watch.advised:
+        exploitation = 1.0
+    proposal: tuple[Suggestion, ...] = ()
+    if experiment.remaining_runs != 0:
+        strategy = strategy_at_exploitation(experiment, exploitation)
+        proposal = strategy.suggest(n, experiment.knowledge, rng)
+    return MissWarning(
+        number=len(experiment.advice) + 1,
+        forecast=seen,
+        exploitation=exploitation,
+        suggestions=proposal,
+        text=paper_warning_text(seen, exploitation, steering.exploitation),
+    )
+
+
+def _is_late(experiment: Experiment) -> bool:
+    """Return whether the share of the budget is spent from which warnings begin."""
+    limit = experiment.sla.max_runs
+    return limit is None or executed_runs(experiment) >= experiment.watch.warn_from * limit
+
+
+def _is_time(experiment: Experiment, seen: PaperForecast) -> bool:
+    last = experiment.advice[-1] if experiment.advice else None
+    answer = None if last is None else experiment.answer_to(last)
+    if last is None or answer is None or answer.answer != "ignored":
+        return True
+    return seen.executed >= last.forecast.executed + REMIND_AFTER
+
+
+def paper_warning_text(seen: PaperForecast, exploitation: float, now: float | None) -> str:
+    """Return the warning for people: what is missed, by how much, what is proposed."""
+    one = seen.pending == 1
+    configurations = "1 configuration" if one else f"{seen.pending} configurations"
+    have = "has" if one else "have"
+    counted = {
+        "near": f"{configurations} close to the {_regions(seen)} {have} no run yet",
+        "box": f"{configurations} inside the {_regions(seen)} {have} no run yet",
+        "queued": f"{'1 run waits' if one else f'{seen.pending} runs wait'} inside the "
+        f"{_regions(seen)}",
+        "plan": f"{configurations} of your plan {have} no run yet",
+    }[seen.basis]
+    tighter = "the budget"
+    if seen.remaining_by_deadline is not None and seen.remaining == seen.remaining_by_deadline:
+        tighter = "the deadline"
+    elif seen.remaining_by_cost is not None and seen.remaining == seen.remaining_by_cost:
+        tighter = "the limit of cost"
+    more = "a greater limit of cost" if tighter == "the limit of cost" else "a later deadline"
+    change = "" if now is None else f" instead of {now:.0%}"
+    left = "1 run" if seen.remaining == 1 else f"{seen.remaining} runs"
+    missed = f"{counted}, and {tighter} leaves {left}: {seen.shortfall} too few. "
+    if seen.remaining == 0:
+        return f"{missed}Agree on {seen.shortfall} more or {more}."
+    if now == exploitation:
+        return (
+            f"{missed}All remaining runs go inside the regions already: agree on "
+            f"{seen.shortfall} more runs or {more}, or close levels."
+        )
+    if not seen.regions:
+        return f"{missed}Agree on {seen.shortfall} more runs or {more}, or plan fewer."
+    return (
+        f"{missed}"
+        f"Spend {exploitation:.0%} of the remaining runs inside the regions{change}, "
+        "most where the mean quality is best."
+    )
+
+
+def _regions(seen: PaperForecast) -> str:
+    n = len(seen.regions)
+    return "region of good results" if n == 1 else f"{n} regions of good results"

@@ -1,0 +1,236 @@
+"""What would come of another steering or agreement, without changing anything. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from assistant.analysis.forecast import forecast
+from assistant.analysis.recommendation import batch_size, current_strategy
+from assistant.core import commands
+from assistant.core.commands import Keep, random_stream
+from assistant.core.errors import ExperimentError
+from assistant.core.events import Event, ExperimentReopened
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import MOST_LEFT, Forecast, band_words, percent
+from assistant.core.sla import Sla
+from strategies import Level, Suggestion, factors_of, find_regions, split
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringChange:
+    """What is thought of; None stays as it is, a goal of "none" is taken away.
+
+    See `Session.what_if`.
+    """
+
+    exploitation: float | Keep | None = "keep"
+    max_runs: int | None = None
+    deadline_s: float | None = None
+    max_cost: float | None = None
+    goal: float | Literal["none"] | None = None
+    strategy: str | None = None
+    options: dict[str, Level] = field(default_factory=dict)
+    close: tuple[tuple[str, Level], ...] = ()
+    weights: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRuns:
+    """What of the remaining runs would go into one region: ``runs``, at the weight it has."""
+
+    region: int
+    runs: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfSide:
+    """One side of a comparison: an experiment as it is, or as a change would make it.
+
+    Args:
+        forecast: what comes of it.
+        inside: where the remaining runs would go inside regions, the best region first; empty
+            where no share is spent inside.
+        outside: how many would go by the strategy outside them; None without a known number left.
+    """
+
+    forecast: Forecast
+    inside: tuple[RegionRuns, ...]
+    outside: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What a change would come to.
+
+    Args:
+        before: the forecast as things are.
+        after: the forecast after the change.
+        inside: where the remaining runs would go inside regions, the best region first; empty
+            where no share is spent inside.
+        outside: how many would go by the strategy outside them; None without a known number left.
+        suggestions: the next batch, as large as suits the strategy, and no more than may be run.
+        sentence: all that, for people.
+    """
+
+    before: Forecast
+    after: Forecast
+    inside: tuple[RegionRuns, ...]
+    outside: int | None
+    suggestions: tuple[Suggestion, ...]
+    sentence: str
+
+
+def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> WhatIf:
+    """Return what a change would come to; the experiment stays as it is.
+
+    A finished experiment is thought of as reopened, before the change and after it. The suggestions
+    are those that would come next, beside any that are open: as many as suit the strategy
+    (`batch_size`), the same as the session would make after the change.
+
+    Args:
+        experiment: as far as it has come.
+        now_s: seconds since 1970-01-01 UTC.
+        change: what is thought of.
+
+    Raises:
+        AssistantError, StrategyError: what the change itself would be refused for.
+    """
+    after = apply_change(experiment, now_s, change)
+    before, later = (
+        forecast(reopened_if_finished(experiment, now_s), now_s),
+        what_if_side(after, now_s),
+    )
+    suggestions = _suggestions(after)
+    inside, outside = later.inside, later.outside
+    told = sentence(before, later.forecast, inside, outside)
+    return WhatIf(before, later.forecast, inside, outside, suggestions, told)
+
+
+def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
+    """Return what comes of an experiment that goes on, and where its remaining runs would go.
+
+    It is the part of `what_if` that is quick at any size: nothing is suggested.
+    """
+    seen = forecast(experiment, now_s)
+    left = None if seen.remaining is None else seen.remaining.median
+    return WhatIfSide(seen, *_division(experiment, None if left is None else round(left)))
+
+
+def apply_change(experiment: Experiment, now_s: float, change: SteeringChange) -> Experiment:
+    """Return another experiment, after the change. Raises what the change would be refused for."""
+    after = reopened_if_finished(experiment, now_s)
+    sla = changed_sla(after, change)
+    if sla != after.sla:
+        after = after.supposing([commands.change_sla(after, sla, now_s)])
+    keeps = change.exploitation == "keep"
+    if change.strategy is not None or change.options or not keeps:
+        event: Event = commands.change_steering(
+            after, change.strategy, change.options, change.exploitation, now_s
+        )
+        after = after.supposing([event])
+    for region, weight in change.weights:
+        after = after.supposing([commands.weigh_region(after, region, weight, now_s)])
+    return after.supposing(commands.close_levels(after, change.close, now_s))
+
+
+def reopened_if_finished(experiment: Experiment, now_s: float) -> Experiment:
+    """Return the experiment itself, or another one that is reopened if it is finished."""
+    if experiment.finished is None:
+        return experiment
+    return experiment.supposing([ExperimentReopened(now_s)])
+
+
+def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
+    """Return the agreement after a change. Raises SettingsError, ExperimentError: it cannot be."""
+    wanted = {
+        "max_runs": change.max_runs,
+        "deadline_s": change.deadline_s,
+        "max_cost": change.max_cost,
+        "goal": change.goal,
+    }
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    if change.goal == "none":
+        given["goal"] = None
+    sla = replace(experiment.sla, **given)  # refuses what is no number
+    used = experiment.n_charged
+    if change.max_runs is not None and change.max_runs < used:
+        raise ExperimentError(
+            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
+        )
+    return sla
+
+
+def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ...], int | None]:
+    """Return where the remaining runs would go, by the division of the paper."""
+    share = after.steering.exploitation
+    if left is None or share is None:
+        return (), left
+    rule = after.watch.regions
+    regions = find_regions(after.knowledge, rule)
+    factors = factors_of(regions, after.steering.weights, after.space, rule.radius)
+    divided = split(left, share, regions, factors)
+    inside = tuple(
+        RegionRuns(region.id, runs, factor)
+        for region, runs, factor in zip(regions, divided.inside, factors, strict=True)
+    )
+    return inside, divided.outside
+
+
+def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
+    left = after.remaining_runs
+    n = batch_size(after)
+    n = n if left is None else min(left, n)
+    if n == 0:
+        return ()
+    rng = np.random.default_rng(random_stream(after.opened.seed, "suggest", len(after.batches) + 1))
+    return current_strategy(after).suggest(n, after.knowledge, rng)
+
+
+def sentence(
+    before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
+) -> str:
+    """Return what becomes of the chance and of the runs that are left."""
+    reached = after.goal is not None and after.goal.reached_by is not None
+    if after.is_over:
+        without = "" if after.goal is None else ", and the goal would not be reached"
+        told = _chances(before, after) if reached else f"No run would be left{without}."
+        return f"{told} More runs, time or money would leave some; closing fewer levels may, too."
+    return f"{_chances(before, after)} {_runs(inside, outside)}"
+
+
+def _chances(before: Forecast, after: Forecast) -> str:
+    if after.goal is None:
+        return "No goal is agreed, so that there is no chance to tell."
+    if after.goal.reached_by is not None:
+        return f"Run {after.goal.reached_by} reached this goal already."
+    if after.goal.chance is None:
+        return f"No chance can be told: {after.silence}."
+    now = percent(after.goal.chance)
+    was = None if before.goal is None or before.goal.reached_by else before.goal.chance
+    band = after.goal.band
+    spread = ""
+    if band is not None:
+        within = f"within {MOST_LEFT} runs, " if after.is_beyond else ""
+        spread = f" ({within}{band_words(band)} depending on the space)"
+    if was is None:
+        return f"The chance to reach the goal would be {now}{spread}."
+    if percent(was) == now:
+        return f"The chance to reach the goal would stay at {now}{spread}."
+    rises = "rise" if after.goal.chance > was else "fall"
+    return f"The chance to reach the goal would {rises} from {percent(was)} to {now}{spread}."
+
+
+def _runs(inside: tuple[RegionRuns, ...], outside: int | None) -> str:
+    if outside is None:
+        return "How many runs are left is not known."
+    n_inside = sum(one.runs for one in inside)
+    left = n_inside + outside
+    runs = "1 run that is left" if left == 1 else f"{left} runs that are left"
+    if not inside:
+        return f"Of the {runs} none would be kept for regions of good results."
+    into = ", ".join(f"{one.runs} into region {one.region}" for one in inside)
+    return f"Of the {runs} {into}, and {outside} outside."

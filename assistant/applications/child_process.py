@@ -1,0 +1,357 @@
+"""One child process, contained: a session of its own, a limit, bounded output, nothing left over.
+
+The child leads a session, so Ctrl-C at the terminal does not reach it, and everything that it
+starts can be found and ended with it. A small guard (``sh``) holds a pipe from this process: if
+this process dies in whatever way, kill -9 too, the pipe closes and the guard ends the session.
+What a program moves into a session of its own (a daemon) is beyond reach. `limits` says what all
+of it may take together.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import Protocol, Self
+from uuid import uuid4
+
+from assistant.applications.process_limits import (
+    LimitMonitor,
+    ProcessLimits,
+    SessionProcess,
+    apply_limits,
+    kill_session,
+    session_processes,
+    signal_session,
+)
+
+KEPT_BYTES = 1 << 20
+DRAIN_S = 1.0
+POLL_S = 0.02
+ASK_S = 0.1
+_CHUNK = 1 << 16
+
+
+class StreamTail:
+    """The last `KEPT_BYTES` of a stream, and how much there was."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._kept = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take what was read."""
+        self.total += len(data)
+        self._kept += data
+        if len(self._kept) > 2 * KEPT_BYTES:
+            del self._kept[:-KEPT_BYTES]
+
+    @property
+    def cut(self) -> bool:
+        """Whether the beginning is lost."""
+        return self.total > KEPT_BYTES
+
+    @property
+    def text(self) -> str:
+        """What was kept, as text; bytes that are not UTF-8 are shown as a replacement sign."""
+        return bytes(self._kept[-KEPT_BYTES:]).decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessResult:
+    """How a child ended.
+
+    Attributes:
+        code: exit code, negative for a signal.
+        overtime: whether the limit of time ended it.
+        wall_s: seconds that it took.
+        stdout: what it printed.
+        stderr: the same of standard error.
+        stopped: whether who accompanied it ended it.
+        passed: the sentence about the limit that ended it; empty if none did.
+    """
+
+    code: int
+    overtime: bool
+    wall_s: float
+    stdout: StreamTail
+    stderr: StreamTail
+    stopped: bool = False
+    passed: str = ""
+
+
+class ProcessObserver(Protocol):
+    """Who accompanies a child while it runs."""
+
+    def heard(self, stream: str, data: bytes) -> None:
+        """Be told what it has just printed on ``stdout`` or ``stderr``."""
+
+    def wants_end(self) -> bool:
+        """Whether it shall end now; asked about ten times a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StopReason:
+    """Why a child that still runs is to be ended; see `ProcessResult`."""
+
+    overtime: bool = False
+    stopped: bool = False
+    passed: str = ""
+
+
+def run_child(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    limit_s: float | None = None,
+    grace_s: float = 2.0,
+    scratch: str | None = None,
+    patient: bool = False,
+    limits: ProcessLimits | None = None,
+    company: ProcessObserver | None = None,
+) -> ProcessResult:
+    """Run a program to its end, or to the limit; whatever it has started ends with it.
+
+    Args:
+        argv: the program and its arguments, handed over as they are; never a shell.
+        cwd: the folder it runs in.
+        env: its whole environment.
+        stdin: what it may read.
+        limit_s: wall-clock seconds; then SIGTERM, and SIGKILL after ``grace_s``.
+        grace_s: seconds between the two.
+        scratch: a folder that the guard removes if this process dies.
+        patient: what it leaves at work behind it may go on until the limit, too.
+        limits: what it may take beside time; once passed all of it is killed at once.
+        company: who hears what it prints and may want its end; then SIGTERM, and SIGKILL after
+            ``grace_s``.
+
+    Raises:
+        OSError: the program could not be started.
+    """
+    with TemporaryFile() as given, _SessionGuard(scratch) as guard:
+        given.write(stdin)
+        given.seek(0)
+        started_s = time.monotonic()
+        child = subprocess.Popen(  # noqa: S603 - a list, never a shell
+            argv, bufsize=0, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=cwd, env={**env, "COPPERLINE_RUN": guard.run}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            if limits is not None:
+                apply_limits(child.pid, limits)
+            guard.watch(child.pid)
+            watch = None if limits is None else LimitMonitor(child.pid, limits)
+            with _StreamReader(child, patient, watch, company) as listener:
+                halt = listener.listen(None if limit_s is None else started_s + limit_s)
+                wall_s = time.monotonic() - started_s
+                known: Sequence[SessionProcess] = ()
+                if halt is not None and not halt.passed:
+                    known = signal_session(child.pid, signal.SIGTERM)
+                    listener.part()
+                    listener.listen(time.monotonic() + grace_s)
+                kill_session(child.pid, known)
+                code = child.wait()
+                listener.drain()
+        finally:
+            if child.returncode is None:  # interrupted
+                kill_session(child.pid)
+                child.wait()
+    why = halt or _StopReason()
+    return ProcessResult(
+        code, why.overtime, wall_s, listener.stdout, listener.stderr, why.stopped, why.passed
+    )
+
+
+class _StreamReader:
+    """Reads both streams of a child while it waits for its end, and for all that it started."""
+
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        patient: bool = False,
+        watch: LimitMonitor | None = None,
+        company: ProcessObserver | None = None,
+    ) -> None:
+        self.stdout, self.stderr = StreamTail(), StreamTail()
+        self._child, self._patient = child, patient
+        self._watch, self._company = watch, company
+        self._ask_s = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        for pipe, name in ((child.stdout, "stdout"), (child.stderr, "stderr")):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                self._selector.register(pipe, selectors.EVENT_READ, name)
+        self._pidfd: int | None = None
+        with suppress(AttributeError, OSError):  # not every system has it; then we look often
+            self._pidfd = os.pidfd_open(child.pid)
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
+
+    def listen(self, deadline_s: float | None) -> _StopReason | None:
+        """Read until the child is over; or return why it shall end, the deadline among that."""
+        while not _is_over(self._child):
+            now_s = time.monotonic()
+            if deadline_s is not None and now_s >= deadline_s:
+                return _StopReason(overtime=True)
+            halt = self._asked(now_s)
+            if halt is not None:
+                return halt
+            wait_s = self._wait_s(now_s, deadline_s)
+            if not self._read(wait_s) and self._pidfd is None:
+                time.sleep(POLL_S)
+        if self._patient and not self._outlast(deadline_s):
+            return _StopReason(overtime=True)
+        return None
+
+    def part(self) -> None:
+        """Ask nobody any more."""
+        self._watch = self._company = None
+
+    def _asked(self, now_s: float) -> _StopReason | None:
+        """Look at the limits, and ask who accompanies the child, when it is time to."""
+        if self._watch is not None:
+            passed = self._watch.look()
+            if passed is not None:
+                return _StopReason(passed=passed)
+        if self._company is not None and now_s >= self._ask_s:
+            self._ask_s = now_s + ASK_S
+            if self._company.wants_end():
+                return _StopReason(stopped=True)
+        return None
+
+    def _wait_s(self, now_s: float, deadline_s: float | None) -> float | None:
+        """Return for how long it may be read; None is until something comes."""
+        until_s = [deadline_s] if deadline_s is not None else []
+        if self._pidfd is None:
+            until_s.append(now_s + POLL_S)
+        if self._watch is not None:
+            until_s.append(self._watch.next_s)
+        if self._company is not None:
+            until_s.append(self._ask_s)
+        return max(0.0, min(until_s) - now_s) if until_s else None
+
+    def _outlast(self, deadline_s: float | None) -> bool:
+        """Read on until nothing of the child's session is left (True) or the deadline (False)."""
+        while session_processes(self._child.pid):
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                return False
+            self._read(0.0)
+            time.sleep(POLL_S)
+        return True
+
+    def drain(self) -> None:
+        """Read what the pipes still hold; not for long, if somebody out of reach holds them."""
+        if self._pidfd is not None:
+            self._selector.unregister(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        deadline_s = time.monotonic() + DRAIN_S
+        while self._selector.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
+            self._read(left_s)
+
+    def _read(self, wait_s: float | None) -> bool:
+        """Take what comes within ``wait_s``; False if there is nothing left to wait for."""
+        if not self._selector.get_map():
+            return False
+        for key, _ in self._selector.select(wait_s):
+            if key.data is None:
+                continue
+            data = os.read(key.fd, _CHUNK)
+            if not data:
+                self._selector.unregister(key.fileobj)
+                continue
+            (self.stdout if key.data == "stdout" else self.stderr).add(data)
+            if self._company is not None:
+                self._company.heard(key.data, data)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._selector.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        for pipe in (self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _is_over(child: subprocess.Popen[bytes]) -> bool:
+    """Whether the child has ended, without reaping it: its number stays its own until then."""
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return child.poll() is not None
+
+
+_GUARD = r"""
+run=$1 scratch=$2
+read -r session || session=
+read -r over && exit 0
+for signal in TERM KILL; do
+    for environ in $(grep -lsF "COPPERLINE_RUN=$run" /proc/[0-9]*/environ); do
+        pid=${environ#/proc/}
+        kill "-$signal" "${pid%/environ}"
+    done
+    for stat in ${session:+/proc/[0-9]*/stat}; do
+        read -r line < "$stat" || continue
+        pid=${line%% *}
+        set -- ${line##*) }
+        if [ "$4" = "$session" ]; then kill "-$signal" "$pid"; fi
+    done
+    if [ -n "$session" ]; then kill "-$signal" -- "-$session"; fi
+    if [ $signal = TERM ]; then sleep 1; fi
+done
+if [ -n "$scratch" ]; then rm -rf -- "$scratch"; fi
+"""
+
+
+class _SessionGuard:
+    """Ends the session that it watches if this process dies before it says ``over``.
+
+    It is there before the child is, and knows the child by a word in its environment too, so
+    there is no moment in which a child runs unwatched.
+    """
+
+    def __init__(self, scratch: str | None) -> None:
+        self.run = uuid4().hex
+        self._process = subprocess.Popen(  # noqa: S603 - our own text
+            ["/bin/sh", "-c", _GUARD, "copperline-guard", self.run, scratch or ""],
+            bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, cwd="/", env={"PATH": "/usr/bin:/bin"},
+            start_new_session=True,
+        )  # fmt: skip
+
+    def watch(self, session: int) -> None:
+        """Watch this session from now on."""
+        self._say(f"{session}\n")
+
+    def _say(self, line: str) -> None:
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(line.encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._say("0\nover\n")  # two lines: it may not have been told what to watch
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()

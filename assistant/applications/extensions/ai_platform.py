@@ -1,0 +1,218 @@
+"""An AI operations platform to steer, simulated after PipeSim (`sim.aiops`).
+
+How large its clusters are, who of those that wait is next, when a deployed model is trained again,
+and how good it must be to be deployed: all of it costs money, late models or waiting people.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from assistant.applications.extensions import BatchApplication, Measures, Values
+from assistant.core.events import Fact
+from assistant.core.objective import Measure, Objective, SingleMeasure
+from sim.aiops.fleet import DAY_S, FleetPlan, TriggerRule
+from sim.aiops.platform import DISCIPLINES, MetricGate, Platform
+from sim.aiops.platform_statistics import PlatformStatistics
+from sim.aiops.synthesis import PlatformScenario
+from sim.aiops.trace import PlatformResult
+from strategies import Level, Parameter, ParameterSpace
+
+LEVELS: Mapping[str, tuple[Level, ...]] = {
+    "training_capacity": (2, 3, 4, 6, 8, 12),
+    "compute_capacity": (1, 2, 3, 4),
+    "scheduler": tuple(DISCIPLINES),
+    "drift_threshold": (0.02, 0.03, 0.05, 0.08, 0.12),
+    "max_age_d": (5, 10, 20, 40),
+    "min_performance": (0.0, 0.6, 0.7, 0.8),
+}
+
+ABOUT = {
+    "training_capacity": ("jobs", "trainings, compressions and hardenings at once"),
+    "compute_capacity": ("jobs", "preparations, evaluations, deployments and checks at once"),
+    "scheduler": ("", "who of those that wait for training is next"),
+    "drift_threshold": ("", "a model that lost more, as its detector says, is trained again"),
+    "max_age_d": ("d", "a model that is older is trained again"),
+    "min_performance": ("", "a model below is not deployed"),
+}
+
+TODAY: Mapping[str, Level] = {
+    "training_capacity": 8,
+    "compute_capacity": 3,
+    "scheduler": "fifo",
+    "drift_threshold": 0.12,
+    "max_age_d": 20,
+    "min_performance": 0.0,
+}
+"""A platform with room, first come first served, whose models are looked after seldom (ours)."""
+
+STATISTICS_DIGEST = "Statistics digest"
+"""Label of the fact that tells fitted statistics from all others."""
+
+MEASURES = (
+    "cost_per_day", "capacity_cost_per_day", "late_share", "sla_misses", "staleness", "potential",
+    "wait_s", "training_wait_s", "utilisation", "trainings", "stopped",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AiPlatform(BatchApplication):
+    """Run a platform at the lowest cost: of its capacity, of late models, of waiting.
+
+    Args:
+        seed: of everything that happens; all configurations meet the same future.
+        days: simulated.
+        models: deployed, watched and renewed.
+        interarrival_factor: on the published gaps between other pipelines, 44 s on average.
+        late_cost_per_h: of a model that lost more performance than was agreed.
+        wait_cost_per_h: of a pipeline that waits.
+        statistics: laws fitted from logs; None takes those published.
+
+    Raises:
+        SimError: a number that cannot be.
+    """
+
+    seed: int = 0
+    days: float = 10.0
+    models: int = 60
+    interarrival_factor: float = 6.0
+    late_cost_per_h: float = 4.0
+    wait_cost_per_h: float = 0.5
+    statistics: PlatformStatistics | None = field(default=None, compare=False)
+
+    name = "ai_platform"
+    at_once = 1
+    measures = MEASURES
+    deterministic = True
+
+    def __post_init__(self) -> None:
+        self.base  # noqa: B018 - refuses what cannot be now
+
+    @property
+    def base(self) -> PlatformScenario:
+        """What is the same in every configuration."""
+        base = PlatformScenario(
+            interarrival_factor=self.interarrival_factor,
+            duration_s=self.days * DAY_S,
+            fleet=FleetPlan(n_models=self.models, drifts_per_month=4.0, work=8.0),
+            seed=self.seed,
+        )
+        return base if self.statistics is None else replace(base, statistics=self.statistics)
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """6 x 4 x 4 x 5 x 4 x 4 = 7,680 combinations."""
+        return ParameterSpace(
+            tuple(
+                Parameter(
+                    name, levels, "nominal" if name == "scheduler" else "ordinal", *ABOUT[name]
+                )
+                for name, levels in LEVELS.items()
+            )
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """Cost little."""
+        return Objective(SingleMeasure("cost_per_day"), "minimise", unit="per day")
+
+    @property
+    def baseline(self) -> Mapping[str, Level]:
+        """How it is run before anything is steered."""
+        return dict(TODAY)
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """What is simulated, and what counts."""
+        base = self.base
+        plan, platform = base.fleet, base.platform
+        costs = ", ".join(f"{one.cost_per_h:g} for {one.name}" for one in platform.resources)
+        rates = base.statistics.arrivals.hourly()
+        gap_s = 3600 / float(rates.mean()) * self.interarrival_factor
+        busiest = int(rates.reshape(7, 24).sum(axis=0).argmax())
+        return (
+            *self._fitted,
+            Fact(
+                "Platform",
+                f"pipelines come every {gap_s:.4g} s on average, most around {busiest}:00, "
+                f"for {self.days:g} days drawn with seed {self.seed}",
+            ),
+            Fact(
+                "Models",
+                f"{self.models} deployed ones, each drifting {plan.drifts_per_month:g} times a "
+                f"month, checked every {plan.detectors.every_s / 3600:g} h by detectors that err",
+            ),
+            Fact(
+                "Cost",
+                f"per hour {costs} for each unit of capacity, {self.late_cost_per_h:g} for a model "
+                f"that lost more than {plan.allowed_loss:g} and {self.wait_cost_per_h:g} for a "
+                "pipeline that waits",
+            ),
+        )
+
+    @property
+    def _fitted(self) -> tuple[Fact, ...]:
+        if self.statistics is None:
+            return ()
+        model = self.statistics.model()
+        return (Fact("Statistics", model.source), Fact(STATISTICS_DIGEST, model.digest[:16]))
+
+    def scenario(self, values: Mapping[str, Level]) -> PlatformScenario:
+        """Return what a configuration simulates."""
+        base = self.base
+        platform: Platform = base.platform.having(
+            "training",
+            capacity=int(values["training_capacity"]),
+            discipline=str(values["scheduler"]),
+        ).having("compute", capacity=int(values["compute_capacity"]))
+        triggers = (
+            TriggerRule("drift", float(values["drift_threshold"])),
+            TriggerRule("age", float(values["max_age_d"]) * DAY_S),
+        )
+        least = (("performance", float(values["min_performance"])),)
+        return replace(
+            base,
+            platform=platform,
+            fleet=replace(base.fleet, triggers=triggers),
+            recipe=replace(base.recipe, gate=MetricGate(least=least)),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same future
+        """Simulate once."""
+        return self.measured(self.scenario(values), self.simulate(values))
+
+    def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
+        """Return all that happens with a configuration; a folder takes the trace."""
+        from sim.aiops.engine import run_platform
+
+        return run_platform(self.scenario(values), folder)
+
+    def measured(self, scenario: PlatformScenario, found: PlatformResult) -> Mapping[str, Measure]:
+        """Return the measures of a simulation."""
+        if found.fleet is None:
+            raise AssertionError("a platform to steer has deployed models")
+        days = found.ended_s / DAY_S
+        waited_h = (
+            sum(s.sum() for name, s in found.hours.items() if name.startswith("waited")) / 3600
+        )
+        late = found.fleet.late_share
+        late_h = float(late.sum()) * scenario.duration_s / 3600
+        penalty = self.late_cost_per_h * late_h + self.wait_cost_per_h * float(waited_h)
+        return {
+            "cost_per_day": (found.cost + penalty) / days,
+            "capacity_cost_per_day": found.cost / days,
+            "late_share": float(late.mean()),
+            "sla_misses": int((late > scenario.fleet.allowed_share).sum()),
+            "staleness": float(found.fleet.staleness.mean()),
+            "potential": float(found.fleet.potential.mean()),
+            "wait_s": found.wait_s or 0.0,
+            "training_wait_s": found.tasks["train"].mean_wait_s or 0.0,
+            "utilisation": found.utilisation["training"],
+            "trainings": sum(found.trainings.values()),
+            "stopped": found.outcomes["stopped by a gate"],
+        }
+
+    def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
+        """Simulate each of some configurations."""
+        return [self.evaluate(values, 0) for values in configurations]

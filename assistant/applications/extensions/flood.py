@@ -1,0 +1,112 @@
+"""A flood model to calibrate, in the spirit of IFM (section 4.1.1 of the Copper paper).
+
+Four parameters of soil, rain and ground with six levels each; what the model gives shall differ
+little from what sensors measured. For high values of the first parameter nothing varies any more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from assistant.applications.extensions import BatchApplication, Measures, Values
+from assistant.core.events import Fact
+from assistant.core.objective import Measure, Objective, SingleMeasure
+from sim.testbeds.flood import LEVELS, MEASURES, FloodCalibration, make_calibration, soil_parameters
+from strategies import Level, Parameter, ParameterSpace
+
+ABOUT = {
+    "conductivity_mmh": ("mm/h", "how fast the soil takes in water once it is wet"),
+    "rain_factor": ("", "of the rain that the gauge measured"),
+    "moisture_deficit": ("", "share of the soil's volume that is free at the beginning"),
+    "roughness": ("s/m^(1/3)", "Manning's n of the ground"),
+}
+
+HANDBOOK: Mapping[str, Level] = {
+    "conductivity_mmh": 6.0,
+    "rain_factor": 1.0,
+    "moisture_deficit": 0.15,
+    "roughness": 0.11,
+}
+"""What a handbook says of a silt loam under crops, with the rain as it was measured."""
+
+
+@dataclass(frozen=True)
+class Flood(BatchApplication):
+    """Calibrate a flood model against three sensors.
+
+    Args:
+        seed: of the catchment, the truth that the sensors were made with, and their noise.
+
+    Raises:
+        SimError: the seed is below 0.
+    """
+
+    seed: int = 0
+
+    name = "flood"
+    at_once = 16
+    measures = MEASURES
+    deterministic = True
+
+    def __post_init__(self) -> None:
+        self.calibration  # noqa: B018 - refuses a seed now
+
+    @property
+    def calibration(self) -> FloodCalibration:
+        """The catchment with its storm and what its sensors told."""
+        return make_calibration(self.seed)
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """6 x 6 x 6 x 6 = 1,296 combinations."""
+        return ParameterSpace(
+            tuple(
+                Parameter(name, levels, "ordinal", *ABOUT[name]) for name, levels in LEVELS.items()
+            )
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """Differ little from the sensors."""
+        return Objective(SingleMeasure("rmse_m3s"), "minimise", unit="m3/s")
+
+    @property
+    def baseline(self) -> Mapping[str, Level]:
+        """What a handbook says, before anything is calibrated."""
+        return dict(HANDBOOK)
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """The catchment, the storm, the sensors."""
+        terrain, rain = self.calibration.terrain, self.calibration.rain_mmh
+        side, high = terrain.rows, terrain.elevation_m.max()
+        drained = ", ".join(f"{terrain.drained_cells[cell] / 4:.0f}" for cell in terrain.sensors)
+        return (
+            Fact(
+                "Catchment",
+                f"{side} x {side} cells of {terrain.cell_m:g} m, {high:.0f} m from its outlet to "
+                f"its highest cell, drawn with seed {self.seed}",
+            ),
+            Fact("Storm", f"two peaks, the harder of {rain.max():.0f} mm/h, within 3 h 30 min"),
+            Fact(
+                "Sensors",
+                f"the outlet and two streams, which drain {drained} % of the catchment; discharge "
+                "every 5 min for 5 h, with noise of 4 %",
+            ),
+            Fact(
+                "Model",
+                "infiltration by Green and Ampt, overland flow as a kinematic wave with Manning's "
+                "roughness",
+            ),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
+        """Simulate once and compare with the sensors."""
+        return self.evaluate_several([values])[0]
+
+    def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
+        """Simulate some side by side; each is bitwise what `evaluate` gives."""
+        numbers = [
+            {name: float(level) for name, level in values.items()} for values in configurations
+        ]
+        return self.calibration.measures(soil_parameters(numbers))

@@ -1,0 +1,112 @@
+"""Maze Runner: configure a runner that finds the way out of mazes (section 4.1.1 of the paper).
+
+54 configurations. Who remembers gets out sooner whatever else is set, mostly; what the other
+parameters do depends on each other: who is fast slips, who slips is caught.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from assistant.applications.extensions import BatchApplication, Measures, Values
+from assistant.core.events import Fact
+from assistant.core.objective import Measure, Objective, SingleMeasure
+from sim.testbeds.maze import LEVELS, MEASURES, Game, Rules, Runner, games, measures, play
+from strategies import Level, Parameter, ParameterSpace
+
+ABOUT = {
+    "movement": ("", "at random, with a hand on the wall, or with a map of what was seen"),
+    "velocity": ("rooms/s", "the faster, the easier it slips and the longer it lies"),
+    "footing": ("", "who is careful takes twice as long over rubble, and slips less"),
+    "enemies": ("", "what to do when one is in sight"),
+}
+
+
+@dataclass(frozen=True)
+class MazeRunner(BatchApplication):
+    """Find the way out in the shortest time, on average over some games.
+
+    Args:
+        seed: of the mazes, the enemies and every slip.
+        n_games: each in a maze of its own.
+        n_enemies: in each of them.
+        limit_s: a game that is not won by then counts with it.
+
+    Raises:
+        SimError: a seed below 0, no game, or rules that cannot be.
+    """
+
+    seed: int = 0
+    n_games: int = 12
+    n_enemies: int = 5
+    limit_s: float = 300.0
+
+    name = "maze"
+    at_once = 3
+    measures = MEASURES
+    deterministic = True
+
+    def __post_init__(self) -> None:
+        self.games  # noqa: B018 - refuses a seed now
+
+    @property
+    def rules(self) -> Rules:
+        """What is the same for every runner."""
+        return Rules(n_enemies=self.n_enemies, limit_s=self.limit_s)
+
+    @property
+    def games(self) -> tuple[Game, ...]:
+        """The games that are played with every configuration."""
+        return games(self.seed, self.n_games, self.rules)
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """3 x 3 x 2 x 3 = 54 combinations."""
+        return ParameterSpace(
+            tuple(
+                Parameter(name, tuple(levels), "inferred", *ABOUT[name])
+                for name, levels in LEVELS.items()
+            )
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """Be out soon."""
+        return Objective(SingleMeasure("time_s"), "minimise", unit="s")
+
+    @property
+    def baseline(self) -> None:
+        """A game has no today."""
+        return
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """The mazes and what counts."""
+        rules = self.rules
+        return (
+            Fact(
+                "Mazes",
+                f"{self.n_games} games with {rules.n_enemies} enemies each, in mazes of "
+                f"{rules.columns} x {rules.rows} rooms of their own, drawn with seed {self.seed}",
+            ),
+            Fact("Time", f"the mean over the games; one not won counts {rules.limit_s:g} s"),
+        )
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - the games are drawn with a seed of their own
+        """Play every game once."""
+        runner = runner_of(values)
+        return dict(measures(play(game, runner, self.rules) for game in self.games))
+
+    def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
+        """Play every game with each of some configurations."""
+        return [self.evaluate(values, 0) for values in configurations]
+
+
+def runner_of(values: Mapping[str, Level]) -> Runner:
+    """Return the runner that a configuration describes."""
+    return Runner(
+        movement=str(values["movement"]),
+        velocity=float(values["velocity"]),
+        footing=str(values["footing"]),
+        enemies=str(values["enemies"]),
+    )

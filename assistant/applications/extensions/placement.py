@@ -1,0 +1,496 @@
+"""A fleet of machines to steer: which machines, who gets which, what is promised beyond them.
+
+Pods, jobs of tasks or virtual machines come, from a trace or a generator; each instance gets a
+machine (`sim.model.admission`). Machines cost money while they are there, and jobs that wait do too.
+
+Kinds of machines with their prices, and workloads as machines are given them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from assistant.applications.extensions import BatchApplication, Measures, Values
+from assistant.core.errors import ApplicationError, RunError, hint
+from assistant.core.events import Fact
+from assistant.core.objective import Constraint, Measure, Objective, SingleMeasure
+from sim.api import (
+    ClusterSpec,
+    MachineSpec,
+    Partition,
+    PolicyOption,
+    Scenario,
+    SimError,
+    SimulationResult,
+    Tasks,
+    Workload,
+    backfills_for,
+    check_policies,
+    format_duration,
+    generate,
+    known_names,
+    known_options,
+    overcommitted_share,
+    published_model,
+    simulate,
+    summarise_instances,
+    summarise_placing,
+)
+from strategies import Exclusion, Level, Parameter, ParameterSpace
+
+GIB, WHOLE = 2**30, 1000
+
+
+@dataclass(frozen=True)
+class MachineKind:
+    """Machines that are alike.
+
+    Attributes:
+        spec: one of them; its count is how many there are today.
+        price_per_h: of each, for every hour that it is there.
+        counts: how many there may be; empty leaves it at today's.
+    """
+
+    spec: MachineSpec
+    price_per_h: float = 1.0
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", tuple(self.counts))
+        name = self.spec.name
+        if not 0 <= self.price_per_h < float("inf"):
+            raise ApplicationError(
+                f"machine '{name}': price_per_h is {self.price_per_h}; allowed are numbers from 0"
+            )
+        if any(type(n) is not int or n < 0 for n in self.counts):
+            raise ApplicationError(
+                f"machine '{name}': counts are {list(self.counts)}; allowed are whole numbers "
+                "from 0"
+            )
+        if self.counts and self.spec.count not in self.counts:
+            raise ApplicationError(
+                f"machine '{name}': today's count, {self.spec.count}, is not among its counts "
+                f"({', '.join(map(str, self.counts))}); add it, so that there is something to "
+                "compare with"
+            )
+
+
+def usual_machines() -> tuple[MachineKind, ...]:
+    """Return three kinds, with prices of ours, for the workload of `usual_workload`."""
+
+    def kind(
+        name: str, procs: int, mem_gib: int, gpus: int, count: int, price: float, *counts: int
+    ) -> MachineKind:
+        spec = MachineSpec(name, procs, count, mem_bytes=mem_gib * GIB, gpus=gpus)
+        return MachineKind(spec, price, counts)
+
+    return (
+        kind("gpu8", 128, 1024, 8, 16, 20.0, 8, 12, 16, 20, 24),
+        kind("gpu4", 64, 512, 4, 8, 11.0, 0, 4, 8, 12),
+        kind("cpu", 128, 512, 0, 4, 3.0, 0, 2, 4, 6),
+    )
+
+
+def usual_workload(seed: int = 0, days: float = 1.0, scale: float = 0.05) -> Workload:
+    """Return pods of AI workloads, drawn from Joulie's published model."""
+    return generate(published_model("joulie"), duration_s=days * 86_400.0, seed=seed, scale=scale)
+
+
+def without_sharing(workload: Workload) -> Workload:
+    """Return a workload whose instances take whole GPUs, and take as long as they did."""
+    tasks = workload.tasks
+    if tasks is None or not shares_gpus(workload):
+        return workload
+    parts = (tasks.mgpu > 0) & (tasks.mgpu < WHOLE)
+    work = tasks.work
+    if work is not None:
+        factor = np.where(parts, WHOLE / np.maximum(tasks.mgpu, 1), 1.0)
+        work = replace(work, gpu_units=work.gpu_units * factor)
+    return replace(
+        workload, tasks=replace(tasks, mgpu=np.where(parts, WHOLE, tasks.mgpu), work=work)
+    )
+
+
+def machine_kinds(
+    machines: Sequence[MachineSpec], prices: Mapping[str, float]
+) -> list[MachineKind]:
+    """Return the kinds of a list of machines, each named after its GPUs and cores.
+
+    Args:
+        machines: such as `sim.api.read_machines` gives.
+        prices: of an hour, by the names of kinds; those that are not told cost 1.
+
+    Raises:
+        ApplicationError: a price of a kind that there is not.
+    """
+    counts: dict[tuple[MachineSpec, str], int] = {}
+    for one in machines:
+        labels = " ".join(f"{key}={text}" for key, text in sorted(one.labels.items()))
+        key = (replace(one, name="kind", count=1), labels)
+        counts[key] = counts.get(key, 0) + one.count
+    kinds: dict[str, MachineKind] = {}
+    for (spec, _), count in counts.items():
+        model = "".join(c if c.isalnum() else "_" for c in spec.labels.get("gpu.model", "gpu"))
+        stem = f"{model}x{spec.gpus}_{spec.procs}" if spec.gpus else f"cpu_{spec.procs}"
+        name, n = stem, 2
+        while name in kinds:
+            name, n = f"{stem}_{n}", n + 1
+        kinds[name] = MachineKind(replace(spec, name=name, count=count), prices.get(name, 1.0))
+    for name in prices:
+        if name not in kinds:
+            raise ApplicationError(
+                f"prices name a kind of machines '{name}'{hint(name, tuple(kinds))}"
+            )
+    return list(kinds.values())
+
+
+def shares_gpus(workload: Workload) -> bool:
+    """Tell whether some of its instances take a part of a GPU."""
+    tasks = workload.tasks
+    return tasks is not None and bool(((tasks.mgpu > 0) & (tasks.mgpu < WHOLE)).any())
+
+
+def with_tasks(workload: Workload) -> Workload:
+    """Return a workload with tasks: one instance a job, if there are none."""
+    if workload.tasks is not None:
+        return workload
+    memory = np.maximum(workload.mem_bytes_per_proc, 0) * workload.procs
+    return replace(
+        workload,
+        tasks=Tasks.from_arrays(
+            job=np.arange(workload.n_jobs),
+            runtime_s=workload.runtime_s,
+            mcpu=workload.procs * 1000,
+            mem_bytes=memory.astype(np.int64),
+        ),
+    )
+
+
+COUNT = "_machines"
+"""Behind the name of a kind of machines: the parameter that says how many there are."""
+
+POLICIES = ("placement", "order", "backfill")
+ABOUT = {
+    "placement": ("", "which of the machines that have room an instance gets"),
+    "order": ("", "which waiting job goes first"),
+    "backfill": ("", "whether later ones may overtake who finds no room"),
+    "cpu_overcommit": ("", "processors promised for each that there is"),
+    "gpu_sharing": ("", "whether several may have parts of one GPU; off gives each a whole one"),
+}
+TODAY: Mapping[str, Level] = {
+    "placement": "first_fit", "order": "fcfs", "backfill": "greedy", "cpu_overcommit": 1.0,
+    "gpu_sharing": "on",
+}  # fmt: skip
+
+MEASURES = (
+    "cost", "machine_cost", "machine_h", "wait_h", "mean_wait_s", "p95_wait_s", "mean_response_s",
+    "mean_slowdown", "mean_bounded_slowdown", "makespan_s", "cpu_allocation", "memory_allocation",
+    "gpu_allocation", "cpu_placed", "memory_placed", "gpu_placed", "cpu_allocation_at_end",
+    "memory_allocation_at_end", "gpu_allocation_at_end", "gpu_fragmented", "gpu_fragmented_at_end",
+    "cpu_beyond", "n_rejected",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FleetPlacement(BatchApplication):
+    """Machines over workloads: cost of the machines and of waiting is what counts.
+
+    Args:
+        workloads: one or more; a run is judged by the mean over them. Jobs without tasks are one
+            instance each, of all their processors, as virtual machines are.
+        kinds: of machines, in the order in which they are looked at.
+        levels: of parameters by name, instead of the usual ones; one that is empty is closed, and
+            an option of a placement rule is opened by naming it.
+        today: values of parameters where they are not as usual.
+        options: what placing is told in every run; gangs are placed at once unless it says no.
+        wait_cost_per_h: of a job, from its submission until its first instance has a machine.
+        beyond_at_most: share of the processors held that may be beyond those that there are.
+        wait_at_most_s: 95 % of the jobs shall wait at most so long; None does not ask.
+        seed: of what a placement rule draws.
+
+    Raises:
+        ApplicationError: a name or level that cannot be, or today's is not among the levels.
+        SimError: what cannot be simulated today.
+    """
+
+    workloads: tuple[Workload, ...] = field(default_factory=lambda: (usual_workload(),))
+    kinds: tuple[MachineKind, ...] = field(default_factory=usual_machines)
+    levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
+    today: Mapping[str, Level] = field(default_factory=dict)
+    options: Mapping[str, float] = field(default_factory=dict)
+    wait_cost_per_h: float = 10.0
+    beyond_at_most: float = 0.05
+    wait_at_most_s: float | None = None
+    seed: int = 0
+
+    name = "placement"
+    at_once = 1
+    measures = MEASURES
+    deterministic = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workloads", tuple(map(with_tasks, self.workloads)))
+        object.__setattr__(self, "options", {"all_or_nothing": 1.0, **self.options})
+        self._check()
+        self.space.from_values(self.baseline)
+        check_policies(self.scenario(self.baseline))
+
+    def _check(self) -> None:
+        if not self.workloads or not self.kinds:
+            raise ApplicationError("placing needs at least one workload and one kind of machines")
+        names = [kind.spec.name for kind in self.kinds]
+        for name in names:
+            if names.count(name) > 1:
+                raise ApplicationError(
+                    f"two kinds of machines are called '{name}'; names must be unique"
+                )
+        counts = [kind.spec.name + COUNT for kind in self.kinds]
+        known = (*ABOUT, *counts, *self._options)
+        for name in (*self.levels, *self.today):
+            if name not in known:
+                raise ApplicationError(
+                    f"the application placement has no parameter '{name}'{hint(name, known)}"
+                )
+        allowed = known_names() | {"backfill": backfills_for("instances")}
+        for name in POLICIES:
+            for level in (*self._among(name), self._now(name)):
+                if level not in allowed[name]:
+                    raise ApplicationError(
+                        f"{name} has the level {level!r}{hint(str(level), allowed[name])}"
+                    )
+        for level in (*self._among("gpu_sharing"), self._now("gpu_sharing")):
+            if level not in ("on", "off"):
+                raise ApplicationError(
+                    f"gpu_sharing has the level {level!r}; allowed are 'on' and 'off'"
+                )
+        for level in (*self._among("cpu_overcommit"), self._now("cpu_overcommit")):
+            if isinstance(level, bool | str) or not 1 <= level <= 100:
+                raise ApplicationError(
+                    f"cpu_overcommit has the level {level!r}; allowed are numbers from 1 to 100"
+                )
+
+    @cached_property
+    def _options(self) -> dict[str, tuple[PolicyOption, tuple[str, ...]]]:
+        """Options by name, each with the placement rules that can be told it."""
+        found: dict[str, tuple[PolicyOption, tuple[str, ...]]] = {}
+        for rule in known_names()["placement"]:
+            for option in known_options("placement", rule):
+                _, rules = found.get(option.name, (option, ()))
+                found[option.name] = (option, (*rules, rule))
+        return found
+
+    def _now(self, name: str) -> Level:
+        """Return today's value of a parameter."""
+        if name in self.today:
+            return self.today[name]
+        if name in TODAY:
+            return TODAY[name]
+        if name in self._options:
+            return self.options.get(name, self._options[name][0].usual)
+        return next(k.spec.count for k in self.kinds if k.spec.name + COUNT == name)
+
+    def _among(self, name: str) -> tuple[Level, ...]:
+        """Return the levels of a parameter; today's alone if it is closed."""
+        levels = tuple(self.levels.get(name, self._usual_levels.get(name, ())))
+        return levels or (self._now(name),)
+
+    @cached_property
+    def _usual_levels(self) -> dict[str, tuple[Level, ...]]:
+        usual: dict[str, tuple[Level, ...]] = {
+            kind.spec.name + COUNT: kind.counts for kind in self.kinds
+        }
+        usual["placement"] = known_names()["placement"]
+        usual["order"] = ("fcfs", "sjf", "saf", "laf")
+        usual["backfill"] = ("greedy", "none")
+        usual["cpu_overcommit"] = (1.0, 1.1, 1.25, 1.5, 2.0)
+        if any(shares_gpus(workload) for workload in self.workloads):
+            usual["gpu_sharing"] = ("on", "off")
+        return usual
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """How many machines of each kind, the policies, what is promised, and opened options."""
+        parameters = []
+        names = [kind.spec.name + COUNT for kind in self.kinds]
+        for name in (*names, *ABOUT, *(n for n in self.levels if n in self._options)):
+            levels = tuple(self.levels.get(name, self._usual_levels.get(name, ())))
+            if not levels:
+                continue
+            if self._now(name) not in levels:
+                raise ApplicationError(
+                    f"today's {name}, {self._now(name)}, is not among its levels "
+                    f"({', '.join(map(str, levels))}); add it, so that there is something to "
+                    "compare with"
+                )
+            is_text = any(isinstance(level, str) for level in levels)
+            unit, text = self._about(name)
+            parameters.append(
+                Parameter(name, levels, "nominal" if is_text else "ordinal", unit, text)
+            )
+        if not parameters:
+            raise ApplicationError(
+                "nothing is varied; name counts of a kind of machines, or levels such as those of "
+                "placement"
+            )
+        return ParameterSpace(tuple(parameters), exclusions=tuple(self._exclusions(names)))
+
+    def _about(self, name: str) -> tuple[str, str]:
+        if name in ABOUT:
+            return ABOUT[name]
+        if name in self._options:
+            option = self._options[name][0]
+            return option.unit, option.summary
+        return "machines", f"of the kind {name.removesuffix(COUNT)}"
+
+    def _exclusions(self, counts: Sequence[str]) -> list[Exclusion]:
+        """Return what leaves out fleets without a machine, and options where they mean nothing."""
+        found = []
+        if all(0 in self._among(name) for name in counts):
+            text = " and ".join(f"{name} == 0" for name in counts if len(self._among(name)) > 1)
+            found.append(Exclusion.parse(text))
+        rules = [str(rule) for rule in self._among("placement")]
+        for name in self.levels:
+            others = [r for r in rules if name in self._options and r not in self._options[name][1]]
+            if others and len(rules) > 1:
+                found.append(
+                    Exclusion.parse(f"placement in {others!r} and {name} != {self._now(name)!r}")
+                )
+        return found
+
+    @cached_property
+    def baseline(self) -> Mapping[str, Level]:
+        """How it is run before anything is steered."""
+        return {name: self._now(name) for name in self.space.names}
+
+    @property
+    def objective(self) -> Objective:
+        """Machines and waiting cost little, every job finds a machine, no promise is empty."""
+        constraints = [
+            Constraint("n_rejected", at_most=0.0, label="every job finds machines"),
+            Constraint(
+                "cpu_beyond",
+                at_most=self.beyond_at_most,
+                label=(
+                    f"of the processors held {self.beyond_at_most:.0%} at most are beyond those "
+                    "that there are"
+                ),
+            ),
+        ]
+        if self.wait_at_most_s is not None:
+            label = f"95 % of the jobs wait at most {format_duration(self.wait_at_most_s)}"
+            constraints.append(Constraint("p95_wait_s", at_most=self.wait_at_most_s, label=label))
+        return Objective(SingleMeasure("cost"), "minimise", tuple(constraints))
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """What is simulated, and what counts."""
+        first = self.workloads[0]
+        tasks = first.tasks
+        n_instances = 0 if tasks is None else tasks.n_instances
+        more = f", and {len(self.workloads) - 1} more" if len(self.workloads) > 1 else ""
+        machines = "; ".join(
+            f"{kind.spec.count} {kind.spec.name} ({kind.spec.procs} cores, {kind.spec.gpus} GPUs, "
+            f"{kind.price_per_h:g} an hour)"
+            for kind in self.kinds
+        )
+        return (
+            Fact(
+                "Workload",
+                f"{first.name}: {first.n_jobs:,} jobs of {n_instances:,} instances over "
+                f"{format_duration(first.span_s)}{more}",
+            ),
+            Fact("Machines today", machines),
+            Fact(
+                "Cost",
+                "machines for as long as it takes until the last job has ended, and "
+                f"{self.wait_cost_per_h:g} for an hour that a job waits",
+            ),
+        )
+
+    def scenario(self, values: Mapping[str, Level], number: int = 0) -> Scenario:
+        """Return what a configuration simulates, with the workload of a number from 0."""
+        have = {name: self._now(name) for name in ABOUT} | dict(values)
+        factor = float(have["cpu_overcommit"])
+        machines = [
+            replace(kind.spec, procs=int(kind.spec.procs * factor), count=n)
+            for kind in self.kinds
+            if (n := self._count(kind, values))
+        ]
+        rule = str(have["placement"])
+        told = {**self.options, **{n: float(values[n]) for n in values if n in self._options}}
+        workload = self.workloads[number]
+        return Scenario(
+            workload if have["gpu_sharing"] == "on" else without_sharing(workload),
+            ClusterSpec.of([Partition.of_machines("main", machines)]),
+            order=str(have["order"]),
+            backfill=str(have["backfill"]),
+            placement=rule,
+            allocation="instances",
+            too_wide="reject",
+            seed=self.seed,
+            options={
+                n: v
+                for n, v in told.items()
+                if n not in self._options or rule in self._options[n][1]
+            },
+        )
+
+    def _count(self, kind: MachineKind, values: Mapping[str, Level]) -> int:
+        return int(values.get(kind.spec.name + COUNT, kind.spec.count))
+
+    def simulate(self, values: Mapping[str, Level], number: int = 0) -> SimulationResult:
+        """Simulate a configuration. Raises RunError if it cannot be."""
+        try:
+            return simulate(self.scenario(values, number))
+        except SimError as error:
+            raise RunError(str(error)) from error
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same workloads
+        """Simulate every workload once; measures are means, and rejected jobs are added up."""
+        told = [
+            self.measured(values, self.simulate(values, number), number)
+            for number in range(len(self.workloads))
+        ]
+        found: dict[str, Measure] = {}
+        for name in MEASURES:
+            known = [value for one in told if (value := one[name]) is not None]
+            found[name] = sum(known) / len(known) if len(known) == len(told) else None
+        found["n_rejected"] = float(sum(one["n_rejected"] or 0.0 for one in told))
+        return found
+
+    def measured(
+        self, values: Mapping[str, Level], result: SimulationResult, number: int = 0
+    ) -> dict[str, float | None]:
+        """Return the measures of a simulation; None is unknown.
+
+        Raises:
+            RunError: no job found a machine.
+        """
+        scenario = self.scenario(values, number)
+        of_instances = summarise_instances(scenario, result)
+        makespan_s = of_instances.makespan_s
+        if makespan_s is None:
+            raise RunError("no job finds a machine that can hold it; take other machines")
+        told = {**of_instances.flat(), **summarise_placing(scenario, result).flat()}
+        real = [(kind, self._count(kind, values)) for kind in self.kinds]
+        mcpu = np.repeat([kind.spec.procs * 1000 for kind, _ in real], [n for _, n in real])
+        promised = scenario.cluster.total_procs * 1000 / float(mcpu.sum())
+        for name in ("cpu_allocation", "cpu_allocation_at_end"):
+            told[name] *= promised  # of the processors that there are
+        hours = makespan_s / 3600
+        wait_h = float(np.nansum(result.start_s - scenario.workload.submit_s)) / 3600
+        machine_cost = hours * sum(n * kind.price_per_h for kind, n in real)
+        told |= {
+            "machine_h": hours * len(mcpu),
+            "machine_cost": machine_cost,
+            "wait_h": wait_h,
+            "cost": machine_cost + self.wait_cost_per_h * wait_h,
+            "cpu_beyond": overcommitted_share(scenario, result, mcpu),
+        }
+        return {name: told.get(name) for name in MEASURES}
+
+    def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
+        """Simulate each of some configurations."""
+        return [self.evaluate(values, 0) for values in configurations]

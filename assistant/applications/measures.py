@@ -1,0 +1,470 @@
+"""From what a program or a function gave back to measures: numbers and series, by name.
+
+What the objective looks at must be a finite number (or a series of them); a run whose word on it
+is anything else has failed, with a sentence. Other things that a program says beside are kept if
+they are numbers, and left out if they are not.
+
+The file that a run of a program shall write its measures into.
+
+What a program that still runs has measured so far, told to whoever watches over the run.
+"""
+
+import json
+import math
+import os
+import re
+import stat
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from numbers import Real
+from pathlib import Path
+from typing import Literal
+
+from assistant.applications.child_process import KEPT_BYTES as child_process_KEPT_BYTES
+from assistant.applications.child_process import StreamTail
+from assistant.core.errors import ApplicationError, RunError
+from assistant.core.objective import Measure, Objective, finite
+from assistant.core.ports import RunControl
+from strategies.space.parameter import parse_number
+
+WALL = "wall_s"
+"""How long a run took; a measure of every own program whose objective asks for it."""
+
+MAX_MEASURES = 1_000
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class JsonOutput:
+    """Standard output is JSON: the ``whole`` of it, or its ``last_line`` that is not empty."""
+
+    part: Literal["whole", "last_line"] = "last_line"
+
+    def __str__(self) -> str:
+        return "JSON, " + ("all of stdout" if self.part == "whole" else "the last line of stdout")
+
+    def of(self, stdout: StreamTail) -> object:
+        """Return the value that was printed. Raises RunError if it is none."""
+        if self.part == "whole":
+            if stdout.cut:
+                raise RunError(
+                    f"stdout is {stdout.total:,} bytes; at most {child_process_KEPT_BYTES:,} are read as JSON, "
+                    "print the measures alone or on the last line"
+                )
+            return from_json(stdout.text, "stdout")
+        lines = [line for line in stdout.text.splitlines() if line.strip()]
+        if not lines:
+            raise RunError("the program printed nothing on stdout; its last line has the measures")
+        if stdout.cut and len(lines) == 1:
+            raise RunError(
+                f"the last line of stdout is longer than {child_process_KEPT_BYTES:,} bytes"
+            )
+        return from_json(lines[-1], "the last line of stdout")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """The program writes its measures as JSON into a file; ``path`` may hold placeholders."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"JSON, the file {self.path}"
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Regular expressions with named groups, one measure each; of several matches the last counts.
+
+    ``^`` and ``$`` match at every line. Every pattern must match.
+
+    Raises:
+        ApplicationError: no pattern, one that cannot be compiled, names no group, or a name twice.
+    """
+
+    patterns: tuple[str, ...]
+    stream: Literal["stdout", "stderr"] = "stdout"
+
+    def __post_init__(self) -> None:
+        if not self.patterns:
+            raise ApplicationError("give at least one pattern for the measures")
+        seen: set[str] = set()
+        for pattern in self.patterns:
+            try:
+                names = set(_compiled(pattern).groupindex)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise ApplicationError(
+                    f"the pattern '{pattern}' is no regular expression: {error}"
+                ) from error
+            if not names:
+                raise ApplicationError(
+                    f"the pattern '{pattern}' names no measure; write (?P<name>...) around a number"
+                )
+            if names & seen:
+                raise ApplicationError(
+                    f"two patterns name the measure '{min(names & seen)}'; one must do"
+                )
+            seen |= names
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The measures."""
+        return frozenset(name for p in self.patterns for name in _compiled(p).groupindex)
+
+    def __str__(self) -> str:
+        return f"in {self.stream}: " + ", ".join(self.patterns)
+
+    def of(self, text: str) -> dict[str, float | None]:
+        """Return the last match's numbers; a group that took no part is unknown.
+
+        Raises:
+            RunError: a pattern without a match, or a group that holds no finite number.
+        """
+        found: dict[str, float | None] = {}
+        for pattern in self.patterns:
+            last = None
+            for last in _compiled(pattern).finditer(text):  # noqa: B007 - the last one
+                pass
+            if last is None:
+                raise RunError(f"nothing in {self.stream} matches '{pattern}'{_ending(text)}")
+            for name, given in last.groupdict().items():
+                number = None if given is None else parse_number(given.strip())
+                if given is not None and number is None:
+                    raise RunError(
+                        f"the measure '{name}' is {_shown(given)} in {self.stream}; a measure is "
+                        "a finite number, with a point for decimals and without thousands signs"
+                    )
+                found[name] = None if number is None else float(number)
+        return found
+
+
+@lru_cache(1000)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # that "[[" may once mean something else
+        return re.compile(pattern, re.MULTILINE)
+
+
+def from_json(text: str, where: str) -> object:
+    """Return the value of a JSON text. Raises RunError, in one sentence, if it is none."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise RunError(f"{where} is not JSON ({error}): {_shown(text)}") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{where} cannot be read as JSON: {_one_line(str(error))}") from error
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key '{name}' occurs twice")
+        found[name] = value
+    return found
+
+
+def measures_of(given: object, objective: Objective, giver: str) -> dict[str, Measure]:
+    """Return the measures in what was given: a mapping, or one value if the objective names one.
+
+    Names inside a mapping of mappings are joined by a point: ``{"wait": {"mean": 1}}`` is
+    ``wait.mean``.
+
+    Args:
+        given: a number, a series of numbers, or a mapping of such.
+        objective: what must be there; `WALL` is not asked of the giver.
+        giver: for sentences, such as ``the program``.
+
+    Raises:
+        RunError: nothing, or something that is no measure, where the objective looks.
+    """
+    wanted = [name for name in objective.measures if name != WALL]
+    plain = _plain(given)
+    if not isinstance(plain, Mapping):
+        if len(wanted) != 1:
+            raise RunError(
+                f"{giver} gave {_described(plain)}; the objective looks at "
+                f"{' and '.join(wanted) or WALL}, so name the measures: a mapping of names to "
+                "numbers"
+            )
+        return {wanted[0]: _measure(wanted[0], plain, giver)}
+    try:
+        flat = dict(_flat(plain, ""))
+    except RecursionError as error:
+        raise RunError(f"{giver} gave measures that are nested too deeply") from error
+    if len(flat) > MAX_MEASURES:
+        raise RunError(f"{giver} gave {len(flat):,} measures; at most {MAX_MEASURES:,} are kept")
+    missing = [name for name in wanted if name not in flat]
+    if missing:
+        known = ", ".join(sorted(flat)[:12]) or "none"
+        raise RunError(f"{giver} gave no measure '{missing[0]}'; it gave: {known}")
+    found: dict[str, Measure] = {}
+    for name, value in flat.items():
+        if name in wanted:
+            found[name] = _measure(name, value, giver)
+        elif _is_measure(value) and _is_text(name):
+            found[name] = _lenient(value)
+    return found
+
+
+def intermediate_measures(given: object, objective: Objective) -> dict[str, Measure]:
+    """Return what can be read of measures that are not final; nothing is refused.
+
+    Numbers that are not finite are unknown (None). More than `MAX_MEASURES` are not read at all.
+    """
+    plain = _plain(given)
+    named: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
+    wanted = [name for name in objective.measures if name != WALL]
+    if not isinstance(plain, Mapping) and len(wanted) == 1:
+        named = {wanted[0]: plain}
+    try:
+        flat = dict(_flat(named, ""))
+    except RecursionError:
+        return {}
+    if len(flat) > MAX_MEASURES:
+        return {}
+    return {name: finite(_lenient(value)) for name, value in flat.items() if _is_measure(value)}
+
+
+def _flat(given: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in given.items():
+        name = f"{prefix}{key}"
+        plain = _plain(value)
+        if isinstance(plain, Mapping):
+            yield from _flat(plain, f"{name}.")
+        else:
+            yield name, plain
+
+
+def _plain(value: object) -> object:
+    """Turn NumPy scalars, arrays and the like into plain Python."""
+    convert = getattr(value, "tolist", None)
+    return convert() if callable(convert) else value
+
+
+def _measure(name: str, value: object, giver: str) -> Measure:
+    """Return one measure that the objective looks at. Raises RunError if it is none."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        numbers = [_number(_plain(part)) for part in value]
+        if all(number is not None and math.isfinite(number) for number in numbers) and numbers:
+            return tuple(number for number in numbers if number is not None)
+    number = _number(value)
+    if number is not None and math.isfinite(number):
+        return number
+    raise RunError(
+        f"{giver} gave {_described(value)} as the measure '{name}'; a measure is a finite number, "
+        "or a series of them"
+    )
+
+
+def _is_measure(value: object) -> bool:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return bool(value) and all(_number(_plain(part)) is not None for part in value)
+    return value is None or _number(value) is not None
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written; JSON can name half a character, which nothing can keep."""
+    return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
+
+
+def _lenient(value: object) -> Measure:
+    if isinstance(value, Sequence):
+        numbers = [_number(_plain(part)) for part in value]
+        return tuple(number for number in numbers if number is not None)
+    return _number(value)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _described(value: object) -> str:
+    if value is None:
+        return "nothing (None)"
+    if isinstance(value, str):
+        return f"the text {_shown(value)}"
+    number = _number(value)
+    if number is not None:
+        return f"{number:g}"
+    return f"{_shown(str(value))} ({type(value).__name__})"
+
+
+def _ending(text: str) -> str:
+    lines = last_lines(text)
+    return f"; it ends with: {lines}" if lines else ", which is empty"
+
+
+def last_lines(text: str, count: int = 4, width: int = 160) -> str:
+    """Return the last lines that say something, in one line fit for a terminal and a table."""
+    lines = [_one_line(line) for line in text[-child_process_KEPT_BYTES:].splitlines()[-200:]]
+    return " | ".join(line[-width:] for line in [line for line in lines if line][-count:])
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _shown(text: str) -> str:
+    line = _one_line(text[:1000])
+    return f"'{line[:_SHOWN]}...'" if len(line) > _SHOWN else f"'{line}'"
+
+
+_Mark = tuple[int, int, int, int]
+
+
+class MeasuredFile:
+    """The file that a run shall write: what lies there from before does not count.
+
+    Its time is set back before the run, so that even an equal file, rewritten in the same
+    instant, is known to be new.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with suppress(OSError):
+            if stat.S_ISREG(path.stat().st_mode):
+                os.utime(path, ns=(0, 0))
+        self._before = self._seen = self._mark()
+
+    def _mark(self) -> _Mark | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def news(self) -> object | None:
+        """Return the value in the file if it was written since the last look, else None.
+
+        None, too, while it cannot be read, as one that is being written.
+        """
+        mark = self._mark()
+        if mark is None or mark in (self._before, self._seen):
+            return None
+        self._seen = mark
+        try:
+            return self.value()
+        except RunError:
+            return None
+
+    def value(self) -> object:
+        """Return the value in the file. Raises RunError if the run did not write one."""
+        where = f"the file '{self._path}'"
+        try:
+            found = self._path.stat()
+            if self._mark() == self._before:
+                raise RunError(f"{where} was not written by this run; it is older")
+            if not stat.S_ISREG(found.st_mode):
+                raise RunError(f"{where} is no ordinary file")
+            if found.st_size > child_process_KEPT_BYTES:
+                raise RunError(
+                    f"{where} is {found.st_size:,} bytes; at most {child_process_KEPT_BYTES:,} are read as JSON"
+                )
+            text = self._path.read_bytes().decode("utf-8-sig", "replace")
+        except FileNotFoundError as error:
+            raise RunError(f"the program did not write {where}") from error
+        except (OSError, ValueError) as error:
+            raise RunError(f"{where} cannot be read: {error}") from error
+        return from_json(text, where)
+
+
+REPORT_S = 0.25
+"""Between two reports of a run, at least."""
+
+KEPT_BYTES = 1 << 16
+"""Of what a program printed since the last report."""
+
+
+class MeasureFollower:
+    """Follows one run of a program.
+
+    Args:
+        reading: where the measures are; ``file`` counts where they are in a file.
+        objective: what is wanted of them.
+        oversight: who is told, and says whether the run shall end.
+        file: that the run writes its measures into.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        reading: object,
+        objective: Objective,
+        oversight: RunControl,
+        file: MeasuredFile | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._objective, self._oversight, self._file, self._clock = (
+            objective, oversight, file, clock,
+        )  # fmt: skip
+        self._patterns = reading if isinstance(reading, Patterns) else None
+        lines = isinstance(reading, JsonOutput) and reading.part == "last_line"
+        stream = self._patterns.stream if self._patterns is not None else "stdout"
+        self._stream = stream if lines or self._patterns is not None else ""
+        self._fresh = bytearray()
+        self._matched: dict[str, Measure] = {}
+        self._told: Mapping[str, Measure] = {}
+        self._next_s = clock()
+
+    def heard(self, stream: str, data: bytes) -> None:
+        """Take what the program has just printed."""
+        if stream == self._stream:
+            self._fresh += data
+            if len(self._fresh) > 2 * KEPT_BYTES:
+                del self._fresh[:-KEPT_BYTES]
+
+    def wants_end(self) -> bool:
+        """Report what is new, a few times a second at most; whether the run shall end now."""
+        now_s = self._clock()
+        if now_s >= self._next_s:
+            found = self._measured()
+            if found and found != self._told:
+                self._told = found
+                self._next_s = now_s + REPORT_S
+                self._oversight.report(found)
+        return self._oversight.wants_end()
+
+    def _measured(self) -> Mapping[str, Measure]:
+        """Return the latest measures that are new; empty if there are none."""
+        if self._file is not None:
+            news = self._file.news()
+            return {} if news is None else intermediate_measures(news, self._objective)
+        if not self._fresh:
+            return {}
+        whole, line_end, rest = bytes(self._fresh).rpartition(b"\n")
+        if not line_end:
+            return {}
+        self._fresh = bytearray(rest)
+        text = whole.decode("utf-8", "replace")
+        return self._last_object(text) if self._patterns is None else self._last_matches(text)
+
+    def _last_object(self, text: str) -> Mapping[str, Measure]:
+        for line in reversed(text.splitlines()):
+            if line.lstrip().startswith("{"):
+                try:
+                    value = from_json(line, "a line")
+                except RunError:
+                    continue
+                return intermediate_measures(value, self._objective)
+        return {}
+
+    def _last_matches(self, text: str) -> Mapping[str, Measure]:
+        patterns = () if self._patterns is None else self._patterns.patterns
+        for pattern in patterns:
+            for match in re.finditer(pattern, text, re.MULTILINE):
+                for name, given in match.groupdict().items():
+                    number = None if given is None else parse_number(given.strip())
+                    if number is not None:
+                        self._matched[name] = float(number)
+        return dict(self._matched)

@@ -1,0 +1,516 @@
+"""Requests to a program that speaks HTTP: repeated while no answer comes, and answers read whole.
+
+Whatever a program answers becomes an answer of bounded length, or one sentence. A request that
+was not answered is repeated under the same key, so that a program can do once what came twice.
+
+One run of a program that speaks HTTP: asked for, watched and ended, whatever it answers.
+
+A small program that speaks HTTP, in a thread of this process: the example of `rest`.
+"""
+
+import asyncio
+import json
+import ssl
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from http.server import BaseHTTPRequestHandler
+from queue import Empty, SimpleQueue
+from secrets import token_hex
+from socketserver import ThreadingTCPServer
+from threading import Thread
+from types import TracebackType
+from typing import Any, Final, Self
+
+from assistant.applications.measures import WALL, from_json, last_lines, measures_of
+from assistant.applications.rest_address import TOKEN, address_within, token
+from assistant.core.errors import RunError, RunStoppedError
+from assistant.core.objective import Measure, Objective, SingleMeasure, finite
+from assistant.core.ports import RunControl
+from sim.api import format_duration
+
+MOST_BYTES = 1 << 20
+"""Of one answer; what is longer is not read on."""
+CONNECT_S = 10.0
+ANSWER_S = 30.0
+"""An answer may take so long, but for that to the request for a run, which may be the run."""
+TRIES = 6
+"""Attempts of one request, about 3 s in all; a program that restarts is back by then."""
+FIRST_PAUSE_S = 0.1
+MOST_RETRY_S = 60.0
+"""Of ``Retry-After``, however long a program says."""
+
+_NOT_NOW = frozenset((429, 502, 503, 504))
+_WORDS = ("failure", "detail", "error", "message")
+_MOST_WORDS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class FinalMessage:
+    """The last thing that is heard: what came of it."""
+
+    measures: object
+
+
+ProgramMessage = FinalMessage | Exception | dict[str, Measure]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What came back, whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+class ProgramRequest(ABC):
+    """Requests to one program, each repeated while no answer comes."""
+
+    def __init__(self, url: str, secret: str | None) -> None:
+        self.url, self._secret = url, secret
+        self._key = token_hex(16)
+
+    @abstractmethod
+    async def converse(self, client: Any, said: "SimpleQueue[ProgramMessage]") -> FinalMessage:
+        """Say what there is to say, and return what came of it."""
+
+    async def end(self, client: Any) -> str:  # noqa: ARG002 - nothing has begun
+        """Have the program end what it does; return what a sentence goes on with."""
+        return ""
+
+    def headers(self) -> dict[str, str]:
+        """Return what goes with every request."""
+        told = {
+            "Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "copperline",
+        }  # fmt: skip
+        return told if self._secret is None else {**told, "Authorization": f"Bearer {self._secret}"}
+
+    async def ask(
+        self,
+        client: Any,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        tries: int | None = None,
+    ) -> HttpAnswer:
+        """Return the answer to a request. Raises RunError if there is none."""
+        tries = TRIES if tries is None else tries
+        for attempt in range(1, tries + 1):
+            pause_s = FIRST_PAUSE_S * 2 ** (attempt - 1)
+            try:
+                answer = await self._once(client, method, url, body)
+            except _UnreachableError as error:
+                if attempt == tries or not error.again:
+                    raise RunError(str(error)) from error
+            else:
+                if attempt == tries or answer.status not in _NOT_NOW:
+                    return answer
+                pause_s = retry_after_s(answer, pause_s)
+            await asyncio.sleep(pause_s)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, client: Any, method: str, url: str, body: bytes | None) -> HttpAnswer:
+        import httpx
+
+        more = {} if body is None else {
+            "Content-Type": "application/json", "Idempotency-Key": self._key,
+        }  # fmt: skip
+        try:
+            async with asyncio.timeout(ANSWER_S if body is None else None):
+                request = client.build_request(method, url, content=body, headers=more)
+                return await self._read(await client.send(request, stream=True))
+        except TimeoutError as error:
+            raise _UnreachableError(f"{self.who} did not answer within {ANSWER_S:g} s") from error
+        except httpx.ConnectTimeout as error:
+            raise _UnreachableError(f"{self.who} is not reached within {CONNECT_S:g} s") from error
+        except httpx.ConnectError as error:
+            raise _unreached(self.who, error) from error
+        except httpx.RemoteProtocolError as error:
+            silent = "without sending" in str(error) or "incomplete" in str(error)
+            how = "closed the connection without a whole answer" if silent else "speaks no HTTP"
+            raise _UnreachableError(f"{self.who} {how} ({error})", again=silent) from error
+        except httpx.TransportError as error:
+            raise _UnreachableError(f"{self.who} closed the connection") from error
+
+    @property
+    def who(self) -> str:
+        """Return what it is called in a sentence."""
+        return f"the program at {self.url}"
+
+    async def _read(self, response: Any) -> HttpAnswer:
+        """Return the whole of an answer. Raises RunError if it is compressed or too long."""
+        try:
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise RunError(
+                    f"{self.who} answers compressed, which it was not asked for; leave "
+                    "Content-Encoding away"
+                )
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise RunError(
+                        f"{self.who} answers with more than {MOST_BYTES:,} bytes; measures are "
+                        "numbers by name, and longer answers are not read"
+                    )
+        finally:
+            await response.aclose()
+        strict = "strict" if response.status_code < 300 else "replace"
+        try:
+            text = bytes(body).decode("utf-8", strict)
+        except UnicodeDecodeError as error:
+            raise RunError(
+                f"{self.who} answers with what is not UTF-8, at byte {error.start + 1}"
+            ) from error
+        headers = {name: self.hidden(value) for name, value in response.headers.items()}
+        return HttpAnswer(response.status_code, headers, self.hidden(text))
+
+    def hidden(self, text: str) -> str:
+        """Return a text without the token, should a program say it again."""
+        return text if self._secret is None else text.replace(self._secret, f"${TOKEN}")
+
+    def clipped(self, text: str) -> str:
+        """Return the last words of a text, in one line fit for a terminal and a table."""
+        return last_lines(self.hidden(text))[:_MOST_WORDS]
+
+    def object_of(self, answer: HttpAnswer) -> dict[str, object]:
+        """Return the JSON object of an answer. Raises RunError for everything else."""
+        if answer.status >= 400:
+            raise RunError(f"{self.who} answered with {answer.status}{self.words(answer)}")
+        if 300 <= answer.status < 400:
+            raise RunError(
+                f"{self.who} sends on to another address ({answer.status}), which is not "
+                "followed; write the address that it has now"
+            )
+        if answer.status not in (200, 202):
+            raise RunError(f"{self.who} answered with {answer.status}, where 200 or 202 is usual")
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" and not kind.endswith("+json"):
+            raise RunError(
+                f"{self.who} answered with {kind or 'no content type'}; its Content-Type is "
+                "application/json"
+            )
+        found = from_json(answer.text, f"the answer of {self.who}")
+        if not isinstance(found, dict):
+            raise RunError(f"{self.who} answered with JSON that is no object; write {{...}}")
+        return found
+
+    def words(self, answer: HttpAnswer) -> str:
+        """Return the program's own words, in one line fit for a terminal and a table."""
+        text = answer.text
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            told = (found.get(name) for name in _WORDS)
+            text = next((one for one in told if isinstance(one, str) and one), text)
+        words = self.clipped(text)
+        return f"; it says: {words}" if words else "; it said nothing"
+
+
+class _UnreachableError(Exception):
+    """A request came to nothing; ``again`` if another attempt may help."""
+
+    def __init__(self, sentence: str, again: bool = True) -> None:
+        super().__init__(sentence)
+        self.again = again
+
+
+def _unreached(who: str, error: Exception) -> _UnreachableError:
+    """Return why nothing was reached, by what the system said of it."""
+    cause: BaseException | None = error
+    reason = str(error)
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return _UnreachableError(
+                f"{who} is not trusted: {cause.reason or cause}; its certificate must be of an "
+                "authority that this machine knows",
+                again=False,
+            )
+        if isinstance(cause, OSError) and cause.strerror:
+            reason = cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return _UnreachableError(f"{who} is not reached ({reason}); is it running?")
+
+
+def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
+    """Return how long to wait before the next request, in seconds, within bounds."""
+    try:
+        wished_s = float(answer.headers.get("retry-after", ""))
+    except ValueError:  # not said, or as a date
+        return usual_s
+    return min(max(FIRST_PAUSE_S, wished_s), MOST_RETRY_S)
+
+
+LOOK_S = 0.1
+"""Between two looks at whoever watches."""
+END_S = 5.0
+"""So long the end of a run is waited for, and no result comes any more."""
+GROWTH, MOST_PAUSE_S = 1.5, 5.0
+"""Between two questions whether a run is over: a little longer each time, up to so many seconds."""
+
+_GONE = frozenset((404, 410))
+_KEYS = frozenset(("measures", "failure", "state"))
+_UNASKED = Objective(SingleMeasure(WALL))
+
+
+def request_run(
+    url: str, values: Mapping[str, Any], seed: int, limit_s: float | None, oversight: RunControl
+) -> object:
+    """Have a program make one run and return what it gave as measures, as it gave them.
+
+    Args:
+        url: where runs are asked for; checked.
+        values: of the parameters.
+        seed: of the run.
+        limit_s: wall-clock seconds from now; then the run is ended.
+        oversight: told what the program has measured so far, and asked whether to go on.
+
+    Raises:
+        StoppedError: the oversight wanted the end of the run; the program was told if it could be.
+        RunError: no answer, none that can be used, a failure, or the limit.
+    """
+    body = {"values": dict(values), "seed": seed, "limit_s": limit_s}
+    run = _RunRequest(url, json.dumps(body, allow_nan=False).encode(), token())
+    until_s = None if limit_s is None else time.monotonic() + limit_s
+    with _RequestThread(run) as talk:
+        while True:
+            told = talk.hear(LOOK_S)
+            if isinstance(told, FinalMessage):
+                return told.measures
+            if isinstance(told, Exception):
+                raise told
+            if told is not None:
+                oversight.report(told)
+            if oversight.wants_end():
+                raise RunStoppedError(f"stopped early{talk.end()}")
+            if until_s is not None and time.monotonic() >= until_s:
+                raise RunError(f"stopped at the limit of {format_duration(limit_s)}{talk.end()}")
+
+
+def request_description(url: str) -> dict[str, object]:
+    """Return what a program says of itself at its address: one JSON object.
+
+    Raises:
+        RunError: no answer, or none that can be used.
+    """
+    with _RequestThread(_DescriptionRequest(url, token())) as talk:
+        while True:
+            told = talk.hear(ANSWER_S)
+            if isinstance(told, FinalMessage) and isinstance(told.measures, dict):
+                return told.measures
+            if isinstance(told, Exception):
+                raise told
+
+
+class _DescriptionRequest(ProgramRequest):
+    """The question what a program can set."""
+
+    async def converse(self, client: Any, said: "SimpleQueue[ProgramMessage]") -> FinalMessage:  # noqa: ARG002
+        return FinalMessage(self.object_of(await self.ask(client, "GET", self.url)))
+
+
+class _RunRequest(ProgramRequest):
+    """The request for a run, and for its end."""
+
+    def __init__(self, url: str, body: bytes, secret: str | None) -> None:
+        super().__init__(url, secret)
+        self._body = body
+        self._location: str | None = None
+        self._is_over = False
+
+    async def converse(self, client: Any, said: "SimpleQueue[ProgramMessage]") -> FinalMessage:
+        answer = await self.ask(client, "POST", self.url, self._body)
+        if answer.status != 202:
+            told = self._told(answer)
+            if isinstance(told, FinalMessage):
+                return told
+            raise RunError(
+                f"{self.who} answered that the run goes on, but not where; answer 202 with "
+                "Location, or 200 once it is over"
+            )
+        named = answer.headers.get("location")
+        if not named:
+            raise RunError(
+                f"{self.who} answered 202 without Location; name where the run is asked for"
+            )
+        self._location = address_within(self.url, named)
+        pause_s = retry_after_s(answer, FIRST_PAUSE_S)
+        grown_s = FIRST_PAUSE_S
+        while True:
+            await asyncio.sleep(pause_s)
+            answer = await self.ask(client, "GET", self._location)
+            self._is_over = answer.status in _GONE
+            told = self._told(answer)
+            if isinstance(told, FinalMessage):
+                return told
+            said.put(told)
+            grown_s = min(grown_s * GROWTH, MOST_PAUSE_S)
+            pause_s = retry_after_s(answer, grown_s)
+
+    async def end(self, client: Any) -> str:
+        if self._is_over:
+            return ""
+        if self._location is None:
+            return "; its connection was closed"
+        try:
+            answer = await self.ask(client, "DELETE", self._location, tries=2)
+        except RunError as error:
+            return f"; it could not be told so: {error}"
+        if answer.status < 300 or answer.status in _GONE:
+            return "; the program was told so"
+        return f"; the program did not take that ({answer.status}{self.words(answer)})"
+
+    def _told(self, answer: HttpAnswer) -> ProgramMessage:
+        """Return what an answer says of the run. Raises RunError if it failed, or says nothing."""
+        found = self.object_of(answer)
+        strange = sorted(found.keys() - _KEYS)
+        if strange:
+            raise RunError(
+                f"{self.who} answered with '{self.hidden(strange[0])}'; an answer holds measures "
+                "or failure, or state"
+            )
+        failure, measures, state = (found.get(key) for key in ("failure", "measures", "state"))
+        if failure is not None and (not isinstance(failure, str) or not failure.strip()):
+            raise RunError(f"{self.who} answered with a failure that is no text; say why in words")
+        self._is_over = state is None
+        if isinstance(failure, str):
+            raise RunError(f"the program says: {self.clipped(failure)}")
+        if state is not None and state != "running":
+            raise RunError(
+                f"{self.who} answered with a state that is not 'running'; once a run is over, "
+                "leave state away and give measures or failure"
+            )
+        if state is None and measures is None:
+            raise RunError(
+                f"{self.who} answered with neither measures nor failure, nor the state 'running'"
+            )
+        if state is None:
+            return FinalMessage(measures)
+        so_far = {} if measures is None else measures_of(measures, _UNASKED, "the program")
+        return {name: finite(value) for name, value in so_far.items()}
+
+
+class _RequestThread(threading.Thread):
+    """The thread of one conversation."""
+
+    def __init__(self, asking: ProgramRequest) -> None:
+        super().__init__(name="copperline-rest", daemon=True)
+        self._asking = asking
+        self._said: SimpleQueue[ProgramMessage] = SimpleQueue()
+        self._ended: SimpleQueue[str] = SimpleQueue()
+        self._loop: Final = asyncio.new_event_loop()
+        self._wish = asyncio.Event()
+
+    def hear(self, wait_s: float) -> ProgramMessage | None:
+        """Return the next thing that is told, the last of which is what came of it."""
+        try:
+            return self._said.get(timeout=wait_s)
+        except Empty:
+            return None
+
+    def end(self) -> str:
+        """End the conversation; return what a sentence about it goes on with."""
+        self._wish_end()
+        try:
+            return self._ended.get(timeout=2 * END_S)
+        except Empty:
+            return "; it does not answer"
+
+    def run(self) -> None:
+        """Talk."""
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._said.put(self._loop.run_until_complete(self._main()))
+        except Exception as error:
+            self._said.put(error)
+        except BaseException as error:
+            self._said.put(RunError(f"the conversation was broken off ({type(error).__name__})"))
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+            self._ended.put("")
+
+    async def _main(self) -> ProgramMessage:
+        import httpx
+
+        url = self._asking.url
+        verify = ssl.create_default_context() if url.startswith("https:") else False
+        async with httpx.AsyncClient(
+            headers=self._asking.headers(),
+            timeout=httpx.Timeout(None, connect=CONNECT_S),
+            follow_redirects=False,
+            trust_env=False,
+            verify=verify,
+        ) as client:
+            work = asyncio.create_task(self._asking.converse(client, self._said))
+            wish = asyncio.create_task(self._wish.wait())
+            await asyncio.wait((work, wish), return_when=asyncio.FIRST_COMPLETED)
+            wish.cancel()
+            if work.done() and work.exception() is None:
+                return work.result()
+            work.cancel()  # what is not over will not be waited for any more
+            await asyncio.wait((work,))
+            try:
+                self._ended.put(await asyncio.wait_for(self._asking.end(client), END_S))
+            except TimeoutError:
+                self._ended.put("; it could not be told so: it does not answer")
+            return FinalMessage(None) if work.cancelled() else work.result()
+
+    def _wish_end(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._wish.set)
+        except RuntimeError:  # the loop is closed: it is over
+            return
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._wish_end()
+        self.join(2 * END_S)
+
+
+@cache
+def sample_url() -> str:
+    """Return the address of the program on this machine; it runs as long as this process does."""
+    server = _SampleServer(("127.0.0.1", 0), _SampleHandler)
+    Thread(target=server.serve_forever, name="copperline-sample", daemon=True).start()
+    return f"http://127.0.0.1:{server.server_address[1]}/runs"
+
+
+class _SampleServer(ThreadingTCPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+class _SampleHandler(BaseHTTPRequestHandler):
+    """A known function of x and mode; of x = 3 a failure."""
+
+    def do_POST(self) -> None:
+        """Make a run."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        x, mode = asked["values"]["x"], asked["values"]["mode"]
+        told: dict[str, object] = {"failure": "three is too many"}
+        if x != 3:
+            told = {"measures": {"height": (x - 2) ** 2 + len(mode), "luck": asked["seed"] % 7}}
+        body = json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is named there
+        """Say nothing."""

@@ -1,0 +1,610 @@
+"""A cluster over a log of jobs, simulated: its partitions and its policies are what is steered.
+
+Names of what a simulated run gives.
+
+Presets: a question about a cluster, as the parameters that are opened for it. One entry each.
+
+The paper's SchedSim: how to split a cluster into two partitions, and which jobs go where.
+
+Section 4.1.1 of the Copper paper: a workload of the past, a fixed number of processors, two
+variable partitions; parameters are the size of the partitions and the requested time and
+processors up to which a job goes to the small one (22 x 20 x 20 = 8,800 combinations, section
+4.1.1, figure 5); goals are a low overall response time and, for jobs that requested under one
+hour, at most three hours of waiting. The number of processors, the order, the backfill and their
+options may be parameters too; presets (`assistant.applications.scheduling`) open some.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal, cast
+
+from assistant.applications import scheduling_parameters
+from assistant.applications.scheduling_parameters import (
+    BESIDE,
+    COMPUTED,
+    KINDS,
+    SMALL_PROCS,
+    Kind,
+    SchedulingVariation,
+    computed_levels,
+    every_option,
+    numbers_in_order,
+    options_of,
+    told,
+)
+from assistant.core.errors import ApplicationError, RunError, hint
+from assistant.core.events import Fact
+from assistant.core.objective import Constraint, Measure, Objective, SingleMeasure
+from sim.api import (
+    Allocation,
+    ClusterSpec,
+    Overrun,
+    Scenario,
+    SimError,
+    SimulationResult,
+    TooWide,
+    Workload,
+    check_policies,
+    format_duration,
+    known_names,
+    max_wait_s,
+    simulate,
+    simulate_many,
+)
+from sim.api import measures as measures_of
+from strategies import Level, ParameterSpace
+
+MEASURES = (
+    *(
+        f"{statistic}_{measure}"
+        for measure in ("wait_s", "response_s", "slowdown", "bounded_slowdown")
+        for statistic in ("mean", "median", "p95", "max")
+    ),
+    "makespan_s",
+    "utilisation",
+    "utilisation_at_arrival",
+    "utilisation_small",
+    "utilisation_main",
+    "n_jobs",
+    "n_rejected",
+    "n_killed",
+    "small_jobs_max_wait_s",
+    "procs",
+)
+"""Every measure that a run may give; one that there is no job for is missing or unknown."""
+
+OF_ONE_PARTITION = tuple(
+    name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
+)
+"""The same of a cluster that is never split."""
+
+EVERY: Final = "every"
+"""All orders or rules that are registered and that can simulate the workload."""
+
+DEFAULT_PRESET = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A question, and the parameters that are opened for it.
+
+    Attributes:
+        name: how settings call it.
+        summary: one line for people.
+        levels: of what is opened beside the split, by name; today's level comes to them. A preset
+            exists if all policies that it names are registered.
+        split: whether the paper's three parameters are opened; without them there is one partition.
+        allocation: what a job is given, if nobody says otherwise, as in `sim.api.Scenario`.
+    """
+
+    name: str
+    summary: str
+    levels: Mapping[str, tuple[Level, ...] | Literal["every"]] = field(default_factory=dict)
+    split: bool = False
+    allocation: Allocation = "processors"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the policies that it names are registered."""
+        known = known_names()
+        named = {kind: self.levels.get(kind, ()) for kind in KINDS}
+        return all(levels == EVERY or set(levels) <= {*known[k]} for k, levels in named.items())
+
+
+_DAY_S = 86_400
+
+PRESETS: tuple[Preset, ...] = (
+    Preset("paper", "a part of the cluster for small jobs, as in the paper", split=True),
+    Preset("policies", "which order with which backfill", {"order": EVERY, "backfill": EVERY}),
+    Preset(
+        "slurm_priorities",
+        "the weights of Slurm's multifactor priorities",
+        {
+            "order": ("multifactor",),
+            "age_weight": (0, 100, 1_000, 10_000),
+            "size_weight": (0, 100, 1_000, 10_000),
+            "fairshare_weight": (0, 100, 1_000, 10_000),
+            "half_life_s": (_DAY_S, 7 * _DAY_S, 14 * _DAY_S),
+            "favor_small": (0, 1),
+        },
+    ),
+    Preset(
+        "slurm_backfill",
+        "how far Slurm's backfilling looks, and how often",
+        {
+            "backfill": ("slurm",),
+            "bf_max_job_test": (10, 50, 100, 500, 1_000),
+            "bf_window_s": (_DAY_S // 4, _DAY_S, 2 * _DAY_S, 7 * _DAY_S),
+            "bf_resolution_s": (60, 300, 600),
+            "bf_interval_s": (10, 30, 60, 300),
+            "bf_reserve": (0, 1, 4, 16),
+        },
+        allocation="whole_nodes",
+    ),
+)
+
+
+def presets() -> tuple[Preset, ...]:
+    """Return the presets whose policies are registered."""
+    return tuple(preset for preset in PRESETS if preset.exists)
+
+
+def preset_named(name: str) -> Preset:
+    """Return a preset. Raises ApplicationError if there is none of that name."""
+    known = {preset.name: preset for preset in presets()}
+    if name not in known:
+        raise ApplicationError(f"there is no preset '{name}'{hint(name, known)}")
+    return known[name]
+
+
+@dataclass(frozen=True, slots=True)
+class PresetLevels:
+    """A preset's levels for one cluster.
+
+    Attributes:
+        levels: by name, today's among them; what would have one level only is not opened.
+        left_out: ``order`` or ``backfill``, and which of them cannot simulate the workload and why.
+    """
+
+    levels: Mapping[str, tuple[Level, ...]]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def fill_preset(
+    preset: Preset, today: Mapping[str, Level], check: Callable[[Kind, str], None]
+) -> PresetLevels:
+    """Return what a preset opens.
+
+    Args:
+        preset: one that exists.
+        today: what is so now, where it means something.
+        check: raises SimError if a policy cannot simulate the workload.
+    """
+    opened: dict[str, tuple[Level, ...]] = {}
+    left_out: list[tuple[str, str]] = []
+    wanted: tuple[Level, ...]
+    for name, levels in preset.levels.items():
+        if levels == EVERY:
+            wanted, unable = _able(cast("Kind", name), check)
+            left_out += [(name, reason) for reason in unable]
+        else:
+            wanted = levels
+        if name in today and today[name] not in wanted:
+            wanted = tuple(numbers_in_order((today[name], *wanted)))
+        if len(wanted) > 1:
+            opened[name] = wanted
+    return PresetLevels(opened, tuple(left_out))
+
+
+def _able(kind: Kind, check: Callable[[Kind, str], None]) -> tuple[tuple[Level, ...], list[str]]:
+    able: list[Level] = []
+    unable: list[str] = []
+    for policy in known_names()[kind]:
+        try:
+            check(kind, policy)
+        except SimError as error:
+            unable.append(f"{kind} {policy}: {error}")
+        else:
+            able.append(policy)
+    return tuple(able), unable
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentPolicies:
+    """How the cluster is run now: one partition with this order and backfill."""
+
+    order: str = "fcfs"
+    backfill: str = "easy"
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """One cluster over one workload, simulated: its partitions and its policies are what varies.
+
+    Args:
+        workload: the jobs of the past.
+        procs: processors of the cluster; the log's own number if None.
+        today: order and backfill now; with one partition of ``procs`` it is the baseline.
+        levels: levels for any parameter by name, instead of the computed ones and those of the
+            preset: the three of the paper (where there is a split), ``procs``, ``order``,
+            ``backfill``, ``overrun``, ``grace_s``, and every option of the orders and backfills
+            that occur. What is opened neither here nor by the preset is as today in every run;
+            empty levels close a parameter beside the split that the preset opens.
+        small_job_below_s: jobs that requested less are small jobs (paper: 1 h).
+        small_job_wait_s: small jobs shall wait at most this long (paper: 3 h).
+        too_wide: what becomes of a job that fits no partition: ``reject`` makes the
+            configuration infeasible, ``clip`` runs it narrower and longer.
+        overrun: what becomes of a job that outlives its request: ``raise`` lets it run on (the
+            scheduler is told), ``kill`` ends it there, ``extend`` lets it run on and the scheduler
+            finds out.
+        preset: name of the parameters that are opened; see `PRESETS`.
+        split: whether the paper's three parameters are opened; None is as the preset has it.
+        options: what orders and backfills are told, by option; the others are as usual.
+        grace_s: where jobs are killed, so long after their request.
+        allocation: what a job is given, as in `sim.api.Scenario`; None is what the preset needs.
+        machine_procs: processors of each machine; None does not tell machines apart, or makes a
+            machine of each processor where the preset needs machines.
+
+    Raises:
+        ApplicationError: a size is unknown or too small, or a parameter cannot be built.
+        SimError: an order or a backfill that nobody registered, or an option that it has not.
+    """
+
+    workload: Workload
+    procs: int | None = None
+    today: CurrentPolicies = field(default_factory=CurrentPolicies)
+    levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
+    small_job_below_s: float = 3600.0
+    small_job_wait_s: float = 3 * 3600.0
+    too_wide: TooWide = "reject"
+    overrun: Overrun = "raise"
+    preset: str = DEFAULT_PRESET
+    split: bool | None = None
+    options: Mapping[str, Level] = field(default_factory=dict)
+    grace_s: float = 0.0
+    allocation: Allocation | None = None
+    machine_procs: int | None = None
+
+    name = "scheduling"
+
+    def __post_init__(self) -> None:
+        if self.allocation is None:
+            object.__setattr__(self, "allocation", self._preset.allocation)
+            if self._preset.allocation != "processors" and self.machine_procs is None:
+                object.__setattr__(self, "machine_procs", 1)
+        self._check_names()
+        own = {
+            n: scheduling_parameters.checked_split_levels(n, g) if n in COMPUTED else tuple(g)
+            for n, g in self.levels.items()
+        }
+        object.__setattr__(self, "levels", own)
+        if self.cluster_procs < 1:
+            raise ApplicationError(
+                f"the cluster must have at least 1 processor, not {self.cluster_procs}"
+            )
+        if self.too_wide != "clip" and self.workload.widest_procs > self.cluster_procs:
+            raise ApplicationError(
+                f"the widest job of {self.workload.name} needs {self.workload.widest_procs} "
+                f"processors and the cluster has {self.cluster_procs}; name more processors "
+                "with procs, or let such jobs run narrower and longer with too_wide = 'clip'"
+            )
+        self._check_machines()
+        for kind in KINDS:
+            for policy in self.variation.among(kind):
+                self._check_policy(kind, str(policy))
+        self.space.from_values(self.baseline)
+        self.scenario(self.baseline)  # refuse what cannot be now, not in a run
+
+    def _check_names(self) -> None:
+        options = every_option()
+        told(options, {name: value for name, value in self.options.items() if name in options})
+        own_split = COMPUTED if self.has_split else ()
+        for name in self.levels:
+            if name in COMPUTED and not own_split:
+                raise ApplicationError(
+                    f"levels of '{name}' are given and there is one partition only; leave them "
+                    "out, or say split = true"
+                )
+            if name not in (*own_split, *BESIDE, *options):
+                raise ApplicationError(
+                    f"the scheduling application has no parameter '{name}'"
+                    f"{hint(name, (*own_split, *BESIDE, *options))}"
+                )
+
+    def _check_machines(self) -> None:
+        size = self.machine_procs
+        if size is None:
+            if self.allocation != "processors":
+                raise ApplicationError(
+                    f"allocation is '{self.allocation}', and the size of a machine is not known; "
+                    "say it with machine_procs, or choose allocation = 'processors'"
+                )
+            return
+        if size < 1:
+            raise ApplicationError(f"machine_procs is {size}; allowed are whole numbers from 1")
+        for name in (SMALL_PROCS, "procs"):
+            for level in self.levels.get(name, ()):
+                if isinstance(level, int) and level % size:
+                    raise ApplicationError(
+                        f"{name} has the level {level}, which is not a whole number of machines "
+                        f"of {size}; allowed are multiples of machine_procs"
+                    )
+
+    def _check_policy(self, kind: Kind, policy: str) -> None:
+        """Raise SimError if a policy, as it would be told today, cannot be simulated."""
+        names: dict[Kind, str] = {"order": self.today.order, "backfill": self.today.backfill}
+        names[kind] = policy
+        known = options_of({one: (name,) for one, name in names.items()})
+        check_policies(
+            Scenario(
+                self.workload,
+                self._in_machines(ClusterSpec.single(self.cluster_procs)),
+                order=names["order"],
+                backfill=names["backfill"],
+                options=told(known, {n: v for n, v in self.options.items() if n in known}),
+                allocation=self._given,
+            )
+        )
+
+    @property
+    def _given(self) -> Allocation:
+        return self.allocation or "processors"
+
+    @cached_property
+    def has_split(self) -> bool:
+        """Whether a part of the cluster may be kept for small jobs."""
+        return self._preset.split if self.split is None else self.split
+
+    @cached_property
+    def _preset(self) -> Preset:
+        return preset_named(self.preset)
+
+    @cached_property
+    def _filled(self) -> PresetLevels:
+        now = {"order": self.today.order, "backfill": self.today.backfill}
+        options = options_of({kind: (now[kind],) for kind in KINDS})
+        usual = {name: owned[0].option.usual for name, owned in options.items()}
+        own = told(options, {n: v for n, v in self.options.items() if n in options})
+        return fill_preset(self._preset, {**usual, **own, **self._now}, self._check_policy)
+
+    @property
+    def _now(self) -> dict[str, Level]:
+        return {
+            "procs": self.cluster_procs,
+            "order": self.today.order,
+            "backfill": self.today.backfill,
+            "overrun": self.overrun,
+            "grace_s": self.grace_s,
+        }
+
+    @cached_property
+    def variation(self) -> SchedulingVariation:
+        """What may differ from run to run beside the split."""
+        levels = {**self._filled.levels, **self.levels}
+        beside = {name: given for name, given in levels.items() if name not in COMPUTED and given}
+        return SchedulingVariation(self._now, self.options, beside)
+
+    @cached_property
+    def cluster_procs(self) -> int:
+        """Processors of the cluster today."""
+        procs = self.procs if self.procs is not None else self.workload.max_procs
+        if procs is None:
+            raise ApplicationError(
+                f"{self.workload.name} does not say how many processors its cluster has; "
+                f"name them with procs (its widest job uses {self.workload.widest_procs})"
+            )
+        return procs
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """The paper's three parameters, then those that the preset or the analyst opened.
+
+        Today's configuration has no small partition; the thresholds mean nothing then, so of
+        those combinations exactly one is allowed. So it is with every parameter that means nothing
+        in some of the runs.
+        """
+        exclusions = self.variation.exclusions
+        if not self.has_split:
+            if not self.variation.parameters:
+                raise ApplicationError(
+                    f"nothing is varied: the preset '{self.preset}' opens no parameter here; name "
+                    "levels, such as those of order"
+                )
+            return ParameterSpace(self.variation.parameters, exclusions=exclusions)
+        levels = self._split_levels
+        return ParameterSpace(
+            (*scheduling_parameters.split_parameters(levels), *self.variation.parameters),
+            exclusions=(
+                *(
+                    [scheduling_parameters.unused_threshold_exclusion(levels)]
+                    if 0 in levels[SMALL_PROCS]
+                    else []
+                ),
+                *exclusions,
+            ),
+        )
+
+    @cached_property
+    def _split_levels(self) -> dict[str, tuple[Level, ...]]:
+        given = {name: tuple(self.levels[name]) for name in COMPUTED if name in self.levels}
+        return {
+            **computed_levels(
+                self.workload, self.cluster_procs, self.too_wide, self.machine_procs or 1
+            ),
+            **given,
+        }
+
+    @cached_property
+    def baseline(self) -> Mapping[str, Level]:
+        """Today's configuration."""
+        if not self.has_split:
+            return self.variation.now
+        return {**scheduling_parameters.baseline_split(self._split_levels), **self.variation.now}
+
+    @property
+    def deterministic(self) -> bool:
+        """A simulation repeats itself."""
+        return True
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Every measure that a run may give."""
+        return MEASURES if self.has_split else OF_ONE_PARTITION
+
+    @property
+    def objective(self) -> Objective:
+        """Minimise the mean response; small jobs wait at most so long; no job is turned away."""
+        return Objective(
+            SingleMeasure("mean_response_s"),
+            "minimise",
+            (
+                Constraint(
+                    "small_jobs_max_wait_s",
+                    at_most=self.small_job_wait_s,
+                    label=(
+                        f"jobs that requested under {format_duration(self.small_job_below_s)} "
+                        f"wait at most {format_duration(self.small_job_wait_s)}"
+                    ),
+                ),
+                Constraint("n_rejected", at_most=0.0, label="every job finds a partition"),
+            ),
+            unit="s",
+        )
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The data, the rules by which it was read, and the assumptions."""
+        load = self.workload
+        width = f"{load.n_jobs:,} jobs over {format_duration(load.span_s)}"
+        too_wide = {
+            "reject": "is turned away, which makes the configuration infeasible",
+            "clip": "runs on all of the widest partition, for longer, with the same work",
+        }
+        overrun = {
+            "raise": "runs on, and the scheduler plans with its run time",
+            "kill": "is ended",
+            "extend": "runs on, and the scheduler reckons with ever more",
+        }
+        return (
+            Fact("Workload", f"{load.name}: {width}, up to {load.widest_procs:,} processors"),
+            Fact("Cluster", self._cluster_in_words),
+            Fact("Today", self._today_in_words),
+            *(Fact("Left out", reason) for reason in self._left_out),
+            *(Fact("Routing", scheduling_parameters.ROUTING) for _ in range(self.has_split)),
+            Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
+            Fact("A job that outlives its request", overrun.get(self.overrun, self.overrun)),
+            *(Fact("Reading the log", note.sentence) for note in load.notes),
+            Fact("Workload digest", load.digest[:16]),
+        )
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
+        return tuple(why for kind, why in self._filled.left_out if kind not in self.levels)
+
+    @property
+    def _cluster_in_words(self) -> str:
+        text = f"{self.cluster_procs:,} processors"
+        if self.machine_procs is None:
+            return text
+        n = self.cluster_procs // self.machine_procs
+        return f"{text} in {n:,} machines; a job is given {self._given.replace('_', ' ')}"
+
+    @property
+    def _today_in_words(self) -> str:
+        text = f"one partition, order {self.today.order}, backfill {self.today.backfill}"
+        grace = f", grace {format_duration(self.grace_s)}" if self.grace_s else ""
+        return text + "".join(f", {name} {value}" for name, value in self.options.items()) + grace
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        """Simulate one configuration. Raises RunError if the simulator refuses the scenario."""
+        return self.measured(*self.simulated(values, seed))
+
+    def simulated(
+        self, values: Mapping[str, Level], seed: int
+    ) -> tuple[Scenario, SimulationResult]:
+        """Return one configuration as a scenario, with its schedule. Raises as `evaluate`."""
+        try:
+            scenario = self.scenario(values, seed)
+            return scenario, simulate(scenario)
+        except SimError as error:
+            raise RunError(str(error)) from error
+
+    def evaluate_many(
+        self,
+        configurations: Iterable[Mapping[str, Level]],
+        *,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
+        """Simulate many configurations on all cores and yield each with its measures, in order.
+
+        One that `evaluate` would refuse with a RunError is left out.
+
+        Args:
+            configurations: taken one by one, not far ahead.
+            threads: how many work side by side; None is one per core.
+            progress: called with the number of configurations done.
+
+        Raises:
+            RunError: the simulator refuses a scenario.
+        """
+        taken: deque[Mapping[str, Level]] = deque()
+
+        def scenarios() -> Iterator[Scenario]:
+            for values in configurations:
+                try:
+                    scenario = self.scenario(values)
+                except RunError:
+                    continue
+                taken.append(values)
+                yield scenario
+
+        try:
+            for measures in simulate_many(
+                scenarios(), each=self.measured, threads=threads, progress=progress
+            ):
+                yield taken.popleft(), measures
+        except SimError as error:
+            raise RunError(str(error)) from error
+
+    def measured(self, scenario: Scenario, result: SimulationResult) -> Mapping[str, Measure]:
+        """Return the measures of a schedule."""
+        measures: dict[str, Measure] = dict(measures_of(scenario, result))
+        measures["small_jobs_max_wait_s"] = max_wait_s(
+            scenario, result, requested_below_s=self.small_job_below_s
+        )
+        measures["procs"] = float(scenario.cluster.total_procs)
+        return measures
+
+    def scenario(
+        self, values: Mapping[str, Level], seed: int = 0, workload: Workload | None = None
+    ) -> Scenario:
+        """Return what is simulated for a configuration; on other jobs if they are given.
+
+        Raises:
+            RunError: nothing is left for the main partition.
+            ApplicationError: the simulator would refuse it.
+        """
+        chosen = self.variation.chosen(values)
+        try:
+            return Scenario(
+                workload=self.workload if workload is None else workload,
+                cluster=self._in_machines(
+                    scheduling_parameters.split_cluster(values, chosen.procs)
+                ),
+                order=chosen.order,
+                backfill=chosen.backfill,
+                overrun=chosen.overrun,
+                too_wide=self.too_wide,
+                seed=seed,
+                allocation=self._given,
+                options=chosen.options,
+                grace_s=chosen.grace_s,
+            )
+        except SimError as error:
+            raise ApplicationError(str(error)) from error
+
+    def _in_machines(self, cluster: ClusterSpec) -> ClusterSpec:
+        return cluster if self.machine_procs is None else cluster.in_machines_of(self.machine_procs)

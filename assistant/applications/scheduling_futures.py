@@ -1,0 +1,344 @@
+"""Futures: workloads drawn from a model, over all of which a configuration is judged.
+
+A sweep over one log learns that log by heart. Over k futures it asks what a configuration does to
+workloads of the same kind. All configurations meet the same futures (common random numbers: Law,
+Simulation Modeling and Analysis, 5th edition, section 11.2), so that what differs between two
+configurations is what the configurations do.
+
+A cluster over many futures: what is steered, judged by all of them at once.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import islice
+from statistics import fmean, stdev
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from assistant.applications.scheduling import Scheduling
+from assistant.core.errors import ApplicationError, RunError
+from assistant.core.events import Fact
+from assistant.core.objective import Measure
+from sim.api import (
+    Model,
+    RandomStreams,
+    Scenario,
+    SimError,
+    SimulationResult,
+    Workload,
+    format_duration,
+    generate,
+    simulate,
+    simulate_many,
+)
+from strategies import Level
+
+FutureAggregate = Literal["mean", "quantile", "worst"]
+
+MOST_FUTURES = 1_000
+WEEK_S = 7 * 86_400.0
+
+STATISTICS = ("mean", "worst", "spread")
+"""Told of every measure beside the number that judges: ``mean_wait_s.worst`` and so on."""
+
+SAME = ("procs",)
+"""Measures that no future changes."""
+
+_MORE_IS_BETTER = "utilisation"
+_KEPT_DRAWS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFutures:
+    """Which futures, and how they judge.
+
+    Attributes:
+        model: that they are drawn from.
+        count: how many, 1 to 1,000.
+        duration_s: jobs are submitted within so many seconds of each.
+        scale: factor on the rate of arrivals.
+        seed: of the futures; the seed of a sweep or of a run has no part in it. More futures of
+            the same seed begin with those that there were.
+        judge: what the value of a measure is: its ``mean`` over the futures, a ``quantile``, or
+            that of the ``worst`` future.
+        quantile: of the futures that are no worse, above 0 and up to 1; 0.9 of 10 futures is the
+            second worst.
+        anew: every run draws futures of its own, from its seed. Then results vary from run to run
+            and nothing is common to two configurations.
+
+    Raises:
+        ApplicationError: a number out of range.
+    """
+
+    model: Model
+    count: int = 10
+    duration_s: float = WEEK_S
+    scale: float = 1.0
+    seed: int = 0
+    judge: FutureAggregate = "mean"
+    quantile: float = 0.9
+    anew: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= MOST_FUTURES:
+            raise ApplicationError(
+                f"the number of futures is {self.count}; allowed are 1 to {MOST_FUTURES:,}"
+            )
+        if self.judge not in get_args(FutureAggregate):
+            raise ApplicationError(
+                f"futures judge by 'mean', 'quantile' or 'worst', not by '{self.judge}'"
+            )
+        if not 0 < self.quantile <= 1:
+            raise ApplicationError(
+                f"the quantile of the futures is {self.quantile}; allowed are numbers above 0 and "
+                "up to 1, such as 0.9"
+            )
+
+    def drawn(self, of_run: int | None = None) -> tuple[Workload, ...]:
+        """Return the futures; those of one run's own if they are drawn anew.
+
+        Raises:
+            SimError: the model cannot be, or nothing falls into the duration.
+        """
+        own = of_run if self.anew else None
+        return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, own)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is in the futures, as hexadecimal text; the same on every machine."""
+        told = "\n".join(one.digest for one in self.drawn())
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def judged(self, each: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
+        """Return one run's measures from those of every future.
+
+        A future that a measure is unknown of, such as the wait of small jobs where there are none,
+        has no say in it. The worst is the lowest of a utilisation and the highest of all else; a
+        quantile counts from the same side.
+        """
+        names = dict.fromkeys(name for one in each for name in one)
+        found: dict[str, Measure] = {}
+        for name in names:
+            known = [value for one in each if isinstance(value := one.get(name), float)]
+            if name in SAME:
+                found[name] = known[0] if known else None
+                continue
+            told = self._told(name, known)
+            found[name] = told[self.judge]
+            found |= {f"{name}.{statistic}": told[statistic] for statistic in STATISTICS}
+        return found
+
+    def _told(self, name: str, known: Sequence[float]) -> dict[str, float | None]:
+        if not known:
+            return dict.fromkeys(("quantile", *STATISTICS))
+        from_best = sorted(known, reverse=name.startswith(_MORE_IS_BETTER))
+        rank = math.ceil(self.quantile * len(known) - 1e-9)
+        return {
+            "mean": fmean(known),
+            "quantile": from_best[rank - 1],
+            "worst": from_best[-1],
+            "spread": stdev(known) if len(known) > 1 else None,
+        }
+
+    def __str__(self) -> str:
+        by = f"quantile {self.quantile:g}" if self.judge == "quantile" else self.judge
+        faster = "" if self.scale == 1.0 else f" at {self.scale:g} times the arrivals"
+        shared = "each run draws its own" if self.anew else "the same for every configuration"
+        return (
+            f"{self.count:,} of {format_duration(self.duration_s)}{faster}, drawn from a model of "
+            f"'{self.model.generator}' with seed {self.seed}, {shared}; a measure is its {by} over "
+            "them"
+        )
+
+
+def measured_over_futures(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the measures over futures, from those of one simulation."""
+    more = (f"{name}.{s}" for name in names if name not in SAME for s in STATISTICS)
+    return (*names, *more)
+
+
+@lru_cache(maxsize=_KEPT_DRAWS)
+def _drawn(
+    model: Model, count: int, duration_s: float, scale: float, seed: int, of_run: int | None
+) -> tuple[Workload, ...]:
+    """Draw; a model is known by its digest, so that the last draws need not be made again."""
+    streams = RandomStreams(seed).inside("futures")
+    if of_run is not None:
+        streams = streams.inside(f"run {of_run}")
+    return tuple(
+        generate(model, duration_s=duration_s, scale=scale, seed=streams.inside(str(number)))
+        for number in range(count)
+    )
+
+
+_COLUMNS = (
+    "submit_s", "runtime_s", "requested_s", "procs", "user", "group", "queue", "partition",
+    "mem_bytes_per_proc",
+)  # fmt: skip
+
+
+def concatenated_workload(workloads: Sequence[Workload], name: str) -> Workload:
+    """Return the jobs of several workloads as one, to see what is in them; not to be simulated."""
+    first = workloads[0]
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in workloads]) for name in _COLUMNS
+    }
+    return Workload.from_arrays(
+        **columns,
+        name=name,
+        max_procs=first.max_procs,
+        start_unix_s=first.start_unix_s,
+        time_zone=first.time_zone,
+        notes=[replace(one, sentence=f"in the first future {one.sentence}") for one in first.notes],
+        requested_is_runtime=any(one.requested_is_runtime for one in workloads),
+        unsorted="sort",
+    )
+
+
+Values = Mapping[str, Level]
+
+_RIGID = "every job is simulated as one rigid job, without its tasks and their order"
+
+FUTURES = "Futures"
+"""Label of the fact that says which futures runs are judged on."""
+
+FUTURES_DIGEST = "Futures digest"
+"""Label of the fact that tells the futures of an experiment from all others."""
+
+
+@dataclass(frozen=True)
+class FutureScheduling(Scheduling):
+    """One cluster over the futures of its workload. Make one with `future_scheduling`.
+
+    Levels are computed from the jobs of all futures together, so that every configuration can be
+    simulated on every future.
+
+    Args:
+        futures: which, and how they judge.
+        threads: how many futures of one run are simulated side by side; None is one per core.
+    """
+
+    futures: WorkloadFutures = field(kw_only=True)
+    threads: int | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        """The futures."""
+        return self.futures.drawn()
+
+    @cached_property
+    def have_tasks(self) -> bool:
+        """Whether jobs of the futures consist of tasks."""
+        return any(one.tasks is not None for one in self.workloads)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether a configuration meets the same futures in every run.
+
+        Then a second run says nothing new: a future is no replicate.
+        """
+        return not self.futures.anew
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Every measure over the futures, and what is told of each."""
+        return measured_over_futures(super().measures)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Those of the cluster, and which futures there are."""
+        workload, *others = super().facts
+        digest = Fact(FUTURES_DIGEST, self.futures.digest[:16])
+        source = Fact("Model", self.futures.model.source or self.futures.model.generator)
+        rigid = [Fact("Tasks", _RIGID) for _ in range(self.have_tasks)]
+        return (workload, Fact(FUTURES, str(self.futures)), source, *rigid, *others, digest)
+
+    def evaluate(self, values: Values, seed: int) -> Mapping[str, Measure]:
+        """Simulate one configuration on every future.
+
+        Raises:
+            RunError: the simulator refuses one of them; the sentence says which.
+        """
+        return self.futures.judged(self.each(values, seed))
+
+    def each(self, values: Values, seed: int = 0) -> tuple[Mapping[str, Measure], ...]:
+        """Return the measures of one configuration on each future. Raises as `evaluate`."""
+        found: list[Mapping[str, Measure]] = []
+        try:
+            futures = self.futures.drawn(seed)
+            scenarios = [self.scenario(values, seed, one) for one in futures]
+            for one in simulate_many(scenarios, each=self.measured, threads=self.threads):
+                found.append(one)
+        except SimError as error:
+            which = f"future {len(found) + 1} of {self.futures.count}"
+            raise RunError(f"{which}: {error}") from error
+        return tuple(found)
+
+    def simulated(self, values: Values, seed: int) -> tuple[Scenario, SimulationResult]:
+        """Return the first future of a configuration, with its schedule. Raises as `evaluate`."""
+        try:
+            scenario = self.scenario(values, seed, self.futures.drawn(seed)[0])
+            return scenario, simulate(scenario)
+        except SimError as error:
+            raise RunError(str(error)) from error
+
+    def evaluate_many(
+        self,
+        configurations: Iterable[Values],
+        *,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[Values, Mapping[str, Measure]]]:
+        """Simulate many configurations on every future, all side by side; yield them in order.
+
+        All meet the futures of the futures' own seed. As `Scheduling.evaluate_many` otherwise;
+        ``progress`` counts configurations.
+
+        Raises:
+            RunError: the simulator refuses a scenario.
+        """
+        taken: list[Values] = []
+
+        def scenarios() -> Iterator[Scenario]:
+            for values in configurations:
+                try:
+                    on_each = [self.scenario(values, 0, one) for one in self.workloads]
+                except RunError:
+                    continue
+                taken.append(values)
+                yield from on_each
+
+        found = simulate_many(scenarios(), each=self.measured, threads=threads)
+        done = 0
+        try:
+            while each := list(islice(found, len(self.workloads))):
+                done += 1
+                if progress is not None:
+                    progress(done)
+                yield taken.pop(0), self.futures.judged(each)
+        except SimError as error:
+            raise RunError(str(error)) from error
+
+
+def future_scheduling(
+    futures: WorkloadFutures, *, threads: int | None = None, **settings: Any
+) -> FutureScheduling:
+    """Return the application over futures.
+
+    Args:
+        futures: which, and how they judge.
+        threads: as of `FutureScheduling`.
+        settings: as of `Scheduling`, without the workload.
+
+    Raises:
+        ApplicationError, SimError: as `Scheduling`, and what drawing refuses.
+    """
+    drawn: Sequence[Workload] = futures.drawn()
+    jobs = concatenated_workload(
+        drawn, f"{futures.count:,} futures of '{futures.model.generator}' together"
+    )
+    return FutureScheduling(jobs, futures=futures, threads=threads, **settings)

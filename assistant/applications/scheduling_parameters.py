@@ -1,0 +1,563 @@
+"""What may differ from run to run beside the split: policies, their options, the cluster's size.
+
+Names and limits of options are those that orders and backfilling rules declare, so a new one can
+be varied as soon as it is registered. Where a parameter means nothing, such as the option of a rule
+in a run with another one, it has one level only: no two configurations are the same simulation.
+
+Levels of the paper's three parameters, computed from a workload.
+
+Section 4.1.1 and figure 5 of the Copper paper: 22 sizes of the small partition, 20 requested times
+and 20 numbers of processors up to which a job goes there.
+
+The split of a cluster: its three parameters, and the cluster that their values stand for.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+
+from assistant.core.errors import ApplicationError, RunError, hint
+from sim.api import (
+    ClusterSpec,
+    Overrun,
+    Partition,
+    PolicyOption,
+    SimError,
+    TooWide,
+    Workload,
+    known_names,
+    known_options,
+    parse_duration,
+)
+from strategies import Exclusion, Level, Parameter
+
+MOST_PROCS = 10**12
+
+Kind = Literal["order", "backfill"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+BESIDE = ("procs", *KINDS, "overrun", "grace_s")
+"""What may be varied whatever the policies."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalParameter:
+    """A parameter that a cluster may have beside its split.
+
+    Attributes:
+        name: of the parameter.
+        description: one line for people.
+        unit: for people.
+        choices: all levels that it may have, if they are few.
+        usual: of an option, what it is unless something else is told; None of all others.
+    """
+
+    name: str
+    description: str
+    unit: str = ""
+    choices: tuple[Level, ...] = ()
+    usual: Level | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionOwner:
+    """An option, and the policy that can be told it."""
+
+    kind: Kind
+    policy: str
+    option: PolicyOption
+
+    @property
+    def owner(self) -> str:
+        """The policy in words."""
+        return f"{self.kind} '{self.policy}'"
+
+
+def options_of(policies: Mapping[Kind, Iterable[str]]) -> dict[str, tuple[OptionOwner, ...]]:
+    """Return the options of some policies by name, each with all that can be told it.
+
+    Raises:
+        UnknownNameError: an order or a rule that nobody registered.
+    """
+    found: dict[str, tuple[OptionOwner, ...]] = {}
+    for kind in KINDS:
+        for policy in dict.fromkeys(policies[kind]):
+            for option in known_options(kind, policy):
+                found[option.name] = (
+                    *found.get(option.name, ()),
+                    OptionOwner(kind, policy, option),
+                )
+    return found
+
+
+def every_option() -> dict[str, tuple[OptionOwner, ...]]:
+    """Return the options of all registered policies by name."""
+    names = known_names()
+    return options_of({kind: names[kind] for kind in KINDS})
+
+
+def told(
+    known: Mapping[str, tuple[OptionOwner, ...]], options: Mapping[str, Level]
+) -> dict[str, float]:
+    """Return values of known options as they are simulated; times may be texts such as '2h'.
+
+    Raises:
+        ApplicationError: a text that is no time.
+        ScenarioError: a value that a policy does not allow.
+    """
+    found: dict[str, float] = {}
+    for name, value in options.items():
+        for one in known[name]:
+            is_time = one.option.unit == "s" and isinstance(value, str)
+            number = seconds(name, value, least=0.0) if is_time else value
+            found[name] = one.option.checked(number, one.owner)
+    return found
+
+
+def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
+    """Return what can be varied beside the split in runs with these policies.
+
+    Raises:
+        UnknownNameError: an order or a rule that nobody registered.
+    """
+    names = known_names()
+    return (
+        OptionalParameter("procs", "size of the whole cluster", "processors"),
+        OptionalParameter("order", "which waiting job comes first", choices=names["order"]),
+        OptionalParameter("backfill", "which later jobs may overtake", choices=names["backfill"]),
+        OptionalParameter(
+            "overrun", "what becomes of a job that outlives its request", choices=get_args(Overrun)
+        ),
+        OptionalParameter(
+            "grace_s", "how long a job may outlive its request before it is killed", "s"
+        ),
+        *(_of_option(name, owned) for name, owned in options_of(policies).items()),
+    )
+
+
+def _of_option(name: str, owned: tuple[OptionOwner, ...]) -> OptionalParameter:
+    option = owned[0].option
+    is_switch = option.is_whole and (option.lowest, option.highest) == (0.0, 1.0)
+    owners = " and ".join(one.owner for one in owned)
+    choices = (0, 1) if is_switch else ()
+    summary = f"of {owners}: {option.summary}"
+    return OptionalParameter(name, summary, option.unit, choices, _plain(option.usual))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicies:
+    """What one run has beside its split; ``options`` has only what its policies know."""
+
+    procs: int
+    order: str
+    backfill: str
+    overrun: Overrun
+    grace_s: float
+    options: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class SchedulingVariation:
+    """How things are today, and the levels of what is varied.
+
+    Args:
+        today: a value for each of `BESIDE`.
+        options: what policies are told unless a level says otherwise; the others are as usual.
+        levels: of what is varied, as they may be typed; afterwards as they are simulated.
+
+    Raises:
+        ApplicationError: a level that means nothing, or an option that no run has.
+        SimError: a policy that nobody registered, or a value that its option may not have.
+    """
+
+    today: Mapping[str, Level]
+    options: Mapping[str, Level]
+    levels: Mapping[str, Sequence[Level]]
+
+    def __post_init__(self) -> None:
+        levels = {name: self._checked(name, given) for name, given in self.levels.items()}
+        object.__setattr__(self, "levels", levels)
+        options = {name: self._option(name, value) for name, value in self.options.items()}
+        object.__setattr__(self, "options", options)
+        self._check_needed()
+        if "kill" in self.among("overrun"):
+            return
+        if "grace_s" in levels or self.today["grace_s"]:
+            raise ApplicationError(
+                "grace_s is how long a job may outlive its request before it is killed, and no "
+                f"run kills (overrun is {', '.join(map(str, self.among('overrun')))}); choose "
+                "overrun = 'kill', or leave grace_s out"
+            )
+
+    def _check_needed(self) -> None:
+        for name in self.levels:
+            needed = self._needed(name)
+            if needed and not any(self.levels.get(needed, (self._value(needed),))):
+                raise ApplicationError(
+                    f"'{name}' changes nothing while '{needed}' is 0, as it is in every run; give "
+                    f"levels of '{needed}', or leave '{name}' out"
+                )
+
+    def among(self, name: str) -> tuple[Level, ...]:
+        """Return the levels of something, or today's value if it is not varied."""
+        return tuple(self.levels.get(name, (self.today[name],)))
+
+    @cached_property
+    def known(self) -> dict[str, tuple[OptionOwner, ...]]:
+        """The options of all policies that a run may have."""
+        return options_of({kind: [str(name) for name in self.among(kind)] for kind in KINDS})
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What is varied, in the order in which it was named."""
+        policies = {kind: [str(name) for name in self.among(kind)] for kind in KINDS}
+        about = {one.name: one for one in optional_parameters(policies)}
+        return tuple(
+            Parameter(
+                name, tuple(levels), unit=about[name].unit, description=about[name].description
+            )
+            for name, levels in self.levels.items()
+        )
+
+    @cached_property
+    def now(self) -> dict[str, Level]:
+        """Today's level of everything that is varied; where it means nothing, its only one.
+
+        Raises:
+            ApplicationError: today's value is not among the levels.
+        """
+        return {name: self._now(name) for name in self.levels}
+
+    @cached_property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """What leaves one level of each parameter in the runs in which it means nothing."""
+        return tuple(
+            Exclusion.parse(f"{where} and {name} != {self.now[name]!r}")
+            for name in self.levels
+            for where in (self._idle_where(name), self._unneeded_where(name))
+            if where
+        )
+
+    def chosen(self, values: Mapping[str, Level]) -> RunPolicies:
+        """Return what a run with these values has."""
+        have = {**self.today, **{name: values[name] for name in BESIDE if name in values}}
+        order, backfill = str(have["order"]), str(have["backfill"])
+        said = {**self.options, **{n: values[n] for n in self.levels if n not in BESIDE}}
+        known = options_of({"order": (order,), "backfill": (backfill,)})
+        options = {name: float(said[name]) for name in known if name in said}
+        return RunPolicies(
+            procs=int(have["procs"]),
+            order=order,
+            backfill=backfill,
+            overrun=cast("Overrun", have["overrun"]),
+            grace_s=float(have["grace_s"]) if have["overrun"] == "kill" else 0.0,
+            options={
+                name: value
+                for name, value in options.items()
+                if any(value != one.option.usual for one in known[name])
+            },
+        )
+
+    def _now(self, name: str) -> Level:
+        levels, value = self.levels[name], self._value(name)
+        if value in levels:
+            return next(level for level in levels if level == value)
+        if self._is_idle_today(name):
+            return levels[0]
+        raise ApplicationError(
+            f"today's {name}, {_plain(value)}, is not among its levels "
+            f"({', '.join(map(str, levels))}); add it, so that there is something to compare with"
+        )
+
+    def _value(self, name: str) -> Level:
+        if name in BESIDE:
+            return self.today[name]
+        owned = self.known[name]
+        mine = [one for one in owned if one.policy == self.today[one.kind]]
+        return self.options.get(name, (mine or list(owned))[0].option.usual)
+
+    def _is_idle_today(self, name: str) -> bool:
+        where, needed = self._means(name), self._needed(name)
+        if needed and self._value(needed) == 0:
+            return True
+        return bool(where) and not any(self.today[n] in levels for n, levels in where.items())
+
+    def _needed(self, name: str) -> str:
+        """Return the option without which another one changes nothing; empty if there is none."""
+        needs = {one.option.needs for one in self.known.get(name, ())}
+        return needs.pop() if len(needs) == 1 else ""
+
+    def _unneeded_where(self, name: str) -> str:
+        needed = self._needed(name)
+        return f"{needed} == 0" if needed in self.levels and 0 in self.levels[needed] else ""
+
+    def _means(self, name: str) -> dict[str, tuple[Level, ...]]:
+        """Return with which levels of what else something means something; empty is with all."""
+        if name == "grace_s":
+            return {"overrun": ("kill",)}
+        if name in BESIDE:
+            return {}
+        return {
+            kind: tuple(one.policy for one in self.known[name] if one.kind == kind)
+            for kind in KINDS
+        }
+
+    def _idle_where(self, name: str) -> str:
+        """Return the condition under which a parameter means nothing; empty is never."""
+        parts = []
+        for other, levels in self._means(name).items():
+            among = self.among(other)
+            if all(one in levels for one in among):
+                return ""
+            if any(one in levels for one in among):
+                parts.append(_is_none_of(other, levels))
+        return " and ".join(parts)
+
+    def _checked(self, name: str, given: Sequence[Level]) -> tuple[Level, ...]:
+        if name in KINDS:
+            return tuple(given)
+        if name == "overrun":
+            for value in given:
+                if value not in get_args(Overrun):
+                    raise ApplicationError(
+                        f"overrun has the level {value!r}{hint(str(value), get_args(Overrun))}"
+                    )
+            return tuple(given)
+        if name == "grace_s":
+            return tuple(seconds(name, value, least=0.0) for value in given)
+        if name == "procs":
+            return tuple(whole(name, value, 1) for value in given)
+        return tuple(self._option(name, value) for value in given)
+
+    def _option(self, name: str, value: Level) -> Level:
+        """Return the value of an option as it is simulated."""
+        if name not in self.known:
+            raise ApplicationError(self._nobody_knows(name))
+        return _plain(told(self.known, {name: value})[name])
+
+    def _nobody_knows(self, name: str) -> str:
+        owned = every_option().get(name)
+        if owned is None:
+            return f"no policy has an option '{name}'{hint(name, every_option())}"
+        owners = " and ".join(one.owner for one in owned)
+        have = "; ".join(f"{kind} {', '.join(map(str, self.among(kind)))}" for kind in KINDS)
+        return (
+            f"'{name}' is an option of {owners}, which no run has ({have}); add it to the levels "
+            f"of {owned[0].kind}, or leave the option out"
+        )
+
+
+def whole(name: str, value: Level, least: int) -> int:
+    """Return a level that is a number of processors. Raises ApplicationError if it is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and least <= value <= MOST_PROCS and value == int(value):  # type: ignore[operator]
+        return int(value)
+    raise ApplicationError(
+        f"{name} has the level {value!r}; allowed are whole numbers from {least} to {MOST_PROCS:,}"
+    )
+
+
+def seconds(name: str, value: Level, least: float) -> Level:
+    """Return a level that is a time, also from a text such as '2h'.
+
+    Raises:
+        ApplicationError: it is none, or less than ``least``.
+    """
+    try:
+        found = parse_duration(value)
+    except (SimError, TypeError) as error:
+        raise ApplicationError(f"{name} has the level {value!r}: {error}") from error
+    if found < least:
+        raise ApplicationError(f"{name} has the level {value!r}; allowed are times from {least:g}")
+    return _plain(found)
+
+
+def _is_none_of(name: str, levels: Iterable[Level]) -> str:
+    one, *more = levels
+    return f"{name} not in {[one, *more]!r}" if more else f"{name} != {one!r}"
+
+
+def _plain(value: Any) -> Level:
+    """Return a whole number as one."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else cast("Level", value)
+
+
+def numbers_in_order(levels: Iterable[Level]) -> Iterator[Level]:
+    """Yield levels, those that are numbers in ascending order."""
+    given = list(levels)
+    if all(isinstance(level, int | float) for level in given):
+        given.sort(key=float)
+    yield from given
+
+
+SMALL_PROCS = "small_procs"
+SMALL_MAX_REQUESTED = "small_max_requested_s"
+SMALL_MAX_PROCS = "small_max_procs"
+COMPUTED = (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS)
+
+N_SPLITS, N_TIMES, N_WIDTHS = 22, 20, 20
+
+
+def computed_levels(
+    workload: Workload, cluster_procs: int, too_wide: TooWide, machine_procs: int = 1
+) -> dict[str, tuple[Level, ...]]:
+    """Return the levels of each of `COMPUTED`, ascending.
+
+    Args:
+        workload: the jobs.
+        cluster_procs: processors of the cluster.
+        too_wide: unless such jobs are clipped, the main partition keeps room for the widest one.
+        machine_procs: of which every partition has a multiple.
+    """
+    room = max(cluster_procs - workload.widest_procs, 0)
+    if too_wide == "clip":
+        room = max(room, cluster_procs // 2)
+    n_machines = np.linspace(0, room // machine_procs, N_SPLITS).round().astype(int)
+    splits = np.unique(n_machines) * machine_procs
+    requested_s, procs = workload.requested_s, workload.procs
+    return {
+        SMALL_PROCS: tuple(splits.tolist()),
+        SMALL_MAX_REQUESTED: time_levels(float(requested_s.min()), float(requested_s.max())),
+        SMALL_MAX_PROCS: width_levels(int(procs.min()), int(procs.max())),
+    }
+
+
+_ROUND_TIMES_S = tuple(
+    size * count
+    for size, counts in (
+        (60, (1, 2, 5, 10, 15, 20, 30, 45)),
+        (3_600, (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)),
+        (86_400, (1, 1.5, 2, 3, 4, 5, 7, 10, 14, 21, 30, 60, 120, 365)),
+    )
+    for count in counts
+)
+
+
+def time_levels(least_s: float, most_s: float) -> tuple[Level, ...]:
+    """Return up to 20 round durations from the shortest request to one that admits the longest."""
+    inside = [int(t) for t in _ROUND_TIMES_S if least_s <= t < most_s]
+    last = next((int(t) for t in _ROUND_TIMES_S if t >= most_s), int(-(-most_s // 60)) * 60)
+    if len(inside) > N_TIMES - 1:
+        picked = np.linspace(0, len(inside) - 1, N_TIMES - 1).round().astype(int)
+        inside = [inside[i] for i in picked]
+    return fill_gaps([*inside, last], N_TIMES, step=60)
+
+
+def width_levels(least: int, most: int) -> tuple[Level, ...]:
+    """Return up to 20 numbers of processors, evenly on a log scale, the last the widest job's."""
+    raw = np.unique(np.geomspace(least, most, N_WIDTHS).round().astype(int)).tolist()
+    return fill_gaps(raw, N_WIDTHS, step=1)
+
+
+def fill_gaps(levels: list[int], count: int, step: int) -> tuple[Level, ...]:
+    """Add multiples of ``step`` in the widest gaps (by ratio) until there are ``count`` levels.
+
+    Fewer come back only if there is no room between the first and the last.
+    """
+    chosen = sorted(set(levels))
+    while len(chosen) < count:
+        gaps = [(b / a, a, b) for a, b in itertools.pairwise(chosen) if b - a >= 2 * step]
+        if not gaps:
+            break
+        _, low, high = max(gaps)
+        middle = round(math.sqrt(low * high) / step) * step
+        chosen = sorted({*chosen, min(max(middle, low + step), high - step)})
+    return tuple(chosen)
+
+
+ROUTING = "a job within both limits goes to the small partition, others to main"
+
+_DESCRIBED: Mapping[str, tuple[str, str]] = {
+    SMALL_PROCS: ("processors", "size of the small partition; 0 is none"),
+    SMALL_MAX_REQUESTED: (
+        "s",
+        "jobs that request at most this long may go to the small partition",
+    ),
+    SMALL_MAX_PROCS: (
+        "processors",
+        "jobs that request at most so many may go to the small partition",
+    ),
+}
+
+
+def checked_split_levels(name: str, given: Sequence[Level]) -> tuple[Level, ...]:
+    """Return levels of one of `COMPUTED` as they are simulated; times may be texts such as '2h'.
+
+    Raises:
+        ApplicationError: a level that means nothing for this parameter.
+    """
+    if name == SMALL_MAX_REQUESTED:
+        return tuple(_above_zero(value) for value in given)
+    return tuple(whole(name, value, 0 if name == SMALL_PROCS else 1) for value in given)
+
+
+def _above_zero(value: Level) -> Level:
+    found = seconds(SMALL_MAX_REQUESTED, value, least=0.0)
+    if not found:
+        raise ApplicationError(
+            f"{SMALL_MAX_REQUESTED} has the level {value!r}; allowed are times above 0"
+        )
+    return found
+
+
+def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, ...]:
+    """Return the three parameters with these levels."""
+    return tuple(
+        Parameter(name, tuple(levels[name]), unit=unit, description=description)
+        for name, (unit, description) in _DESCRIBED.items()
+    )
+
+
+def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
+    """Return the levels that mean one partition.
+
+    Raises:
+        ApplicationError: there is no such level.
+    """
+    if 0 not in levels[SMALL_PROCS]:
+        raise ApplicationError(
+            f"today's {SMALL_PROCS}, 0, is not among its levels "
+            f"({', '.join(map(str, levels[SMALL_PROCS]))}); add it, so that there is something to "
+            "compare with"
+        )
+    return {SMALL_PROCS: 0, **{name: levels[name][-1] for name in COMPUTED[1:]}}
+
+
+def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusion:
+    """Return what leaves one combination of the thresholds where there is no small partition."""
+    last_s, last_procs = levels[SMALL_MAX_REQUESTED][-1], levels[SMALL_MAX_PROCS][-1]
+    return Exclusion.parse(
+        f"{SMALL_PROCS} == 0 and ({SMALL_MAX_REQUESTED} != {last_s!r} "
+        f"or {SMALL_MAX_PROCS} != {last_procs!r})"
+    )
+
+
+def split_cluster(values: Mapping[str, Level], total: int) -> ClusterSpec:
+    """Return the cluster of ``total`` processors that the values stand for.
+
+    Raises:
+        RunError: nothing is left for the main partition.
+    """
+    small = int(values.get(SMALL_PROCS, 0))
+    if small == 0:
+        return ClusterSpec.single(total)
+    if small >= total:
+        raise RunError(
+            f"a small partition of {small} processors leaves none of {total} for the main one"
+        )
+    return ClusterSpec(
+        (
+            Partition(
+                "small",
+                small,
+                max_requested_s=float(values[SMALL_MAX_REQUESTED]),
+                max_procs=min(int(values[SMALL_MAX_PROCS]), small),
+            ),
+            Partition("main", total - small),
+        )
+    )

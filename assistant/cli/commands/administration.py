@@ -1,0 +1,415 @@
+"""``copperline doctor``: what is installed, where things are kept, and whether they work.
+
+``copperline token``: tokens with names, made, listed and revoked where the store lies.
+
+``copperline backup`` and ``copperline restore``: copies of a store.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+import typer
+
+from assistant.cli.console import OUT, Json, StoreOption, print_json, say, store_path, table_of
+from assistant.cli.experiment_view import existing
+from assistant.client.api import ApiClient
+from assistant.config.snapshot import version
+from assistant.core.errors import AssistantError, ServiceError, SettingsError, StoreError
+from assistant.core.files import is_file
+from assistant.service.api_tokens import ApiToken, ApiTokenStore, Role, check_name, token_store_path
+from assistant.service.auth import read_tokens, tokens_path
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import ServiceLog
+from assistant.service.store_connection import api_client_of
+from assistant.service.store_lock import StoreLock, find_endpoint
+from assistant.store.backup import back_up, examine, restore
+from assistant.store.event_store import SqliteStore, refuse_network_file_system
+from sim.api import (
+    Compilation,
+    Readiness,
+    compilation_state,
+    other_caches,
+    remove_other_caches,
+    wait_for_compiler,
+)
+
+PACKAGES = ("numba", "numpy", "scipy", "scikit-learn", "simpy", "streamlit")
+
+_SLOWER = (Readiness.FAILED, Readiness.UNAVAILABLE)
+
+_WAYS_OUT = {
+    Readiness.ABSENT: "the first simulation starts it; copperline doctor --compile does it now",
+    Readiness.PREPARING: "simulations take the slower way meanwhile and give the same",
+    Readiness.FAILED: "simulations take the slower way and give the same; "
+    "copperline doctor --compile tries again",
+    Readiness.UNAVAILABLE: "simulations take the slower way and give the same",
+}
+
+
+def doctor(
+    compile_now: Annotated[
+        bool, typer.Option("--compile", help="Compile the simulator now, and wait for it.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove compiled code of other versions.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say what is installed, where compiled code and experiments are kept, and what is wrong.
+
+    The exit code is 0 if all is well or will be by itself, and 1 if the simulator cannot be
+    compiled here, what is compiled cannot be kept, or the store or its tokens are damaged.
+    """
+    if compile_now:
+        if not as_json and compilation_state().readiness is not Readiness.READY:
+            say("compiling the simulator ...")
+        wait_for_compiler()
+    n_removed_bytes = remove_other_caches() if clean else 0
+    told = compilation_state()
+    others = other_caches()
+    kept = store_path(store)
+    found = _store(kept)
+    is_well = told.reason is None and not found["faults"]
+    if as_json:
+        print_json(
+            {
+                "copperline": version(),
+                "python": platform.python_version(),
+                "packages": _packages(),
+                "cores": os.cpu_count(),
+                "compiled_code": _described(told),
+                "other_versions": {str(path): size for path, size in others.items()},
+                "removed_bytes": n_removed_bytes,
+                "store": {"path": str(kept.absolute()), "size_bytes": _size(kept), **found},
+            }
+        )
+        return 0 if is_well else 1
+    _line("Copperline", f"{version()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    _line("Packages", ", ".join(f"{name} {told or '-'}" for name, told in _packages().items()))
+    _line("Compiled code", _sentence(told))
+    if told.folder is not None:
+        _line("", f"{told.folder}, {_mb(told.size_bytes)}")
+    if clean:
+        _line("Other versions", f"{_mb(n_removed_bytes)} of compiled code removed")
+    elif others:
+        size = _mb(sum(others.values()))
+        _line("Other versions", f"{size} of compiled code; copperline doctor --clean removes it")
+    size_bytes = _size(kept)
+    state = "not there yet" if size_bytes is None else _mb(size_bytes)
+    _line("Experiments", f"{kept.absolute()}, {state}")
+    if found["experiments"] is not None:
+        _line("", f"{found['experiments']} experiments, {found['events']} events")
+    for fault in found["faults"]:
+        _line("", f"wrong: {fault}")
+    _line("Service", found["service"] or "none runs; copperline serve starts one")
+    if found["tokens"] is not None:
+        _line("Tokens", _tokens(found["tokens"]))
+    return 0 if is_well else 1
+
+
+def _store(path: Path) -> dict[str, Any]:
+    """Return what a look at the store, its tokens and its service found."""
+    told: dict[str, Any] = {
+        "experiments": None, "events": None, "faults": [], "service": None, "tokens": None,
+    }  # fmt: skip
+    try:
+        refuse_network_file_system(path)
+        if path.is_file():
+            health = examine(path)
+            told["experiments"], told["events"] = health.experiments, health.events
+            told["faults"] += health.faults
+        book = ApiTokenStore(token_store_path(path))
+        over = [one.name for one in book.holders() if one.is_over(book.now_s())]
+        told["tokens"] = {"names": [one.name for one in book.holders()], "over": over}
+        read_tokens(tokens_path(path))
+        endpoint = find_endpoint(path) if path.exists() else None
+        if endpoint is not None:
+            told["service"] = f"{endpoint.url}, process {endpoint.pid}"
+    except AssistantError as error:
+        told["faults"].append(str(error))
+    return told
+
+
+def _tokens(told: Mapping[str, list[str]]) -> str:
+    names, over = told["names"], told["over"]
+    if not names:
+        return "none has a name; copperline token make NAME hands one out"
+    end = f", {len(over)} over; copperline token revoke clears them away" if over else ""
+    return f"{len(names)} with names{end}"
+
+
+def _line(label: str, text: str) -> None:
+    OUT.print(f"{label:<15}{text}", soft_wrap=True)
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB"
+
+
+def _packages() -> dict[str, str | None]:
+    return {name: _installed(name) for name in PACKAGES}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return installed_version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if is_file(path) else None
+
+
+def _sentence(told: Compilation) -> str:
+    parts = [str(told.readiness)]
+    if told.took_s is not None:
+        parts.append(f"took {told.took_s:.1f} s once")
+    if told.reason is not None:
+        parts.append(told.reason)
+    if told.readiness in _WAYS_OUT and (told.reason is None or told.readiness in _SLOWER):
+        parts.append(_WAYS_OUT[told.readiness])
+    return "; ".join(parts)
+
+
+def _described(told: Compilation) -> dict[str, Any]:
+    return {
+        "readiness": str(told.readiness),
+        "folder": None if told.folder is None else str(told.folder),
+        "size_bytes": told.size_bytes,
+        "took_s": told.took_s,
+        "reason": told.reason,
+    }
+
+
+DAY_S = 86_400.0
+MOST_DAYS = 36_500
+_PATIENCE_S = 2.0
+"""How long a short command that holds the store is waited for."""
+
+TokenRecord = Mapping[str, Any]
+
+
+class _TokenStore(Protocol):
+    """Where tokens are made, listed and revoked."""
+
+    def make(
+        self, name: str, role: str, experiment: str | None, ends_s: float | None
+    ) -> TokenRecord:
+        """Return what was made, the token with it."""
+
+    def all(self) -> list[TokenRecord]:
+        """Return what there is, latest first."""
+
+    def revoke(self, name: str) -> None:
+        """Let nobody in by a token any more."""
+
+
+def make_token(
+    name: Annotated[str, typer.Argument(help="Of whoever is handed it, such as gpu-1.")],
+    role: Annotated[
+        Literal["viewer", "steerer", "worker", "adapter"],
+        typer.Option(help="What it may do; an adapter is a worker that sees its experiment."),
+    ] = "worker",
+    experiment: Annotated[
+        str | None,
+        typer.Option(help="For this experiment alone; an adapter needs it.", show_default=False),
+    ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(help="It ends after so many days; else never.", show_default=False),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Make a token with a name and print it, this once: only its digest is kept."""
+    if days is not None and not 0 < days <= MOST_DAYS:
+        raise SettingsError(
+            f"--days {days:g}: a token holds for more than 0 days, at most {MOST_DAYS:,}"
+        )
+    check_name(name)
+    with _token_store(existing(store)) as desk:
+        ends_s = None if days is None else time.time() + days * DAY_S
+        made = desk.make(name, role, experiment, ends_s)
+    if as_json:
+        print_json(made)
+        return 0
+    say(
+        f"The token of {_token_words(made)}, {_until(made)}. It is shown this once; hand it over in"
+    )
+    say("private, and take it back with: copperline token revoke " + name)
+    typer.echo(made["token"])
+    return 0
+
+
+def list_tokens(store: StoreOption = None, as_json: Json = False) -> int:
+    """List the tokens with names: for what, of whom, until when; never the tokens themselves."""
+    with _token_store(existing(store)) as desk:
+        rows = desk.all()
+    if as_json:
+        print_json({"tokens": rows})
+        return 0
+    if not rows:
+        OUT.print("No token has a name; make one with: copperline token make NAME")
+        return 0
+    table = table_of("name", "role", "experiment", "made (UTC)", "by", "ends", left=6)
+    for one in rows:
+        table.add_row(
+            one["name"], one["role"], one["experiment"] or "all", _day(one["made_s"]),
+            one["made_by"] or "the operator", _end(one),
+        )  # fmt: skip
+    OUT.print(table)
+    return 0
+
+
+def revoke(
+    name: Annotated[str, typer.Argument(help="Of the token.")], store: StoreOption = None
+) -> int:
+    """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
+    with _token_store(existing(store)) as desk:
+        desk.revoke(name)
+    OUT.print(f"Nobody is let in by the token '{name}' any more.")
+    return 0
+
+
+@contextmanager
+def _token_store(path: Path) -> Iterator[_TokenStore]:
+    """Reach the tokens of a store: through the process that serves it, else in its file."""
+    endpoint = find_endpoint(path)
+    if endpoint is not None:
+        link = api_client_of(path, endpoint)
+        try:
+            yield _RemoteTokens(link)
+        finally:
+            link.close()
+        return
+    key = StoreLock.take(path, _PATIENCE_S)
+    if key is None:
+        raise ServiceError(f"a process uses the store '{path}'; try again once it has ended")
+    with key:
+        kept = SqliteStore(path)
+        try:
+            yield _LocalTokens(
+                ExperimentService(
+                    kept, ServiceLog(level="error"), book=ApiTokenStore(token_store_path(path))
+                )
+            )
+        finally:
+            kept.close()
+
+
+class _RemoteTokens:
+    def __init__(self, link: ApiClient) -> None:
+        self._link = link
+
+    def make(
+        self, name: str, role: str, experiment: str | None, ends_s: float | None
+    ) -> TokenRecord:
+        body = {"name": name, "role": role, "experiment": experiment, "expires_s": ends_s}
+        told: TokenRecord = self._link.change("POST", "/v1/tokens", body)
+        return told
+
+    def all(self) -> list[TokenRecord]:
+        found: list[TokenRecord] = self._link.get("/v1/tokens")
+        return found
+
+    def revoke(self, name: str) -> None:
+        if name not in [one["name"] for one in self.all()]:
+            raise SettingsError(f"no token '{name}'; copperline token list shows what there is")
+        self._link.change("DELETE", f"/v1/tokens/{name}")
+
+
+class _LocalTokens:
+    def __init__(self, house: ExperimentService) -> None:
+        self._house = house
+
+    def make(
+        self, name: str, role: str, experiment: str | None, ends_s: float | None
+    ) -> TokenRecord:
+        house = self._house
+        token = house.issue_token(name, Role(role), experiment_id=experiment, expires_s=ends_s)
+        made = house.book.get(name)
+        if made is None:
+            raise ServiceError("another process writes the tokens of this store; make it again")
+        return {**_token_record(made), "token": token}
+
+    def all(self) -> list[TokenRecord]:
+        return [_token_record(one) for one in self._house.book.holders()]
+
+    def revoke(self, name: str) -> None:
+        self._house.revoke_token(name)
+
+
+def _token_record(holder: ApiToken) -> TokenRecord:
+    return {
+        "name": holder.name,
+        "role": str(holder.role),
+        "experiment": holder.experiment_id,
+        "made_s": holder.made_s,
+        "expires_s": holder.expires_s,
+        "made_by": holder.made_by,
+    }
+
+
+def _token_words(one: TokenRecord) -> str:
+    only = f" for the experiment '{one['experiment']}' alone" if one["experiment"] else ""
+    article = "an" if one["role"] == "adapter" else "a"
+    return f"'{one['name']}', {article} {one['role']}{only}"
+
+
+def _until(one: TokenRecord) -> str:
+    ends_s = one["expires_s"]
+    return "until it is revoked" if ends_s is None else f"until {_day(ends_s)} UTC"
+
+
+def _end(one: TokenRecord) -> str:
+    if one["expires_s"] is None:
+        return "never"
+    over = "over since " if one["expires_s"] <= time.time() else ""
+    return f"{over}{_day(one['expires_s'])}"
+
+
+def _day(at_s: float) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M}"
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where the copy goes; must not exist.")],
+    store: StoreOption = None,
+) -> int:
+    """Copy the store, whole and at one moment, while it may be in use."""
+    health = back_up(existing(store), file)
+    OUT.print(
+        f"'{file}' holds {health.experiments} experiments with {health.events} events.",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def restore_backup(
+    file: Annotated[Path, typer.Argument(help="A copy that copperline backup made.")],
+    store: StoreOption = None,
+) -> int:
+    """Put a backup in the place of the store; what was there is kept beside it."""
+    if not file.exists():
+        raise StoreError(f"there is no backup '{file}'")
+    path = store_path(store)
+    key = StoreLock.take(path)
+    if key is None:
+        raise ServiceError(f"a process uses the store '{path}'; end it before restoring")
+    with key:
+        former = restore(file, path)
+    kept = "" if former is None else f" What was there is kept as '{former}'."
+    OUT.print(f"'{path}' is as the backup was.{kept}", soft_wrap=True)
+    return 0

@@ -1,0 +1,256 @@
+"""``copperline agents``: studies of simulated analysts.
+
+``copperline agents reproduce``: the evaluation of the paper, played again and judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from assistant.cli.console import ERR, OUT, Json, print_json, say, table_of
+from assistant.cli.options import FirstJobs
+from assistant.config.snapshot import version
+from assistant.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from agents import PlayedStudy, StudyLock, TableRequest
+
+
+Tell = Callable[[str, int, int | None], None]
+"""Told what is done, how far that is, and of how much; None while nobody knows."""
+SIZES = {"flood": 1_296, "scheduling": 8_800, "maze": 54}
+"""Combinations of the paper's spaces (section 4.1); a log of one's own may have others."""
+MOST_SHOWN = 60
+
+
+def run(
+    study: Annotated[Path, typer.Argument(help="A study (TOML).", show_default=False)],
+    to: Annotated[Path, typer.Option("--to", help="Folder of its results.")],
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes; as the study says, else one per core.", min=1),
+    ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(help="Keep tables that were measured here, for other studies as well."),
+    ] = None,
+    held: Annotated[
+        int | None, typer.Option(help="Lock of the folder that is held already.", hidden=True)
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Play a study; one that was interrupted goes on in the same folder.
+
+    The folder gets ``results.parquet`` (a row per episode), ``summary.csv`` (a row per cell) and
+    ``report.html``. The same study gives the same results, whatever the number of processes.
+    Applications that it names (flood, scheduling, maze) are measured first, into ``tables``.
+    """
+    from agents import StudyLock, write_report
+
+    if held is None:
+        _refuse_early(study)
+    with StudyLock(to, held) as turn:
+        finished = _play(study, to, workers, tables, turn)
+        written = write_report(finished, to)
+    return _print_study(finished, to, written, as_json=as_json)
+
+
+def _refuse_early(path: Path) -> None:
+    """Find what is wrong with a study before its folder is made."""
+    from agents import read_study, truths
+
+    named: list[TableRequest] = []
+
+    def note(asked: TableRequest) -> Path:
+        named.append(asked)
+        return Path(asked.name)
+
+    wanted = read_study(path, note)[0]
+    if not named:
+        truths(wanted)
+
+
+def _play(
+    path: Path, to: Path, workers: int | None, kept: Path | None, turn: StudyLock
+) -> PlayedStudy:
+    """Measure and play, and tell how far it is: here, and to whoever looks at the folder."""
+    from agents import play_study, read_study
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
+        task = shown.add_task("", total=None)
+        reached = [0, 0]
+
+        def tell(stage: str, done: int, total: int | None) -> None:
+            shown.update(task, description=stage, completed=done, total=total)
+            turn.tell(stage, done, total)
+
+        def tell_episodes(done: int, total: int) -> None:
+            reached[:] = done, total
+            tell("playing", done, total)
+
+        try:
+            wanted, text, said = read_study(path, partial(study_table, to, kept, tell))
+            return play_study(wanted, to, text, workers or said, tell_episodes)
+        except KeyboardInterrupt:
+            shown.stop()
+            done, total = reached
+            say(f"Stopped: {done:,} of {total:,} episodes are kept in {to}; run it again to go on.")
+            raise
+
+
+def study_table(to: Path, kept: Path | None, tell: Tell, asked: TableRequest) -> Path:
+    """Return the table of an application in the folder of a study, measured where it must be.
+
+    Args:
+        to: folder of the study; the table is its own, whatever becomes of the other one.
+        kept: folder of tables that were measured before for other studies; None is none.
+        tell: told what is measured, how many combinations there are, and of how many.
+        asked: the application.
+
+    Raises:
+        AssistantError, SimError: the log cannot be read, or a file cannot be written.
+    """
+    from agents import copy_files
+    from assistant.simtools.measured_tables import paper_table
+
+    into, files = to / "tables", (f"{asked.name}.json", f"{asked.name}.csv")
+    shelf = None if kept is None else kept / _key(asked)
+    if shelf is not None and not (into / files[-1]).is_file():
+        copy_files(files, shelf, into)
+    stage, total = f"measuring {asked.name}", None if asked.log else SIZES[asked.name]
+    tell(stage, 0, total)
+    found = paper_table(
+        asked.name, into, log=asked.log, first=asked.first,
+        progress=lambda done: tell(stage, done, total),
+    )  # fmt: skip
+    if shelf is not None:
+        copy_files(files, into, shelf)
+    return found.path
+
+
+def _key(asked: TableRequest) -> str:
+    """Return a name for what was measured: the same log and the same program."""
+    told = [version(), asked.first]
+    if asked.log is not None:
+        with suppress(OSError, ValueError):  # whoever reads it says what is wrong
+            seen = asked.log.stat()
+            told += [str(asked.log.absolute()), seen.st_size, seen.st_mtime_ns]
+    return f"{asked.name}-{sha256(repr(told).encode()).hexdigest()[:12]}"
+
+
+def _print_study(finished: PlayedStudy, to: Path, written: Sequence[Path], *, as_json: bool) -> int:
+    from agents import study_as_json, study_rows
+
+    if as_json:
+        print_json(study_as_json(finished, to))
+        return 0
+    header, rows = study_rows(finished)
+    table = table_of(*header, left=len(header) - 3)
+    for row in rows[:MOST_SHOWN]:
+        table.add_row(*row)
+    OUT.print(table)
+    if len(rows) > MOST_SHOWN:
+        say(f"and {len(rows) - MOST_SHOWN} more cells: {to / 'summary.csv'}")
+    OUT.print(
+        f"{to / 'results.parquet'}, {', '.join(path.name for path in written)}", soft_wrap=True
+    )
+    return 0
+
+
+def list_kinds(as_json: Json = False) -> int:
+    """List the kinds of analyst that a study can name."""
+    from agents import AGENTS
+
+    if as_json:
+        print_json({"kinds": [{"name": e.name, "summary": e.summary} for e in AGENTS]})
+        return 0
+    table = table_of("kind", "what it does", left=2)
+    for entry in AGENTS:
+        table.add_row(entry.name, entry.summary)
+    OUT.print(table)
+    return 0
+
+
+def reproduce(
+    to: Annotated[Path, typer.Option("--to", help="Folder of the results.")],
+    figure: Annotated[
+        str, typer.Option(help="5, 6, 7, 8, 9, compare, several of them with commas, or all.")
+    ] = "all",
+    replications: Annotated[
+        int | None, typer.Option(help="Episodes per cell.  [default: 500, quick 20]", min=1)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few episodes, fewer confidences and budgets.")
+    ] = False,
+    application: Annotated[
+        list[str] | None,
+        typer.Option(help="Only flood, scheduling or maze; may be repeated.", show_default=False),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Job log (SWF, also .gz) of scheduling.", show_default=False),
+    ] = None,
+    first: FirstJobs = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; one per core.", min=1)] = None,
+    as_json: Json = False,
+) -> int:
+    """Reproduce the paper's evaluation with simulated analysts, and judge its claims.
+
+    Measures the three search spaces, plays a study per figure, and writes report.html, report.md,
+    verdicts.json and the figures. What was interrupted goes on in the same folder.
+    """
+    from agents import (
+        FIGURE_NAMES,
+        EvaluationRecipe,
+        EvaluationSpace,
+        evaluation_as_json,
+        tally,
+        write_evaluation,
+    )
+    from agents import reproduce as play
+    from assistant.simtools.measured_tables import NAMES, paper_table
+
+    figures = FIGURE_NAMES if figure == "all" else tuple(figure.split(","))
+    names = tuple(dict.fromkeys(application or NAMES))
+    if log is not None and "scheduling" not in names:
+        raise SettingsError("--log is the log of scheduling, which is not among --application")
+    EvaluationRecipe(
+        figures, tuple(EvaluationSpace(name, to) for name in names)
+    )  # refuses now, not after the tables
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
+        task = shown.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int | None) -> None:
+            shown.update(task, description=what, completed=done, total=total)
+
+        tables = []
+        for name in names:
+            found = paper_table(
+                name, to / "tables", log=log, first=first, threads=workers,
+                progress=partial(tell, f"Table {name}", total=None),
+            )  # fmt: skip
+            tables.append(EvaluationSpace(name, found.path, found.told))
+        done = play(
+            EvaluationRecipe(figures, tuple(tables), replications, quick), to, workers, tell
+        )
+    written = write_evaluation(done, to)
+    if as_json:
+        print_json({**evaluation_as_json(done), "report": str(written[0])})
+        return 0
+    rows = table_of("figure", "application", "claim", "verdict", left=4)
+    for one in done.verdicts:
+        rows.add_row(one.figure, one.table, one.claim, one.outcome)
+    OUT.print(rows)
+    OUT.print(tally(done.verdicts), soft_wrap=True)
+    OUT.print(", ".join(map(str, written)), soft_wrap=True)
+    return 0

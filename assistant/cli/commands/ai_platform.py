@@ -1,0 +1,535 @@
+"""``copperline play``: one run of a testbed or a platform, with a picture of it.
+
+``platform fit``: statistics of an AI platform from its own logs.
+
+``copperline platform``: what a trace of an AI platform holds, and how like a log it is.
+
+A maze, a flood and a series as characters, for a terminal.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.extensions.placement import FleetPlacement, usual_workload
+from assistant.cli.commands.workload import model_dict
+from assistant.cli.commands.workload_model import ToModel, check_model_file
+from assistant.cli.console import OUT, Json, print_json, progress_spinner, table_of
+from assistant.cli.options import BY_NAME, pairs
+from assistant.core.errors import SettingsError, hint
+from assistant.core.objective import Measure
+from assistant.presentation.charts.ai_platform import PlatformPanel, platform_picture
+from assistant.presentation.charts.schedule import fleet_picture
+from assistant.presentation.charts.testbeds import (
+    FloodDrawing,
+    MazeDrawing,
+    Segment,
+    SensorSeries,
+    flood_picture,
+    maze_picture,
+)
+from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.report.html import (
+    LIKENESS,
+    check_picture,
+    check_target,
+    comparison_rows,
+    write_comparison,
+    write_dashboard,
+    write_picture,
+)
+from assistant.presentation.text.number_format import number, quantity
+from assistant.simtools.ai_platform import fit_platform
+from sim.aiops.logs import read_logs
+from sim.generators.generator import save_model
+from strategies import Level, ParameterSpace
+
+if TYPE_CHECKING:
+    from assistant.simtools.ai_platform import PlatformDashboard
+
+
+def fit(
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help="Executed tasks, one a row (CSV or Parquet): task and seconds; and where known "
+            "submitted or submit_s, framework, estimator, rows, columns, bytes, performance.",
+            show_default=False,
+        ),
+    ],
+    to: ToModel,
+    components: Annotated[
+        int, typer.Option(help="Of the mixture that data sets are drawn from, at most.")
+    ] = 50,
+    seed: Annotated[int, typer.Option(help="Of where the fits begin their searches.")] = 0,
+    as_json: Json = False,
+) -> int:
+    """Fit the statistics of an AI platform to its logs, for `statistics` of a sweep file."""
+    check_model_file(to)
+    with progress_spinner(f"Reading {log.name} …"):
+        logs = read_logs(log)
+    with progress_spinner(f"Fitting to {len(logs):,} executed tasks …"):
+        found = fit_platform(logs, log.name, components=components, seed=seed)
+    save_model(found.model, to)
+    if as_json:
+        told = {**model_dict(found.model), "file": str(to), "notes": list(found.sentences)}
+        print_json(told)
+        return 0
+    OUT.print(f"{to}: statistics of a platform", soft_wrap=True)
+    for sentence in found.sentences:
+        OUT.print(f"  {sentence}", soft_wrap=True)
+    OUT.print(
+        f'  next: statistics = "{to}" under [application] of a sweep file '
+        "(copperline init FILE --kind ai_platform)",
+        soft_wrap=True,
+    )
+    return 0
+
+
+WATER = ((120.0, "█"), (60.0, "▓"), (25.0, "▒"), (10.0, "░"))
+"""Millimetres from which water is drawn so; what is drier is ground."""
+
+GROUND = ".:+^"
+"""From the lowest quarter to the highest."""
+
+SIGNS = {"slipped": "s", "shook off": "x", "carried back": "C"}
+_CORNERS = " ╵╷│╶└┌├╴┘┐┤─┴┬┼"
+"""By the walls that meet: 1 above, 2 below, 4 right, 8 left."""
+
+MAZE_KEY = (
+    "· the runner's way   s slipped   x shook an enemy off   C carried back   "
+    "M an enemy's beginning   ░ rubble"
+)
+FLOOD_KEY = "water from 10 ░  25 ▒  60 ▓  120 █ mm   ground .:+^ low to high   A B C sensors"
+
+
+HEIGHTS = "▁▂▃▄▅▆▇█"
+
+
+def maze_text(drawn: MazeDrawing) -> Iterator[str]:
+    """Yield the lines of a maze: three characters a room, walls between them."""
+    across, down = _unit_walls(drawn.walls)
+    ways = {_passage(step) for step in drawn.way}
+    signs = _room_signs(drawn)
+    for row in range(drawn.rows + 1):
+        yield "".join(_above(drawn, row, across, down, ways))
+        if row < drawn.rows:
+            yield "".join(_rooms(drawn, row, down, ways, signs))
+
+
+def _unit_walls(
+    walls: Sequence[Segment],
+) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]:
+    """Return walls of length 1 by (column, row) of their left or upper end: across, and down."""
+    across: set[tuple[int, int]] = set()
+    down: set[tuple[int, int]] = set()
+    for wall in walls:
+        x, y, x2, y2 = (round(value) for value in (wall.x, wall.y, wall.x2, wall.y2))
+        across.update((column, y) for column in range(x, x2))
+        down.update((x, row) for row in range(y, y2))
+    return frozenset(across), frozenset(down)
+
+
+Passage = frozenset[tuple[int, int]]
+Walls = frozenset[tuple[int, int]]
+
+
+def _passage(step: Segment) -> Passage:
+    return frozenset(((int(step.x), int(step.y)), (int(step.x2), int(step.y2))))
+
+
+def _room_signs(drawn: MazeDrawing) -> dict[tuple[int, int], str]:
+    """Return the sign of every room that has one; what weighs more comes last."""
+    signs = dict.fromkeys(drawn.rubble, "░")
+    signs.update({(int(x), int(y)): "M" for x, y in drawn.starts})
+    for step in drawn.way:
+        signs[int(step.x2), int(step.y2)] = "·"
+    for what, sign in SIGNS.items():
+        signs.update({(int(m.x), int(m.y)): sign for m in drawn.marks if m.what == what})
+    return {**signs, (0, 0): "S", (drawn.columns - 1, drawn.rows - 1): "E"}
+
+
+def _above(
+    drawn: MazeDrawing, row: int, across: Walls, down: Walls, ways: set[Passage]
+) -> Iterator[str]:
+    for column in range(drawn.columns + 1):
+        meet = (
+            ((column, row - 1) in down)
+            + 2 * ((column, row) in down)
+            + 4 * ((column, row) in across)
+            + 8 * ((column - 1, row) in across)
+        )
+        yield _CORNERS[meet]
+        if column < drawn.columns:
+            gone = frozenset(((column, row - 1), (column, row))) in ways
+            yield "───" if (column, row) in across else " · " if gone else "   "
+
+
+def _rooms(
+    drawn: MazeDrawing, row: int, down: Walls, ways: set[Passage],
+    signs: dict[tuple[int, int], str],
+) -> Iterator[str]:  # fmt: skip
+    for column in range(drawn.columns + 1):
+        left = frozenset(((column - 1, row), (column, row))) in ways
+        yield "│" if (column, row) in down else "·" if left else " "
+        if column < drawn.columns:
+            yield f" {signs.get((column, row), ' ')} "
+
+
+def flood_text(drawn: FloodDrawing) -> Iterator[str]:
+    """Yield the lines of a catchment: two characters a cell."""
+    low, high = min(drawn.elevation_m), max(drawn.elevation_m)
+    at = {(int(one.x), int(one.y)): one.name[0] for one in drawn.sensors}
+    cells = list(zip(drawn.elevation_m, drawn.deepest_mm, strict=True))
+    for row in range(len(cells) // drawn.columns):
+        line = ""
+        for column in range(drawn.columns):
+            height, water = cells[row * drawn.columns + column]
+            share = (height - low) / (high - low) if high > low else 0.0
+            ground = GROUND[min(int(4 * share), 3)] + " "
+            sign = next((2 * sign for least, sign in WATER if water >= least), ground)
+            line += f"{at[column, row]} " if (column, row) in at else sign
+        yield line.rstrip()
+
+
+def series_text(one: SensorSeries, sample_s: float, height: int = 6) -> Iterator[str]:
+    """Yield a chart of a sensor: ``*`` simulated, ``o`` observed, ``@`` both in one place."""
+    most = max([*one.simulated, *one.observed, 1e-9])
+    canvas = [[" "] * len(one.observed) for _ in range(height)]
+    for series, sign in ((one.observed, "o"), (one.simulated, "*")):
+        for i, value in enumerate(series):
+            line = canvas[height - 1 - min(int(height * value / most), height - 1)]
+            line[i] = "@" if line[i] not in (" ", sign) else sign
+    yield f"{one.name}, m3/s: * simulated  o observed  @ both"
+    for number, line in enumerate(canvas):
+        label = f"{most:6.2f}" if number == 0 else f"{0:6.2f}" if number == height - 1 else " " * 6
+        yield f"{label} │{''.join(line)}".rstrip()
+    hours = len(one.observed) * sample_s / 3600
+    yield f"{' ' * 7}└{'─' * len(one.observed)} {hours:g} h"
+
+
+def day_text(panel: PlatformPanel) -> Iterator[str]:
+    """Yield a line per series: its mean at each hour of the day, ten heights, the peak named."""
+    yield f"{panel.title}, by hour of the day"
+    for name, series in panel.series.items():
+        by_hour = [[one for one in series[hour::24] if one is not None] for hour in range(24)]
+        means = [sum(values) / len(values) if values else 0.0 for values in by_hour]
+        most = max(means)
+        heights = "".join(HEIGHTS[min(int(8 * mean / (most or 1.0)), 7)] for mean in means)
+        yield f"  {heights} {name}, {most:.3g} at {means.index(most):02d}:00"
+
+
+def steps_text(title: str, series: Mapping[str, tuple[float, ...]], step_h: float) -> Iterator[str]:
+    """Yield a line per series: its values over time, ten heights, the largest named."""
+    n = max((len(values) for values in series.values()), default=0)
+    yield f"{title}, over {n * step_h:.3g} h"
+    for name, values in series.items():
+        most = max(values, default=0.0)
+        heights = "".join(HEIGHTS[min(int(8 * max(v, 0.0) / (most or 1.0)), 7)] for v in values)
+        yield f"  {heights} {name}, {most:.3g} at most"
+
+
+QUICK: Mapping[str, Level] = {
+    "movement": "memory", "velocity": 1.4, "footing": "careful", "enemies": "hide",
+}  # fmt: skip
+"""How a runner plays if nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayResult:
+    """One run: what was set, what came of it, and how it is drawn.
+
+    ``picture`` is a Vega-Lite specification, ``lines`` the same in characters. ``whole`` is the
+    objective of the configuration, which for a maze is the mean over its games.
+    """
+
+    title: str
+    values: Mapping[str, Level]
+    measures: Mapping[str, Measure]
+    whole: str
+    picture: Spec
+    lines: tuple[str, ...]
+
+
+def play(
+    application: Annotated[
+        str, typer.Argument(help="flood, maze, ai_platform or placement.", show_default=False)
+    ],
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A level of one parameter."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the catchment or the mazes.", min=0)] = 0,
+    game: Annotated[int, typer.Option(help="Of maze: which game is shown.", min=1)] = 1,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Draw it into this file (.svg, .png or .html).", show_default=False),
+    ] = None,
+    day: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of ai_platform: draw its mean day, hour by hour, into this file.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of ai_platform: write the whole trace there, as Parquet.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:  # fmt: skip
+    """Run one configuration of flood, maze, ai_platform or placement and show what happened.
+
+    Without --set flood runs with values of a handbook, and maze with a careful runner that
+    remembers where it was.
+    """
+    if application not in BY_NAME:
+        raise SettingsError(f"'{application}' cannot be played{hint(application, BY_NAME)}")
+    for target in (picture, day):
+        if target is not None:
+            check_picture(target)
+    if application != "ai_platform" and (day is not None or trace is not None):
+        raise SettingsError(f"'{application}' has no day and no trace; leave out --day and --trace")
+    texts = chosen or []
+    if application == "ai_platform":
+        played = _platform(seed, texts, day, trace)
+    elif application == "placement":
+        played = _fleet(seed, texts)
+    else:
+        played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
+    written = None if picture is None else write_picture(played.picture, picture, played.title)
+    if as_json:
+        print_json(
+            {
+                "application": application, "seed": seed, "configuration": played.values,
+                "measures": played.measures, "picture": None if written is None else str(written),
+            }
+        )  # fmt: skip
+        return 0
+    OUT.print(played.title, style="bold", soft_wrap=True)
+    for line in played.lines:
+        OUT.print(line, soft_wrap=True)
+    table = table_of("measure", "value")
+    for name, value in played.measures.items():
+        table.add_row(name, number(value) if isinstance(value, int | float) else str(value))
+    OUT.print(table)
+    OUT.print(played.whole, soft_wrap=True)
+    if written is not None:
+        OUT.print(f"Picture: {written}", soft_wrap=True)
+    return 0
+
+
+def _flood(seed: int, texts: list[str]) -> PlayResult:
+    from assistant.simtools.application_views import flood_drawing
+
+    application = Flood(seed)
+    values = _configuration(application.space, application.baseline, texts)
+    drawn, measures = flood_drawing(application, values)
+    lines = [*flood_text(drawn), FLOOD_KEY]
+    for one in drawn.sensors:
+        lines += ["", *series_text(one, drawn.sample_s)]
+    fit = quantity(application.objective.assess(measures).value, application.objective.unit)
+    whole = f"It differs from what the sensors measured by {fit} (root of the mean square)."
+    return PlayResult(drawn.title, values, measures, whole, flood_picture(drawn), (*lines, ""))
+
+
+def _platform(seed: int, texts: list[str], day: Path | None, trace: Path | None) -> PlayResult:
+    from assistant.simtools.ai_platform import simulated_dashboard
+
+    application = AiPlatform(seed)
+    values = _configuration(application.space, application.baseline, texts)
+    board, measures = simulated_dashboard(application, values, trace)
+    drawn = board.over_time
+    cost = quantity(application.objective.assess(measures).value, application.objective.unit)
+    whole = f"Capacity, late models and waiting cost {cost}."
+    lines = [line for panel in drawn.panels for line in day_text(panel)]
+    if day is not None:
+        write_picture(platform_picture(board.day), day, board.day.title)
+    lines += ["", *board.words]
+    return PlayResult(drawn.title, values, measures, whole, platform_picture(drawn), tuple(lines))
+
+
+def _fleet(seed: int, texts: list[str]) -> PlayResult:
+    from assistant.simtools.application_views import fleet_drawing
+
+    application = FleetPlacement((usual_workload(seed),), seed=seed)
+    values = _configuration(application.space, application.baseline, texts)
+    drawn, measures = fleet_drawing(application, values)
+    cost = quantity(application.objective.assess(measures).value, application.objective.unit)
+    whole = f"Machines and waiting cost {cost}."
+    lines = tuple(
+        line
+        for panel in drawn.panels
+        for line in steps_text(panel.title, panel.series, drawn.step_h)
+    )
+    return PlayResult(drawn.title, values, measures, whole, fleet_picture(drawn), lines)
+
+
+def _maze(seed: int, texts: list[str], game: int) -> PlayResult:
+    from assistant.simtools.application_views import maze_drawing
+
+    application = MazeRunner(seed)
+    values = _configuration(application.space, QUICK, texts)
+    drawn, measures = maze_drawing(application, values, game)
+    mean = application.objective.assess(application.evaluate(values, 0)).value
+    time = quantity(mean, application.objective.unit)
+    whole = f"Over all {application.n_games} games of seed {seed} it takes {time} on average."
+    lines = (*maze_text(drawn), MAZE_KEY, "")
+    return PlayResult(drawn.title, values, measures, whole, maze_picture(drawn), lines)
+
+
+def _configuration(
+    space: ParameterSpace, usual: Mapping[str, Level], texts: list[str]
+) -> Mapping[str, Level]:
+    """Return a configuration: the usual one, with what was said instead.
+
+    Raises:
+        SettingsError: not of the form name=value, or a name given twice.
+        StrategyError: no such parameter or level.
+    """
+    example = f"{next(iter(usual))}={next(iter(usual.values()))}"
+    given = {name: space.parse_value(name, value) for name, value in pairs(texts, "--set", example)}
+    values = {**usual, **given}
+    space.check(space.from_values(values))
+    return values
+
+
+def describe(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="A trace, as `play ai_platform --trace` writes it.",
+            show_default=False,
+        ),
+    ],
+    report: Annotated[
+        Path | None, typer.Option(help="Write it as a page (HTML).", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> int:  # fmt: skip
+    """Say what a trace of an AI platform holds: tasks, waits, use, arrivals, models, over time."""
+    from assistant.simtools.ai_platform import trace_dashboard
+
+    if report is not None:
+        check_target(report)
+    with progress_spinner(f"Reading {folder} …"):
+        board = trace_dashboard(folder)
+    written = None if report is None else write_dashboard(board, report)
+    if as_json:
+        print_json({**as_table(board), "report": None if written is None else str(written)})
+        return 0
+    OUT.print(board.title, style="bold", soft_wrap=True)
+    for name, value in board.parameters:
+        OUT.print(f"  {name}: {value}", soft_wrap=True)
+    for sentence in board.words:
+        OUT.print(sentence, soft_wrap=True)
+    for panel in board.day.panels:
+        for line in day_text(panel):
+            OUT.print(line, soft_wrap=True)
+    for title, (header, rows) in board.tables.items():
+        OUT.print(f"{title}", style="bold")
+        _print_rows(header, rows)
+    if written is not None:
+        OUT.print(f"Report: {written}", soft_wrap=True)
+    return 0
+
+
+def validate(
+    log: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[LOG]",
+            help="Executed tasks, CSV or Parquet; else a built-in example.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Statistics that were fitted before; else they are fitted to the log now.",
+            show_default=False,
+        ),
+    ] = None,
+    weeks: Annotated[int, typer.Option(help="To simulate.", min=1, max=520)] = 4,
+    seed: Annotated[
+        int, typer.Option(help="Of the simulation, and of a fit.", min=0, max=2**32 - 1)
+    ] = 0,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the Q-Q plots as a page (HTML).", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Say how like a log of an AI platform its simulation is: Q-Q, KS, Wasserstein, hours."""
+    from assistant.simtools.ai_platform import as_table as told
+    from assistant.simtools.ai_platform import likeness
+
+    if report is not None:
+        check_target(report)
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise SettingsError(f"the report '{report}' must end in .html")
+    doing = "Fitting and simulating" if model is None else "Simulating"
+    with progress_spinner(f"{doing} …"):
+        found = likeness(log, model, weeks=weeks, seed=seed)
+    written = None if report is None else write_comparison(found, report)
+    if as_json:
+        print_json({**told(found), "report": None if written is None else str(written)})
+        return 0
+    OUT.print(
+        f"{found.log}: {found.n_observed:,} executed tasks beside {found.n_simulated:,} simulated "
+        f"pipelines of {found.weeks} weeks (seed {found.seed}; statistics {found.source})",
+        style="bold", soft_wrap=True,
+    )  # fmt: skip
+    OUT.print(found.headline, soft_wrap=True)
+    _print_rows(LIKENESS, comparison_rows(found))
+    for name, bands in found.hours.items():
+        OUT.print(
+            f"Arrivals by hour of the week, {name}: {bands.within:.0%} of the hours lie within the "
+            "bands.",
+            soft_wrap=True,
+        )
+    if not found.hours:
+        OUT.print("Hours of the week are compared over two whole weeks or more of both.")
+    if written is not None:
+        OUT.print(f"Report: {written}", soft_wrap=True)
+    return 0
+
+
+def _print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for line in (header, *rows):
+        cells = [
+            cell.rjust(width) if 0 < i < len(line) - 1 or cell[:1].isdigit() else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        OUT.print(f"  {'  '.join(cells)}".rstrip(), soft_wrap=True)
+
+
+def as_table(board: "PlatformDashboard") -> dict[str, object]:
+    """Return a dashboard for programs."""
+    summary = board.summary
+    return {
+        "title": board.title,
+        "parameters": dict(board.parameters),
+        "pipelines": summary.n_pipelines,
+        "started_by": dict(summary.started_by),
+        "outcomes": dict(summary.outcomes),
+        "pipeline_wait": asdict(summary.pipeline_wait),
+        "tasks": [asdict(one) for one in summary.tasks],
+        "waits": {name: asdict(one) for name, one in summary.waits.items()},
+        "over_time": {
+            "start_h": board.over_time.start_h,
+            "step_h": board.over_time.step_h,
+            "panels": [asdict(panel) for panel in board.over_time.panels],
+        },
+        "day": [asdict(panel) for panel in board.day.panels],
+        "sentences": board.words,
+    }

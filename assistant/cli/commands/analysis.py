@@ -1,0 +1,581 @@
+"""``copperline effects``: effects with their tests, what stands out, and which runs are missing.
+
+The second half of ``copperline effects``: which runs are missing before an effect is known.
+
+``copperline forecast``: will the goal be reached with what is left, and what may come.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from assistant.analysis.effects import (
+    EffectsReport,
+    InteractionEffect,
+    MainEffect,
+    MissingReport,
+    ValueChange,
+    effects_report,
+    missing_report,
+)
+from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
+from assistant.cli.experiment_view import print_warning, stored_session, warning_object
+from assistant.core.errors import SettingsError
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import FanPoint, Forecast
+from assistant.presentation.charts import effects as charts_effects
+from assistant.presentation.charts import forecast as charts_forecast
+from assistant.presentation.charts.effects import CombinationChange
+from assistant.presentation.report.data import collect
+from assistant.presentation.tables.effects import effect_sentences, figure_of, p_text
+from assistant.presentation.text.forecast import (
+    TERMS,
+    ForecastSubject,
+    GoalVerdict,
+    clock,
+    figures,
+    forecast_sentences,
+    headline,
+    paper_words,
+    term_used,
+    term_words,
+    verdict_of,
+)
+from assistant.presentation.text.number_format import level, number
+from assistant.session.session import Session
+from strategies import Level
+from strategies.doe.coverage import EstimationTarget, LevelCoverage
+from strategies.doe.factorial_model import TermTest, all_pairs
+from strategies.space.parameter import show
+
+EVERYTHING = "all"
+MOST_SHOWN = 40
+
+
+def target_of(experiment: Experiment, text: str) -> EstimationTarget:
+    """Return what ``--missing`` asks for: ``a``, ``a=4``, ``a,b`` or ``all``.
+
+    Raises:
+        StrategyError: a name that is no parameter, or a value that is no level.
+    """
+    if text == EVERYTHING:
+        return EstimationTarget()
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if equals:
+        parameter = experiment.space.parameter(name)
+        return EstimationTarget((name,), parameter.level_id(parameter.parse(value)))
+    return EstimationTarget(tuple(part.strip() for part in text.split(",")))
+
+
+def print_missing(
+    session: Session, target: EstimationTarget, store: Path | None, *, as_json: bool
+) -> int:
+    """Print the missing runs, the nearest factorial block, and the commands that run them."""
+    report = missing_report(session.experiment, target)
+    command = _command(session, report.runs, store)
+    block_command = _command(session, report.block_runs, store)
+    if as_json:
+        found = report.found
+        print_json(
+            {
+                "experiment": session.id,
+                "lacking": found.lacking,
+                "left": found.left,
+                "smallest": found.is_smallest,
+                "waiting": found.n_waiting,
+                "looked_at_all": found.looked_at_all,
+                "runs": list(report.runs),
+                "command": command,
+                "block": list(report.block_runs) if report.block else None,
+                "block_command": block_command,
+            }
+        )
+        return 0
+    _print_missing(session, report, command)
+    _print_block(session, report, block_command)
+    return 0
+
+
+def _print_missing(session: Session, report: MissingReport, command: str | None) -> None:
+    found, what = report.found, _target_words(session.experiment, report.found.target)
+    if found.n_waiting:
+        OUT.print(f"{found.n_waiting} waiting runs are counted as if they were over.")
+    if not found.lacking:
+        shut = _closed(session.experiment, found.target)
+        but = f" among the open levels; what closed {shut} would need is left out" if shut else ""
+        OUT.print(f"Nothing is missing: the runs determine {what}{but}.", soft_wrap=True)
+    elif report.runs:
+        n = "1 run is" if len(report.runs) == 1 else f"{len(report.runs)} runs are"
+        sure = "; fewer cannot do it" if found.is_smallest else ", found by greedy search"
+        missing = f"{n} missing to estimate {what}{sure}:"
+        if found.left:
+            missing = f"{n} missing to estimate what can be of {what}{sure}:"
+        OUT.print(missing, soft_wrap=True)
+        _print_runs(session, report.runs, command)
+    if found.left:
+        _print_left(found.left, found.lacking, what, whole=found.looked_at_all)
+
+
+def _closed(experiment: Experiment, target: EstimationTarget) -> str:
+    """Return the closed levels of what is asked for, for people; nothing if there are none."""
+    space = experiment.space
+    if target.level_id is not None:
+        return ""
+    return ", ".join(
+        f"{name}={level(space.parameter(name).levels[level_id])}"
+        for name, level_id in sorted(space.closed)
+        if name in (target.parameters or space.names)
+    )
+
+
+def _print_left(left: int, lacking: int, what: str, *, whole: bool) -> None:
+    why = (
+        "closed levels, exclusions or failed runs leave no configuration that would"
+        if whole
+        else "no configuration near the runs would; the whole space is too large to look at"
+    )
+    OUT.print(
+        f"{left} of the {lacking} comparisons that {what} lacks cannot be had: {why}.",
+        style="yellow", soft_wrap=True,
+    )  # fmt: skip
+
+
+def _target_words(experiment: Experiment, target: EstimationTarget) -> str:
+    if not target.parameters:
+        return "all main effects"
+    if len(target.parameters) == 2:
+        return f"the interaction of {' and '.join(target.parameters)}"
+    (name,) = target.parameters
+    if target.level_id is None:
+        return f"the effect of {name}"
+    return f"the effect of {name}={show(experiment.space.parameter(name).levels[target.level_id])}"
+
+
+def _print_block(session: Session, report: MissingReport, command: str | None) -> None:
+    if report.block is None:
+        why = "each holds an excluded or failed combination"
+        if not session.experiment.measured:
+            why = "nothing was run yet"
+        OUT.print(f"No factorial block round the runs can be completed: {why}.", soft_wrap=True)
+        return
+    space, block = session.experiment.space, report.block.block
+    sides = " x ".join(f"{len(block.level_ids[i])} {space.names[i]}" for i in block.varied)
+    if not report.block_runs:
+        OUT.print(f"A complete factorial block, {sides}, is there already.", soft_wrap=True)
+        return
+    n = "1 run completes" if len(report.block_runs) == 1 else f"{len(report.block_runs)} complete"
+    OUT.print(f"\n{n} the nearest factorial block, {sides}:", soft_wrap=True)
+    _print_runs(session, report.block_runs, command)
+
+
+def _print_runs(session: Session, runs: Sequence[Mapping[str, Level]], command: str | None) -> None:
+    table = table_of(*session.experiment.space.names, left=0)
+    for values in runs[:MOST_SHOWN]:
+        table.add_row(*(level(value) for value in values.values()))
+    OUT.print(table)
+    if len(runs) > MOST_SHOWN:
+        left = len(runs) - MOST_SHOWN
+        OUT.print(f"and {left} more; --json has them all, with the command that runs them.")
+    elif command is not None:
+        OUT.print(f"Run them with: {command}", soft_wrap=True)
+    else:
+        OUT.print("Run them with session.include(values) in Python.", soft_wrap=True)
+
+
+def _command(
+    session: Session, runs: Sequence[Mapping[str, Level]], store: Path | None
+) -> str | None:
+    """Return the command that runs these; None if only Python can, or there are none."""
+    experiment = session.experiment
+    texts = [",".join(f"{n}={level(v)}" for n, v in values.items()) for values in runs]
+    commas = any(isinstance(v, str) and "," in v for values in runs for v in values.values())
+    if not runs or not experiment.opened.recipe or commas:
+        return None
+    words = ["copperline", "resume", session.id]
+    needed, budget = experiment.n_charged + len(runs), experiment.sla.max_runs
+    if experiment.finished is not None or (budget is not None and budget < needed):
+        words += ["--runs", str(max(needed, budget or 0))]
+    for text in texts:
+        words += ["--include", text]
+    if store is not None:
+        words += ["--store", str(store)]
+    return shlex.join(words)
+
+
+MOST_CONTRASTS = 12
+MOST_PAIRS = 10
+
+
+def effects(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pair",
+            metavar="NAME,NAME",
+            help="With the interaction of two parameters; repeat it, or 'all'.",
+            show_default=False,
+        ),
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            "--missing",
+            metavar="WHAT",
+            help="Which runs are missing for a parameter (a), one level of it (a=4), an "
+            "interaction (a,b), or all main effects (all).",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say what each parameter does to the measured value, with intervals and tests.
+
+    A linear model fitted by least squares to the completed runs, balanced or not. With --missing:
+    the runs that are needed before an effect can be estimated, and the command that runs them.
+    """
+    session = stored_session(experiment, store)
+    if missing is not None:
+        if pair:
+            raise SettingsError("--pair and --missing answer different questions; give one")
+        target = target_of(session.experiment, missing)
+        return print_missing(session, target, store, as_json=as_json)
+    report = effects_report(session.experiment, _pairs(session.experiment, pair or []))
+    if as_json:
+        print_json({"experiment": session.id, **_effects_object(report)})
+        return 0
+    _print_report(session, report)
+    return 0
+
+
+def _pairs(experiment: Experiment, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        if text == EVERYTHING:
+            found += all_pairs(experiment.space)
+            continue
+        names = [name.strip() for name in text.split(",")]
+        if len(names) != 2:
+            raise SettingsError(
+                f"--pair '{text}' is not of the form name,name (or 'all' for every pair)"
+            )
+        found.append((names[0], names[1]))
+    return tuple(found)
+
+
+def _print_report(session: Session, report: EffectsReport) -> None:
+    unit = f" [{report.unit}]" if report.unit else ""
+    better = "less" if report.goal == "minimise" else "more"
+    of = "main effects" if not report.interactions else "main effects and interactions"
+    runs = "1 run" if report.n_runs == 1 else f"{report.n_runs} runs"
+    OUT.print(
+        f"{session.experiment.opened.name}: what changes {report.value_name}{unit}, {better} is "
+        f"better; {of} of {runs}",
+        style="bold", soft_wrap=True,
+    )  # fmt: skip
+    if not report.n_runs:
+        OUT.print(report.error.reason)
+        return
+    OUT.print(_tests(report))
+    for test in report.tests:
+        if test.reason is not None:
+            OUT.print(f"{' x '.join(test.parameters)}: {test.reason}", style="dim", soft_wrap=True)
+    lacking = [t for t in report.tests if len(t.parameters) == 2 and t.df < t.full_df]
+    if lacking:
+        OUT.print(_help(session, lacking), soft_wrap=True)
+    for effect in sorted(report.main, key=lambda e: -(e.test.f or e.test.sum_squares or 0.0)):
+        if len(effect.known) > 1:
+            _print_main(effect)
+    for interaction in report.interactions:
+        _print_interaction(interaction)
+    if report.contrasts:
+        OUT.print(_contrasts(report))
+    OUT.print()
+    for sentence in effect_sentences(report):
+        OUT.print(sentence, soft_wrap=True)
+    OUT.print(_coverage(report))
+    _print_pairs_seen(report)
+
+
+def _help(session: Session, lacking: Sequence[TermTest]) -> str:
+    """Say which runs help interactions that lack some, or which levels to reopen first."""
+    told = "With an interaction that lacks runs in the model, main effects may be unknown. "
+    able = next((test for test in lacking if not test.needs_closed), None)
+    if able is not None:
+        names = ",".join(able.parameters)
+        return f"{told}Which runs: copperline effects {session.id} --missing {names}"
+    needed = dict.fromkeys(level for test in lacking for level in test.needs_closed)
+    again = " ".join(shlex.join(("--reopen", level)) for level in needed)
+    return f"{told}Only closed levels lack them: copperline steer {session.id} {again}"
+
+
+def _tests(report: EffectsReport) -> Table:
+    table = table_of("term", "df", "sum of squares", "F", "p")
+    for test in report.tests:
+        known = test.sum_squares is not None
+        table.add_row(
+            " x ".join(test.parameters),
+            f"{test.df}" if known else "",
+            number(test.sum_squares),
+            number(test.f) if test.f is not None else "",
+            p_text(test.p).removeprefix("= ") if test.p is not None else "",
+        )
+    error = report.error
+    if error.mean_square is not None:
+        squares = number(error.mean_square * error.df)
+        table.add_row(f"error ({error.source})", f"{error.df}", squares, style="dim")
+    return table
+
+
+def _print_main(effect: MainEffect) -> None:
+    unit = f" [{effect.unit}]" if effect.unit else ""
+    table = table_of(f"{effect.parameter}{unit}", "runs", "change", "95 % interval")
+    table.add_column("")
+    _add_changes(table, effect.known)
+    OUT.print()
+    OUT.print(table)
+    unknown = [one for one in effect.levels if one.change is None]
+    if unknown:
+        with_runs = sum(one.n > 0 for one in unknown)
+        told = f"{len(unknown)} of {len(effect.levels)} levels unknown"
+        OUT.print(f"{told}, {with_runs} of them with runs", style="dim")
+
+
+def _add_changes(table: Table, changes: Iterable[ValueChange]) -> None:
+    for one in changes:
+        interval = "" if one.low is None else f"{_signed(one.low)} to {_signed(one.high)}"
+        cells = [f"{level(value)}" for value in one.levels]
+        table.add_row(
+            *cells, str(one.n), _signed(one.change), interval, one.verdict or "", style=_style(one)
+        )
+
+
+def _style(one: ValueChange) -> str:
+    return {"better": "green", "worse": "red"}.get(one.verdict or "", "")
+
+
+def _with_half(one: ValueChange) -> str:
+    """Return a change with half the width of its interval."""
+    if one.change is None:
+        return "unknown"
+    half = "" if one.high is None else f" ± {number(one.high - one.change)}"
+    return f"{_signed(one.change)}{half}"
+
+
+def _signed(value: float | None) -> str:
+    text = number(value)
+    return f"+{text}" if value is not None and value > 0 else text
+
+
+def _print_interaction(interaction: InteractionEffect) -> None:
+    OUT.print()
+    first, second = interaction.parameters
+    if len([one for one in interaction.combinations if one.change is not None]) < 2:
+        return
+    table = table_of(first, second, "runs", "change in all", left=2)
+    table.add_column("")
+    table.add_column("beyond the sum", justify="right")
+    beyond = {one.levels: one for one in interaction.beyond}
+    for one in interaction.combinations:
+        table.add_row(
+            *(level(value) for value in one.levels), str(one.n), _with_half(one),
+            one.verdict or "", _with_half(beyond[one.levels]), style=_style(one),
+        )  # fmt: skip
+    OUT.print(table)
+
+
+def _contrasts(report: EffectsReport) -> Table:
+    table = table_of("contrast, the largest first", "effect")
+    table.add_column("")
+    margins = report.margins
+    for contrast in report.contrasts[:MOST_CONTRASTS]:
+        size, told = abs(contrast.effect), ""
+        if margins.simultaneous is not None and size > margins.simultaneous:
+            told = "beyond SME"
+        elif margins.margin is not None and size > margins.margin:
+            told = "beyond ME"
+        table.add_row(contrast.name, _signed(contrast.effect), told)
+    left = len(report.contrasts) - MOST_CONTRASTS
+    if left > 0:
+        table.add_row(f"and {left} smaller ones", "", "", style="dim")
+    OUT.print()
+    return table
+
+
+def _coverage(report: EffectsReport) -> Table:
+    told = report.coverage
+    table = table_of("coverage", "seen", "allowed", "runs of one")
+    for covered in told.parameters:
+        table.add_row(*_covered(covered))
+    share = "" if told.share is None else f"{told.share:.2%}"
+    allowed = "unknown" if told.n_allowed is None else f"{told.n_allowed:,}"
+    table.add_row("configurations", f"{told.n_seen:,}", allowed, share)
+    OUT.print()
+    return table
+
+
+def _covered(covered: LevelCoverage) -> tuple[str, str, str, str]:
+    allowed = "unknown" if covered.n_allowed is None else f"{covered.n_allowed:,}"
+    least = "?" if covered.least is None else f"{covered.least}"
+    name = " x ".join(covered.parameters)
+    return name, f"{covered.n_seen:,}", allowed, f"{least} to {covered.most}"
+
+
+def _print_pairs_seen(report: EffectsReport) -> None:
+    """Print the pairs with the smallest share of their combinations seen."""
+    known = [pair for pair in report.coverage.pairs if pair.n_allowed]
+    if not known:
+        return
+    known.sort(key=lambda pair: pair.n_seen / (pair.n_allowed or 1))
+    table = table_of("pairs, the least covered first", "seen", "allowed", "runs of one")
+    for pair in known[:MOST_PAIRS]:
+        table.add_row(*_covered(pair))
+    left = len(report.coverage.pairs) - min(len(known), MOST_PAIRS)
+    if left:
+        table.add_row(f"and {left} more", "", "", "", style="dim")
+    OUT.print()
+    OUT.print(table)
+
+
+def _effects_object(report: EffectsReport) -> dict[str, Any]:
+    """Return the whole report as JSON, with Vega-Lite charts."""
+    title = f"{report.value_name} [{report.unit}]" if report.unit else report.value_name
+    change, effect = f"change of {title}", f"effect on {title}"
+    mains = {
+        main.parameter: charts_effects.main_effects(
+            figure_of(main).levels, main.parameter, main.unit, change
+        )
+        for main in report.main
+        if len(main.known) > 1
+    }
+    pairs = {
+        " x ".join(one.parameters): charts_effects.interaction(
+            [
+                CombinationChange(level(c.levels[0]), level(c.levels[1]), c.change, c.n)
+                for c in one.combinations
+                if c.change is not None
+            ],
+            *one.parameters,
+            change,
+        )
+        for one in report.interactions
+    }
+    return {
+        **asdict(report),
+        "coverage": {**asdict(report.coverage), "share": report.coverage.share},
+        "charts": {
+            "main": mains,
+            "interactions": pairs,
+            "pareto": charts_effects.pareto(report.contrasts, report.margins, effect),
+            "half_normal": charts_effects.half_normal(report.half_normal, report.margins, effect),
+        },
+    }
+
+
+FAN_ROWS = 6
+
+_STYLES: dict[GoalVerdict, str] = {
+    "on_track": "bold green",
+    "reached": "bold green",
+    "likely_miss": "bold yellow",
+    "very_likely_miss": "bold red",
+    "missed": "bold red",
+}
+
+
+def forecast(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say whether the goal will be reached with what is left, and what may come.
+
+    The chance is calibrated on studies that looked alike; the paper's rule stands beside it.
+    Nothing is run and nothing is stored.
+    """
+    session = stored_session(experiment, store)
+    seen, subject = session.forecast(), ForecastSubject.of(session.experiment)
+    if as_json:
+        print_json({"experiment": session.id, **_forecast_object(session, subject, seen)})
+        return 0
+    OUT.print(f"{session.experiment.opened.name}: {session.experiment.opened.objective}")
+    style = _STYLES.get(verdict_of(seen), "bold")
+    OUT.print(headline(subject, seen), style=style, soft_wrap=True)
+    for sentence in forecast_sentences(subject, seen):
+        OUT.print(f"  {sentence}", soft_wrap=True)
+    if seen.terms:
+        OUT.print(_terms(subject, seen))
+    if len(seen.fan) > 1 and not seen.is_over:
+        OUT.print(_fan(subject, seen))
+    OUT.print(paper_words(seen.paper), style="dim", soft_wrap=True)
+    print_warning(session.experiment, OUT, store)
+    return 0
+
+
+def _terms(subject: ForecastSubject, seen: Forecast) -> Table:
+    table = table_of("term", "agreed", "runs left", "")
+    several = len(seen.terms) > 1
+    for term in seen.terms:
+        tightest = "the tightest" if several and term.term == seen.binding else ""
+        used = term_used(subject, term, seen.at_s)
+        table.add_row(TERMS[term.term], used, figures(term.remaining), tightest)
+    return table
+
+
+def _fan(subject: ForecastSubject, seen: Forecast) -> Table:
+    unit = f" [{subject.unit}]" if subject.unit else ""
+    table = table_of(
+        f"best {subject.measure}{unit} to come", "by", "1 in 10 better than", "middle",
+        "1 in 10 worse than",
+    )  # fmt: skip
+    for point in _spaced_points(seen.fan):
+        after = "now" if point.runs == 0 else f"after {point.runs} more"
+        by = "unknown" if point.seconds is None else clock(seen.at_s + point.seconds, seen.at_s)
+        table.add_row(after, by, number(point.low), number(point.median), number(point.high))
+    return table
+
+
+def _spaced_points(fan: tuple[FanPoint, ...]) -> tuple[FanPoint, ...]:
+    """Return a few points, evenly, the first and the last among them."""
+    if len(fan) <= FAN_ROWS:
+        return fan
+    return tuple(fan[round(i * (len(fan) - 1) / (FAN_ROWS - 1))] for i in range(FAN_ROWS))
+
+
+def _measured(session: Session, seen: Forecast) -> Forecast:
+    """Return the forecast with the regions' values as measured, whatever the direction."""
+    value_of = session.experiment.opened.objective.value_of
+    regions = tuple(
+        replace(region, mean=value_of(region.mean), best=value_of(region.best))
+        for region in seen.paper.regions
+    )
+    return replace(seen, paper=replace(seen.paper, regions=regions))
+
+
+def _forecast_object(session: Session, subject: ForecastSubject, seen: Forecast) -> dict[str, Any]:
+    """Return the whole forecast as JSON, with its words and the fan as a Vega-Lite chart."""
+    data = collect(session.experiment)
+    title = f"{subject.measure} [{subject.unit}]" if subject.unit else subject.measure
+    goal = session.experiment.sla.goal
+    left = None if seen.remaining is None else seen.remaining.median
+    return {
+        "verdict": verdict_of(seen),
+        "headline": headline(subject, seen),
+        "sentences": forecast_sentences(subject, seen),
+        "terms_in_words": [term_words(subject, term, seen.at_s) for term in seen.terms],
+        "paper_in_words": paper_words(seen.paper),
+        "miss": seen.miss,
+        "warning": warning_object(session.experiment),
+        **asdict(_measured(session, seen)),
+        "charts": {
+            "fan": charts_forecast.best_with_fan(
+                data.points, seen.fan, today=data.today_value, goal=goal, end=left, title=title
+            )
+        },
+    }

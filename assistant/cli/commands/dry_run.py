@@ -1,0 +1,563 @@
+"""One run that is tried before a sweep begins: what it gave, what follows, what to change.
+
+``copperline try``: check a sweep, and run one configuration of it without storing anything.
+"""
+
+import math
+import shlex
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assistant.applications.command import Command
+from assistant.applications.lookup import Lookup
+from assistant.applications.scheduling import Scheduling
+from assistant.cli.console import EXIT_TRIAL_FAILED, OUT, Json, print_json, say, table_of
+from assistant.cli.options import (
+    Backfill,
+    Cores,
+    Exclude,
+    FirstJobs,
+    JobLog,
+    Levels,
+    Memory,
+    Order,
+    PolicyOptions,
+    PresetName,
+    Procs,
+    ReadingRule,
+    RunLimit,
+    SlaOptions,
+    SweepFile,
+    TooWide,
+    environment_table,
+    first_configurations,
+    merge_options,
+    sweep_tables,
+)
+from assistant.config.snapshot import open_sweep, past_results
+from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
+from assistant.core.commands import assess_completion
+from assistant.core.errors import ProgramError, SettingsError
+from assistant.core.events import RunCompleted, is_external_application
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Constraint, Measure, Objective
+from assistant.core.ports import (
+    Application,
+    ExecutionRequest,
+    ExecutionResult,
+    StoppableApplication,
+)
+from assistant.core.run import Outcome, Run
+from assistant.executors.serial import execute_run
+from assistant.executors.spec import check_capacity
+from assistant.presentation.text.number_format import (
+    duration,
+    lasting,
+    number,
+    quantity,
+    setting,
+    unit_of,
+)
+from assistant.session.session import Session
+from assistant.store.event_store import MemoryStore
+from sim.api import Readiness, compilation_state
+from strategies import Configuration, Level, Parameter
+
+LAST_LINES = 40
+"""Of each stream of a program that failed."""
+
+LAST_COLUMNS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunFailure:
+    """Why the run failed.
+
+    Args:
+        reason: one sentence.
+        advice: what to change, in one sentence.
+        command: program and arguments as they were handed over; empty if none was started.
+        folder: that it ran in.
+        code: its exit code, negative for a signal; None if there is none.
+        stdout: its last lines, at most `LAST_LINES`.
+        stderr: the same of standard error.
+    """
+
+    reason: str
+    advice: str
+    command: tuple[str, ...] = ()
+    folder: str = ""
+    code: int | None = None
+    stdout: tuple[str, ...] = ()
+    stderr: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunReport:
+    """One run that was not stored.
+
+    Args:
+        experiment: as the sweep would open it, with this run.
+        values: the configuration.
+        is_today: whether it is today's.
+        seed: of the run; the first run of the sweep has the same.
+        duration_s: of the run, in seconds.
+        outcome: what it came to; None if it failed.
+        failure: why it failed; None if it did not.
+        note: what else should be known; empty for nothing.
+    """
+
+    experiment: Experiment
+    values: Mapping[str, Level]
+    is_today: bool
+    seed: int
+    duration_s: float
+    outcome: Outcome | None
+    failure: DryRunFailure | None
+    note: str = ""
+
+    @property
+    def expected_s(self) -> float | None:
+        """Seconds that the whole budget takes at this duration; None without a limit of runs."""
+        runs, workers = self.experiment.sla.max_runs, self.experiment.opened.workers
+        return None if runs is None else math.ceil(runs / workers) * self.duration_s
+
+    @property
+    def fitting_runs(self) -> int | None:
+        """Runs that fit before the deadline at this duration; None without one."""
+        deadline_s, opened = self.experiment.sla.deadline_s, self.experiment.opened
+        if deadline_s is None or self.duration_s <= 0:
+            return None
+        return int((deadline_s - opened.at_s) / self.duration_s) * opened.workers
+
+    @property
+    def budget_words(self) -> str:
+        """Say how long the whole budget takes, and whether it fits before the deadline."""
+        runs, fitting = self.experiment.sla.max_runs, self.fitting_runs
+        told = []
+        if runs is not None and self.expected_s is not None:
+            told.append(f"{_runs(runs)} take {lasting(self.expected_s)}{self._at_once}")
+        if fitting is not None:
+            fits = f"about {_runs(fitting)} fit before the deadline"
+            if runs is not None:
+                fits = "and they fit before the deadline" if fitting >= runs else f"but {fits}"
+            told.append(fits)
+        return ", ".join(told) or "there is no limit of runs or time"
+
+    @property
+    def _at_once(self) -> str:
+        workers = self.experiment.opened.workers
+        return f" with {workers} at once" if workers > 1 else ""
+
+    def as_object(self) -> dict[str, Any]:
+        """Return everything for programs; see ``copperline try --json``."""
+        opened, space = self.experiment.opened, self.experiment.space
+        objective = opened.objective
+        outcome, failure = self.outcome, self.failure
+        return {
+            "name": opened.name,
+            "ok": failure is None,
+            "objective": str(objective),
+            "unit": objective.unit,
+            "configuration": dict(self.values),
+            "today": self.is_today,
+            "seed": self.seed,
+            "duration_s": self.duration_s,
+            "value": None if outcome is None else outcome.value,
+            "feasible": None if outcome is None else outcome.feasible,
+            "constraints": [] if outcome is None else _judged(objective, outcome.measures),
+            "measures": None if outcome is None else dict(outcome.measures),
+            "space": {
+                "parameters": [
+                    {"name": p.name, "unit": p.unit, "kind": p.kind, "levels": list(p.levels)}
+                    for p in space.parameters
+                ],
+                "size": space.size,
+                "allowed": space.count_allowed(),
+            },
+            "runs": self.experiment.sla.max_runs,
+            "workers": opened.workers,
+            "expected_s": self.expected_s,
+            "fitting_runs": self.fitting_runs,
+            "budget": self.budget_words,
+            "note": self.note,
+            "failure": None if failure is None else _failure_object(failure),
+        }
+
+
+def failure_of(
+    reason: str, error: Exception | None, folder: str, application: str
+) -> DryRunFailure:
+    """Return why a run failed, from the sentence and from what the program left behind.
+
+    Args:
+        reason: the sentence that a sweep would record.
+        error: what was raised; None if the run was judged a failure afterwards.
+        folder: that a program of one's own runs in; empty for others.
+        application: its name.
+    """
+    if not isinstance(error, ProgramError):
+        return DryRunFailure(reason, _general_advice(application, error))
+    return DryRunFailure(
+        reason,
+        failure_hint(error),
+        error.argv,
+        folder,
+        error.code,
+        last_lines(error.stdout),
+        last_lines(error.stderr),
+    )
+
+
+def failure_hint(error: ProgramError) -> str:
+    """Say what to change about a program that failed."""
+    if error.code is None:
+        return (
+            "Name the program by its whole path, make it executable (chmod +x), or name what runs "
+            "it, as in ['sh', 'program.sh', ...]."
+        )
+    if error.overtime:
+        return (
+            "Allow a run more time (limit in [application], or run_limit), or make it smaller: "
+            "fewer or lower levels."
+        )
+    if error.limited:
+        return "Allow a run more, as said above, or make it smaller: fewer or lower levels."
+    if error.code < 0:
+        return f"{_signalled(-error.code)} Run the command by hand in its folder to see why."
+    return _BY_CODE.get(
+        error.code,
+        "Run the command by hand in its folder; a program that did its work must end with exit "
+        "code 0.",
+    )
+
+
+_BY_CODE = {
+    0: "The program ended well, but its measures were not found: print one JSON object as the "
+    'last line, such as {"time_ms": 12}, or say in measures where they stand.',
+    126: "Exit code 126 is a shell's word for a file that may not be executed: chmod +x it, or "
+    "name what runs it.",
+    127: "Exit code 127 is a shell's word for a program that was not found: give its whole path, "
+    "or install it.",
+}
+
+
+def _signalled(number: int) -> str:
+    with suppress(ValueError):
+        if signal.Signals(number) is signal.SIGKILL:
+            return "The system ended it, often because the memory was used up."
+    return "It crashed, or something ended it."
+
+
+def _general_advice(application: str, error: Exception | None) -> str:
+    if application == "lookup":
+        return (
+            "Take a row of the table (--include NAME=VALUE,...), or exclude the combinations "
+            "that were not measured."
+        )
+    if application == "function" and error is not None:
+        return "Call the function by hand with this configuration, and mend what it raises."
+    if error is None:
+        return "Change what is asked of a run (the objective, or run_limit), or what it gives."
+    return "Try another configuration (--include NAME=VALUE,...), or exclude this one."
+
+
+def last_lines(text: str) -> tuple[str, ...]:
+    r"""Return the last `LAST_LINES` lines, each printable and of bounded width.
+
+    >>> last_lines("one\n\ttwo\x1b[0m\n")
+    ('one', ' two?[0m')
+    """
+    kept = text.rstrip().splitlines()[-LAST_LINES:]
+    lines = (line.replace("\t", " ")[:LAST_COLUMNS] for line in kept)
+    return tuple("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+
+
+def _judged(objective: Objective, measures: Mapping[str, Measure]) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": str(constraint),
+            "measure": constraint.measure,
+            "value": measures.get(constraint.measure),
+            "met": constraint.violation(measures) == 0,
+        }
+        for constraint in objective.constraints
+    ]
+
+
+def constraint_words(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
+    """Say whether a constraint holds, with what was measured."""
+    value = measures.get(constraint.measure)
+    unit = "s" if constraint.measure.endswith("_s") else ""
+    told = "unknown" if value is None else quantity(_number(value), unit)
+    verdict = "met" if constraint.violation(measures) == 0 else "violated"
+    return f"{verdict}: {constraint} ({constraint.measure} is {told})"
+
+
+def _number(value: float | tuple[float, ...]) -> float:
+    return value[0] if isinstance(value, tuple) else value
+
+
+def _failure_object(failure: DryRunFailure) -> dict[str, Any]:
+    return {
+        "reason": failure.reason,
+        "advice": failure.advice,
+        "command": list(failure.command),
+        "folder": failure.folder,
+        "exit_code": failure.code,
+        "stdout": list(failure.stdout),
+        "stderr": list(failure.stderr),
+    }
+
+
+def _runs(n: int) -> str:
+    return "1 run" if n == 1 else f"{n:,} runs"
+
+
+_AGAIN_BELOW_S = 10.0
+_SHOWN_LEVELS = 8
+
+
+def dry_run(
+    file: SweepFile = None,
+    log: JobLog = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Measured table (CSV) to look up instead.", show_default=False),
+    ] = None,
+    first: FirstJobs = None,
+    procs: Procs = None,
+    order: Order = None,
+    backfill: Backfill = None,
+    preset: PresetName = None,
+    levels: Levels = None,
+    policy_option: PolicyOptions = None,
+    reading: ReadingRule = None,
+    too_wide: TooWide = None,
+    exclude: Exclude = None,
+    include: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=V,...", help="Try this configuration instead of today's."),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
+    workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
+    cores: Cores = None,
+    memory: Memory = None,
+    run_limit: RunLimit = None,
+    as_json: Json = False,
+) -> int:
+    """Check a sweep, run today's configuration once, and say how long the budget would take.
+
+    Nothing is stored. Without a today the first configuration is run, or the one of --include.
+    The exit code is 2 if the sweep is wrong, and 4 if it is right and the run failed: then the
+    command, its exit code, its last 40 lines and what to change are shown.
+    """
+    tables: dict[str, Any] = sweep_tables(file)
+    where = str(file) if file is not None else "options"
+    check_settings(tables, where)
+    if cores is not None or memory is not None:
+        tables["environment"] = environment_table(tables.get("environment"), cores, memory)
+    merge_options(
+        tables,
+        log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
+        levels=levels or [], preset=preset, policy_options=policy_option or [],
+        reading=reading or [], too_wide=too_wide, exclude=exclude or [],
+        strategy=None, runs=runs, workers=workers,
+    )  # fmt: skip
+    SlaOptions(run_limit=run_limit).laid_over(tables)
+    if is_external_application(tables.get("application")):
+        raise SettingsError(
+            "the program of this file asks for its runs itself, so there is nothing to try from "
+            "here; start copperline sweep, and then the program"
+        )
+    built = build_sweep(check_settings(tables, "the options"))
+    check_capacity(built.settings.place, built.settings.workers)
+    trial = _run_once(built, _fallback_name(built, file), include, quiet=as_json)
+    if as_json:
+        print_json(trial.as_object())
+    else:
+        _print(trial)
+    return 0 if trial.failure is None else EXIT_TRIAL_FAILED
+
+
+def _fallback_name(built: BuiltSweep, file: Path | None) -> str:
+    return file.stem if file is not None else built.application.name
+
+
+def _run_once(built: BuiltSweep, name: str, include: str | None, *, quiet: bool) -> DryRunReport:
+    """Open the sweep in memory and run one configuration of it."""
+    own = first_configurations(built, [])
+    past_results(built)
+    session = open_sweep(built, MemoryStore(), name, "")
+    run = _submitted(session, built, own, include)
+    experiment = session.experiment
+    values = experiment.space.values(run.configuration)
+    if not quiet:
+        say(f"{experiment.opened.name}  {experiment.opened.objective}", style="bold")
+        say(f"  trying {_in_words(experiment.space.parameters, values)}")
+    ready = compilation_state().readiness is Readiness.READY
+    watched = _ErrorRecorder(built.application, experiment.sla.run_limit_s)
+    completion = execute_run(watched, ExecutionRequest(run.id, values, run.seed))
+    note = ""
+    if isinstance(built.application, Scheduling) and completion.failure is None:
+        completion, note = _settled(watched, run, values, completion, ready)
+    judged = assess_completion(experiment, completion, time.time())
+    outcome, failure = None, None
+    if isinstance(judged, RunCompleted):
+        outcome = judged.outcome
+    else:
+        failure = _failure(built.application, judged.failure, watched.error)
+    is_today = run.configuration == experiment.opened.baseline
+    took_s = completion.duration_s
+    return DryRunReport(experiment, values, is_today, run.seed, took_s, outcome, failure, note)
+
+
+def _settled(
+    watched: "_ErrorRecorder",
+    run: Run,
+    values: Mapping[str, Level],
+    first: ExecutionResult,
+    ready: bool,
+) -> tuple[ExecutionResult, str]:
+    """Time a simulation again: the first one of a process also loads what was compiled."""
+    if not ready:
+        return first, "the simulator is not compiled here yet; once it is, runs take less time"
+    if first.duration_s > _AGAIN_BELOW_S:
+        return first, ""
+    return execute_run(watched, ExecutionRequest(run.id, values, run.seed)), ""
+
+
+def _failure(application: Application, reason: str, error: Exception | None) -> DryRunFailure:
+    folder = application.cwd if isinstance(application, Command) else ""
+    return failure_of(reason, error, folder, application.name)
+
+
+class _ErrorRecorder:
+    """An application of which the last error is kept as it was, with all that it knows."""
+
+    def __init__(self, application: Application, limit_s: float | None) -> None:
+        self._application, self._limit_s = application, limit_s
+        self.error: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._application, name)
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        """Run once, within the limit of a run where the application can end one."""
+        try:
+            if self._limit_s is not None and isinstance(self._application, StoppableApplication):
+                return self._application.evaluate_within(values, seed, self._limit_s)
+            return self._application.evaluate(values, seed)
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _submitted(
+    session: Session, built: BuiltSweep, own: tuple[dict[str, Level], ...], include: str | None
+) -> Run:
+    """Submit what is wanted, else today's, else the analyst's own first, else the first."""
+    if include is not None:
+        text = built.settings.model_copy(update={"run": []})
+        wanted = first_configurations(
+            BuiltSweep(text, built.application, built.space, built.objective, built.watch),
+            [include],
+        )
+        if wanted:
+            return session.include(wanted[0])
+    run = session.submit_baseline()
+    if run is not None:
+        return run
+    if own:
+        return session.include(own[0])
+    first = _first(built)
+    if first is None:
+        raise SettingsError(
+            "no allowed combination of levels can be tried; exclude fewer, or name other levels"
+        )
+    return session.include(built.space.values(first))
+
+
+def _first(built: BuiltSweep) -> Configuration | None:
+    """Return the first allowed configuration; of a table, the first that was measured."""
+    application = built.application
+    for configuration in built.space.configurations():
+        if not isinstance(application, Lookup) or application.table.lookup(configuration):
+            return configuration
+    return None
+
+
+def _print(trial: DryRunReport) -> None:
+    experiment, failure = trial.experiment, trial.failure
+    if failure is not None:
+        _print_failure(failure)
+        return
+    outcome, objective = trial.outcome, experiment.opened.objective
+    if outcome is None:
+        raise AssertionError("a run that did not fail has an outcome")
+    _print_levels(trial)
+    shown = table_of("measure", "value")
+    for name, value in outcome.measures.items():
+        shown.add_row(name, _measured(name, value))
+    OUT.print(shown)
+    reached = quantity(outcome.value, objective.unit)
+    OUT.print(f"{objective}: {reached}", style="bold", soft_wrap=True)
+    for constraint in objective.constraints:
+        OUT.print(f"  {constraint_words(constraint, outcome.measures)}", soft_wrap=True)
+    OUT.print(f"The run took {duration(trial.duration_s)}; {trial.budget_words}.", soft_wrap=True)
+    if trial.note:
+        OUT.print(f"Note: {trial.note}.", soft_wrap=True)
+    OUT.print("Nothing was stored.")
+
+
+def _print_levels(trial: DryRunReport) -> None:
+    space = trial.experiment.space
+    shown = table_of("parameter", "tried", "levels", left=3)
+    for parameter in space.parameters:
+        tried = setting(trial.values[parameter.name], parameter.unit)
+        shown.add_row(parameter.name, tried, _levels(parameter))
+    OUT.print(shown)
+    allowed = space.count_allowed()
+    told = f", {allowed:,} allowed" if allowed not in (None, space.size) else ""
+    OUT.print(f"{space.size:,} combinations of {len(space.parameters)} parameters{told}")
+
+
+def _levels(parameter: Parameter) -> str:
+    ordered = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+    texts = [str(parameter.levels[i]) for i in ordered]
+    if len(texts) > _SHOWN_LEVELS:
+        texts[_SHOWN_LEVELS - 2 : -1] = ["..."]
+    return f"{parameter.n_levels}: {', '.join(texts)}"
+
+
+def _measured(name: str, value: Measure) -> str:
+    if isinstance(value, tuple):
+        return f"a series of {len(value):,} numbers, from {number(value[0])} to {number(value[-1])}"
+    return quantity(value, unit_of(name))
+
+
+def _print_failure(failure: DryRunFailure) -> None:
+    OUT.print(f"The run failed: {failure.reason}", style="bold red", soft_wrap=True)
+    if failure.command:
+        OUT.print(f"  command: {shlex.join(failure.command)}", soft_wrap=True)
+        OUT.print(f"  folder: {failure.folder}", soft_wrap=True)
+        code = "none, it was not started" if failure.code is None else str(failure.code)
+        OUT.print(f"  exit code: {code}")
+    for name, lines in (("standard output", failure.stdout), ("standard error", failure.stderr)):
+        if lines:
+            OUT.print(f"  the end of {name}:")
+            for line in lines:
+                OUT.print(f"    {line}", soft_wrap=True)
+    OUT.print(f"What to change: {failure.advice}", soft_wrap=True)
+    OUT.print("Nothing was stored.")
+
+
+def _in_words(parameters: tuple[Parameter, ...], values: Mapping[str, Level]) -> str:
+    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in parameters)

@@ -1,0 +1,310 @@
+"""Commands over stored experiments: list, suggest, report, and the browser UI.
+
+``copperline queue``: what waits, in its order; first, later, held, cancelled.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from assistant.analysis.response_map import expected_measure
+from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
+from assistant.cli.experiment_view import (
+    fresh_session,
+    print_summary,
+    print_warning,
+    stored_session,
+    summary,
+    warning_object,
+)
+from assistant.core.codec import encode_event
+from assistant.core.errors import SettingsError
+from assistant.core.events import ExperimentFinished
+from assistant.core.experiment import Experiment
+from assistant.core.files import is_there
+from assistant.core.objective import Objective
+from assistant.core.run import Run, RunState
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import write_report
+from assistant.presentation.tables.queue import age_words, reason_text, reported_words
+from assistant.presentation.text.number_format import level, moment
+from assistant.service.store_connection import open_store
+from assistant.session.opening import load_session
+from assistant.session.session import Session
+from assistant.store.event_store import MemoryStore
+from strategies import Suggestion
+
+MAX_SHOWN = 160
+
+
+def suggest(
+    experiment: Annotated[
+        str, typer.Argument(help="A stored experiment, 'latest', or a sweep file (TOML).")
+    ] = "latest",
+    n: Annotated[int, typer.Option("-n", "--count", help="How many.")] = 5,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say what should run next, and why, without running anything.
+
+    For a stored experiment that goes on the batch is recorded, so that it is not proposed again.
+    While a warning is open the batch that came with it is shown again, and nothing is recorded.
+    """
+    if experiment.endswith(".toml"):
+        session = fresh_session(Path(experiment))
+    else:
+        session = stored_session(experiment, store)
+    recorded = session.experiment.finished is None
+    if not recorded:
+        session = _afterwards(session)
+    before = session.experiment.open_advice
+    shown = session.experiment.open_batch if before is not None and recorded else None
+    batch = shown or session.suggest(n)
+    known = session.experiment
+    warning = warning_object(known)
+    if as_json:
+        rows = [
+            {
+                "values": known.space.values(suggestion.configuration),
+                "reason": reason_text(known, suggestion),
+                **_expected(known, suggestion),
+            }
+            for suggestion in batch.suggestions
+        ]
+        print_json(
+            {
+                "experiment": session.id,
+                "batch": batch.number,
+                "recorded": recorded and shown is None,
+                "exhausted": batch.exhausted,
+                "warning": None if warning is None else warning["text"],
+                "alternatives": [] if warning is None else warning["alternatives"],
+                "suggestions": rows,
+            }
+        )
+        return 0
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("no.", *known.space.names):
+        table.add_column(name, justify="right")
+    for number, suggestion in enumerate(batch.suggestions, 1):
+        cells = [level(v) for v in known.space.values(suggestion.configuration).values()]
+        table.add_row(str(number), *cells)
+    OUT.print(table)
+    for number, suggestion in enumerate(batch.suggestions, 1):
+        OUT.print(f"{number}. {reason_text(known, suggestion)}", soft_wrap=True)
+    if shown is not None:
+        OUT.print("This batch came with a warning that is open; it is shown again, nothing is new.")
+    elif before is not None and recorded:
+        OUT.print(f"Warning {before.number} was not answered, and lapses with this batch.")
+    if recorded:
+        print_warning(known, OUT, store)
+    if not recorded:
+        OUT.print(
+            f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
+        )
+    if batch.exhausted:
+        OUT.print("The space is exhausted: every allowed configuration has been proposed or run.")
+    return 0
+
+
+def _expected(known: Experiment, suggestion: Suggestion) -> dict[str, object]:
+    """Return value and 95% interval in the unit of the objective, and the chance to be best."""
+    found = expected_measure(known, suggestion.configuration)
+    return {
+        "expected": None if found is None else found.value,
+        "interval": None if found is None else [found.low, found.high],
+        "chance": suggestion.chance,
+    }
+
+
+def _afterwards(session: Session) -> Session:
+    """Return a copy of a finished experiment that may be asked further; nothing is stored."""
+    store = MemoryStore()
+    events = [e for e in session.events() if not isinstance(e, ExperimentFinished)]
+    store.append(session.id, 0, events)
+    return load_session(store, session.id)
+
+
+def report(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where the HTML goes.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Write the report of a stored experiment, finished or not."""
+    session = stored_session(experiment, store)
+    data = collect(session.experiment, session.events())
+    written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
+    if as_json:
+        print_json(summary(session.experiment, data, written))
+    else:
+        print_summary(data, written)
+    return 0
+
+
+def journal(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help="Only events of this type; repeat it.", show_default=False),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Print what happened, event by event: every decision, run, warning and answer."""
+    session = stored_session(experiment, store)
+    events = session.events()
+    known = sorted({type(event).__name__ for event in events})
+    for name in kind or []:
+        if name not in known:
+            raise SettingsError(f"no event of type '{name}' here; there are: {', '.join(known)}")
+    chosen = [e for e in events if not kind or type(e).__name__ in kind]
+    if as_json:
+        lines = [json.loads(encode_event(event)) for event in chosen]
+        print_json({"experiment": session.id, "events": lines})
+        return 0
+    first_s = events[0].at_s
+    for event in chosen:
+        body = json.loads(encode_event(event))
+        name = body.pop("type")
+        text = json.dumps({k: v for k, v in body.items() if k not in ("v", "at_s", "space")})
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
+        OUT.print(f"{event.at_s - first_s:9.3f} s  {name}  {shown}", soft_wrap=True)
+    return 0
+
+
+def experiments(store: StoreOption = None, as_json: Json = False) -> int:
+    """List what is stored, latest first."""
+    path = store_path(store)
+    stored = open_store(path).experiments() if is_there(path) else ()
+    if as_json:
+        print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
+        return 0
+    if not stored:
+        OUT.print(f"The store '{path}' holds no experiment yet.")
+        return 0
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("experiment", "name", "opened", "events"):
+        table.add_column(name)
+    for e in stored:
+        table.add_row(e.id, e.name, moment(e.opened_s), str(e.n_events))
+    OUT.print(table)
+    return 0
+
+
+Runs = list[int] | None
+
+
+def queue(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    first: Annotated[
+        Runs, typer.Option(metavar="RUN", help="Start it before all that wait; repeat it.")
+    ] = None,
+    priority: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN=NUMBER", help="Higher starts earlier; 0 to begin with."),
+    ] = None,
+    hold: Annotated[
+        Runs, typer.Option(metavar="RUN", help="Let it wait until it is released.")
+    ] = None,
+    release: Annotated[Runs, typer.Option(metavar="RUN", help="Let it start in its turn.")] = None,
+    cancel: Annotated[
+        Runs, typer.Option(metavar="RUN", help="Give it up; before it starts it costs nothing.")
+    ] = None,
+    stop: Annotated[
+        Runs, typer.Option(metavar="RUN", help="End it now; what it reported last is its result.")
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(help="Why, kept with the runs that are cancelled or stopped.")
+    ] = "",
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Show what waits and what runs, the next one in front, and change its order.
+
+    Another order holds from the next start on. What is cancelled or stopped while it runs ends
+    soon, also where another process executes the experiment.
+    """
+    session = stored_session(experiment, store)
+    wanted = [_priority(text) for text in priority or []]
+    for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ()), *(stop or ())):
+        session.experiment.run(run_id)  # refuse an unknown one before anything is changed
+    for run_id in first or []:
+        session.run_first(run_id)
+    for run_id, number in wanted:
+        session.reprioritise(run_id, number)
+    for run_id in hold or []:
+        session.hold(run_id)
+    for run_id in release or []:
+        session.release(run_id)
+    for run_id in cancel or []:
+        session.cancel(run_id, reason)
+    for run_id in stop or []:
+        session.stop(run_id, reason)
+    if not as_json:
+        for run_id in stop or []:
+            run = session.experiment.run(run_id)
+            kept = reported_words(run, session.experiment.opened.objective)
+            OUT.print(f"Run {run_id} is stopped; its result is what it reported last: {kept}.")
+    rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
+    rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
+    if as_json:
+        print_json({"experiment": session.id, "queue": [_row(session, run) for run in rows]})
+        return 0
+    if not rows:
+        OUT.print("Nothing waits and nothing runs.")
+        return 0
+    objective, now_s = session.experiment.opened.objective, session.now_s()
+    told = [_reported(run, objective, now_s) for run in rows]
+    more = ("reported so far",) if any(told) else ()
+    table = table_of("run", "state", "priority", *session.experiment.space.names, *more, left=2)
+    for run, said in zip(rows, told, strict=True):
+        values = session.experiment.space.values(run.configuration).values()
+        cells = [*map(level, values), *([said] if more else [])]
+        table.add_row(str(run.id), _state(run), f"{run.priority:g}", *cells)
+    OUT.print(table)
+    return 0
+
+
+def _priority(text: str) -> tuple[int, float]:
+    run_id, _, number = text.partition("=")
+    try:
+        return int(run_id), float(number)
+    except ValueError:
+        raise SettingsError(
+            f"--priority {text}: say a run and a number, for example --priority 7=2.5"
+        ) from None
+
+
+def _state(run: Run) -> str:
+    if run.held:
+        return "held"
+    return f"{run.state} ({run.worker})" if run.worker and run.started_s is not None else run.state
+
+
+def _reported(run: Run, objective: Objective, now_s: float) -> str:
+    if run.reported is None or run.state is not RunState.RUNNING:
+        return ""
+    return f"{reported_words(run, objective)} ({age_words(run, now_s)})"
+
+
+def _row(session: Session, run: Run) -> dict[str, object]:
+    return {
+        "run": run.id,
+        "state": str(run.state),
+        "held": run.held,
+        "priority": run.priority,
+        "worker": run.worker or None,
+        "values": dict(session.experiment.space.values(run.configuration)),
+        "reason": run.reason,
+        "reported": None if run.reported is None else dict(run.reported),
+        "reported_s": run.reported_s,
+    }

@@ -1,0 +1,195 @@
+"""``workload manifests``, ``retarget``, ``calibrate`` and ``bundle``: workloads of pods."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from assistant.cli.commands.workload_model import check_model_file, check_place
+from assistant.cli.console import OUT, Json, print_json, progress_spinner
+from assistant.core.errors import SettingsError
+from assistant.presentation.text.number_format import number
+from sim.api import (
+    ManifestStyle,
+    TargetNode,
+    calibrate,
+    export_bundle,
+    format_by_name,
+    import_bundle,
+    load_model,
+    load_workload,
+    read_telemetry,
+    save_model,
+    without_power_terms,
+    write_manifests,
+    write_workload,
+)
+from sim.api import retarget as retargeted
+
+Pods = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A trace of pods (.jsonl).", show_default=False)
+]
+ToModel = Annotated[Path, typer.Option("--to", help="Write the model here (.json).")]
+
+
+def manifests(
+    file: Pods,
+    to: Annotated[Path, typer.Option("--to", help="Write the manifests here (.yaml).")],
+    first: Annotated[
+        int | None, typer.Option(help="Only the first N workloads.", min=1, show_default=False)
+    ] = None,
+    image: Annotated[str, typer.Option(help="Of every container; it needs sleep.")] = "",
+    mpi: Annotated[
+        bool, typer.Option("--mpi", help="Distributed training as MPIJob, not PyTorchJob.")
+    ] = False,
+    namespace: Annotated[
+        str | None, typer.Option(help="Of everything; each workload's own if not given.")
+    ] = None,
+    scheduler: Annotated[str, typer.Option(help="Of the pods; it must know gangs for gangs.")] = "",
+    whole_gpus: Annotated[
+        bool, typer.Option("--whole-gpus", help="A share of a GPU becomes a whole one.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Write the workloads of a trace as manifests for Kubernetes: PyTorchJob, Katib, Job ..."""
+    check_place(to)
+    distributed: Literal["PyTorchJob", "MPIJob"] = "MPIJob" if mpi else "PyTorchJob"
+    style = ManifestStyle(
+        image or ManifestStyle().image, distributed, namespace, scheduler, whole_gpus
+    )
+    with progress_spinner(f"Writing {to.name} …"):
+        workload = load_workload(file, first=first)
+        n_jobs = write_manifests(workload, to, style=style)
+    if as_json:
+        print_json({"file": str(to), "n_jobs": n_jobs})
+        return 0
+    OUT.print(f"{to}: manifests of {n_jobs:,} workloads", soft_wrap=True)
+    return 0
+
+
+def retarget(
+    file: Pods,
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes: .jsonl.")],
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FAMILY[=RESOURCE[,LABEL=VALUE...]]",
+            help="A machine: NVIDIA-H100=nvidia.com/gpu,zone=a. Repeat it; without a resource it "
+            "has no GPUs.",
+        ),
+    ] = None,
+    by_family: Annotated[
+        bool, typer.Option("--by-family", help="Pods demand the family of their turn's machine.")
+    ] = False,
+    whole_jobs: Annotated[
+        bool, typer.Option("--whole-jobs", help="All pods of a job get GPUs of one machine's kind.")
+    ] = False,
+    without_profiles: Annotated[
+        bool, typer.Option("--without_power_terms", help="Pods do not look at power profiles.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Tell the pods of a trace which machines of a cluster they are for; jobs and work stay."""
+    format_by_name(target)
+    check_place(target)
+    nodes = [_node(text) for text in node or []]
+    if not nodes and not without_profiles:
+        raise SettingsError("say for which machines: --node FAMILY=RESOURCE, or --baseline")
+    workload = load_workload(file)
+    n_before = len(workload.notes)
+    if nodes:
+        workload = retargeted(workload, nodes, by_family=by_family, whole_jobs=whole_jobs)
+    if without_profiles:
+        workload = without_power_terms(workload)
+    write_workload(workload, target)
+    notes = [one.sentence for one in workload.notes[n_before:]]
+    if as_json:
+        print_json({"file": str(target), "n_jobs": workload.n_jobs, "notes": notes})
+        return 0
+    OUT.print(f"{target}: {workload.n_jobs:,} jobs, their pods told anew", soft_wrap=True)
+    for note in notes:
+        OUT.print(f"  note: {note}", soft_wrap=True)
+    return 0
+
+
+def calibrate_model(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of joulie (.json).")],
+    file: Pods,
+    telemetry: Annotated[
+        Path,
+        typer.Argument(metavar="TELEMETRY", help="Pods as they ran: jobId, start, end, ... (CSV)."),
+    ],
+    to: ToModel,
+    drop_unknown: Annotated[
+        bool, typer.Option("--drop-unknown", help="Leave out pods that are not in the trace.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Calibrate a model of joulie by what pods of a trace were measured to do."""
+    check_model_file(to)
+    with progress_spinner("Calibrating …"):
+        unknown: Literal["refuse", "drop"] = "drop" if drop_unknown else "refuse"
+        told = read_telemetry(telemetry, load_workload(file), unknown_pods=unknown)
+        made, changes = calibrate(load_model(model), told)
+    save_model(made, to)
+    if as_json:
+        rows = [
+            {"parameter": one.parameter, "before": one.before, "after": one.after, "low": one.low,
+             "high": one.high, "n": one.n}
+            for one in changes
+        ]  # fmt: skip
+        print_json({"file": str(to), "digest": made.digest, "changes": rows})
+        return 0
+    OUT.print(f"{to}: {len(changes):,} parameters changed", soft_wrap=True)
+    for one in changes:
+        low, high = number(one.low), number(one.high)
+        OUT.print(
+            f"  {one.parameter}: {number(one.before)} becomes {number(one.after)} "
+            f"({low} to {high}, of {one.n:,})",
+            soft_wrap=True,
+        )
+    return 0
+
+
+def bundle(
+    way: Annotated[str, typer.Argument(metavar="export|import", help="Which way.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A model, or a bundle (.json).")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A bundle, or a model (.json).")],
+    name: Annotated[
+        str | None, typer.Option(help="Of the bundle; its file's if not given.")
+    ] = None,
+    only_changed: Annotated[
+        bool, typer.Option("--only-changed", help="Leave out what is as published.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Hand the priors of a model of joulie out as a profile bundle, or take one in as a model."""
+    check_model_file(target)
+    if way == "export":
+        export_bundle(load_model(source), target, name=name, only_changed=only_changed)
+    elif way == "import":
+        save_model(import_bundle(source), target)
+    else:
+        raise SettingsError(f"'{way}' is no way of a bundle; allowed are export and import")
+    if as_json:
+        print_json({"file": str(target), "way": way})
+        return 0
+    OUT.print(f"{target}: {'a bundle' if way == 'export' else 'a model'} of {source}")
+    return 0
+
+
+def _node(text: str) -> TargetNode:
+    """Return a machine from ``FAMILY=RESOURCE,LABEL=VALUE``.
+
+    Raises:
+        SettingsError: it is not of that form.
+    """
+    family, _, rest = text.partition("=")
+    resource, *labels = rest.split(",")
+    pairs = dict(one.partition("=")[::2] for one in labels)
+    if not family.strip() or not all(pairs) or not all(pairs.values()):
+        raise SettingsError(
+            f"--node '{text}' is not of the form FAMILY=RESOURCE,LABEL=VALUE, such as "
+            "NVIDIA-H100=nvidia.com/gpu,zone=a"
+        )
+    return TargetNode(family.strip(), resource.strip(), pairs)

@@ -1,0 +1,559 @@
+"""``copperline serve`` and ``copperline work``: the service, and workers for it.
+
+What a worker executes: of all that a service may send, what its own operator allows.
+
+Workers in processes of their own, started as they are needed; one that dies is replaced.
+
+``copperline app``: the browser UI and its service, kept alive until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Literal
+
+import typer
+
+from assistant.applications.rest_address import origin_of
+from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store_path
+from assistant.client.api import ApiClient
+from assistant.client.worker import LEASE_S, HttpLeaseSource, Worker
+from assistant.config.application import CommandSettings
+from assistant.config.snapshot import rebuild
+from assistant.config.sweep_file import check_settings
+from assistant.core.codec import decode_event
+from assistant.core.errors import (
+    AccessDeniedError,
+    ExecutionRefusedError,
+    ServiceError,
+    SettingsError,
+)
+from assistant.core.events import ExperimentOpened, has_external_client
+from assistant.core.ports import Executor
+from assistant.executors import make_executor
+from assistant.service.experiment_service import SAFE_APPLICATIONS, ExperimentService
+from assistant.service.store_connection import ServiceSupervisor, needs_service
+from assistant.store.event_store import SqliteStore
+from assistant.store.queue import RunLease
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionPolicy:
+    """What a worker executes besides the applications that are built in and start nothing.
+
+    Args:
+        programs: whatever the recipe of an experiment names.
+        named: programs that a command may start, by name or absolute path.
+
+    Raises:
+        SettingsError: a named program is not there.
+    """
+
+    programs: bool = False
+    named: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.named:
+            if _program_path(name) is None:
+                raise SettingsError(
+                    f"--program {name}: there is no such program here; give its name as on the "
+                    "PATH, or its absolute path"
+                )
+
+    def check(self, opened: ExperimentOpened) -> None:
+        """Refuse an experiment that would execute what is not allowed, before any of it is built.
+
+        Raises:
+            NotExecutedHereError: it would.
+            SettingsError: its recipe is none.
+        """
+        if self.programs or not opened.recipe:
+            return
+        try:
+            tables = json.loads(opened.recipe)
+        except (ValueError, RecursionError) as error:
+            raise SettingsError(
+                f"the recipe of '{opened.experiment_id}' is none: {error}"
+            ) from error
+        application = check_settings(tables, opened.experiment_id).application
+        if application.kind in SAFE_APPLICATIONS:
+            return
+        what = f"an application of kind '{application.kind}'"
+        way_out = "--allow-programs"
+        if isinstance(application, CommandSettings) and application.command:
+            why = self._why_not(application)
+            if why is None:
+                return
+            what = f"a command that {why}"
+            if why == _starts(application):
+                way_out = f"--program {application.command[0]}, or {way_out}"
+        raise ExecutionRefusedError(
+            f"experiment '{opened.experiment_id}' is {what}, which this worker does not execute; "
+            f"its operator can allow it with {way_out}"
+        )
+
+    def _why_not(self, application: CommandSettings) -> str | None:
+        """Return what of a command goes beyond starting a named program; None if nothing does."""
+        if application.env:
+            return "sets variables of the environment"  # which may name code to load
+        if application.inherit:
+            return "takes over variables of the environment"  # which may hold secrets
+        first = application.command[0] if application.command else ""
+        found = None if "{" in first else _program_path(first)
+        if found is None or found not in {_program_path(name) for name in self.named}:
+            return _starts(application)
+        return None
+
+
+def _starts(application: CommandSettings) -> str:
+    return f"starts '{application.command[0] if application.command else ''}'"
+
+
+def _program_path(name: str) -> str | None:
+    """Return the path of a program; None if there is none, or if it hangs on a folder."""
+    if not name or ("/" in name and not Path(name).is_absolute()):
+        return None
+    return shutil.which(name)
+
+
+ALLOW_ALL = ExecutionPolicy(programs=True)
+"""For workers of one's own store: what stands there was allowed when it was opened."""
+
+TOKEN = "COPPERLINE_TOKEN"  # noqa: S105 - the name of an environment variable
+LOOK_S = 0.25
+IDLE_S = 120.0
+"""How long a worker of an experiment waits for another run of it."""
+MOST_WORKERS = 64
+
+RESTART_PAUSE_S = 5.0
+"""How long nothing is started after a worker that ended by an error."""
+
+WorkerDemand = Mapping[str, int]
+"""How many workers there shall be, by experiment; the empty name is any experiment."""
+
+
+def worker_demand(house: ExperimentService) -> WorkerDemand:
+    """Return how many workers each experiment needs now: as many at once as it says.
+
+    Experiments that were opened from Python have none: only that Python can run their program. Nor
+    have those whose program asks for its runs itself.
+    """
+    wanted: dict[str, int] = {}
+    for experiment_id, runs in house.queue.demand().items():
+        opened = house.store.opened(experiment_id)
+        if opened.recipe and not house.queue.is_outside(experiment_id):
+            wanted[experiment_id] = min(opened.workers, runs)
+    return wanted
+
+
+@contextlib.contextmanager
+def worker_supervisor(
+    wanted: Callable[[], WorkerDemand], url: str, token: str
+) -> Iterator[list[str]]:
+    """Keep workers at work while the block lasts. Yields their names, also of those that ended.
+
+    If this process dies, they end after the run that they execute.
+
+    Args:
+        wanted: says how many there shall be; asked every `LOOK_S`.
+        url: of the service.
+        token: of a worker.
+    """
+    ended = threading.Event()
+    kept = _WorkerSupervisor(url, token)
+
+    def keep() -> None:
+        while not ended.wait(LOOK_S):
+            kept.reach(wanted())
+        kept.end()
+
+    keeper = threading.Thread(target=keep, name="copperline-workers", daemon=True)
+    keeper.start()
+    try:
+        yield kept.names
+    finally:
+        ended.set()
+        keeper.join()
+
+
+@dataclass
+class _WorkerSupervisor:
+    url: str
+    token: str
+    names: list[str] = field(default_factory=list)
+    running: list[tuple[str, subprocess.Popen[bytes]]] = field(default_factory=list)
+    not_before_s: float = 0.0
+
+    def reach(self, wanted: WorkerDemand) -> None:
+        """Start the workers that are missing. Those too many end by themselves once idle."""
+        if any((one.poll() or 0) > 0 for _, one in self.running):  # not those that were killed
+            self.not_before_s = time.monotonic() + RESTART_PAUSE_S
+        self.running = [one for one in self.running if one[1].poll() is None]
+        if time.monotonic() < self.not_before_s:
+            return
+        there = Counter(experiment_id for experiment_id, _ in self.running)
+        for experiment_id, n in wanted.items():
+            missing = min(n - there[experiment_id], MOST_WORKERS - len(self.running))
+            for _ in range(missing):
+                self.running.append((experiment_id, self._started(experiment_id)))
+
+    def end(self) -> None:
+        """End them, giving their runs a little time."""
+        for _, one in self.running:
+            one.terminate()
+        for _, one in self.running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.wait(timeout=5)
+            one.kill()
+
+    def _started(self, experiment_id: str) -> subprocess.Popen[bytes]:
+        parent = os.getpid()
+        self.names.append(f"{socket.gethostname()}-{parent}-{len(self.names) + 1}")
+        command = [sys.executable, "-m", "assistant.cli", "work", "--url", self.url]
+        command += ["--parent", str(parent), "--name", self.names[-1]]
+        command += ["--allow-programs"]  # what stands in this store was allowed when it was opened
+        if experiment_id:
+            command += ["--experiment", experiment_id, "--idle", str(IDLE_S)]
+        environment = {**os.environ, TOKEN: self.token}
+        return subprocess.Popen(  # noqa: S603 - our own
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+
+
+DEFAULT_PORT = 8765
+
+LogFormat = Annotated[
+    Literal["text", "json"], typer.Option("--log-format", help="One line an event, on stderr.")
+]
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = DEFAULT_PORT,
+    workers: Annotated[
+        int, typer.Option(help="Processes on this machine that execute runs.", min=0, max=1024)
+    ] = 0,
+    execute: Annotated[
+        bool,
+        typer.Option(
+            "--execute",
+            help="Execute what is started here, of each experiment as many runs at once as it "
+            "says.",
+        ),
+    ] = False,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="A host name under which it is reached; repeat it.", show_default=False),
+    ] = None,
+    allow_programs: Annotated[
+        bool,
+        typer.Option(
+            "--allow-programs", help="Let every steerer open experiments that start programs."
+        ),
+    ] = False,
+    files: Annotated[
+        Path | None,
+        typer.Option(help="Folder of job logs and tables that requests may name."),
+    ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="A program over HTTP that requests may name; repeat it.",
+            show_default=False,
+        ),
+    ] = None,
+    log_format: LogFormat = "text",
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option("--log-level", help="What is less is not told."),
+    ] = "info",
+    parent: Annotated[int | None, typer.Option(help="Process that it ends with.", hidden=True)] = (
+        None
+    ),
+    store: StoreOption = None,
+) -> int:
+    """Serve the stored experiments over HTTP: steer, watch and execute them from elsewhere.
+
+    Only this machine is served unless another address is named; tokens for each role are kept in
+    a file beside the store. SIGTERM or Ctrl-C lets requests in flight finish.
+    """
+    from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
+    from assistant.service.app import make_service
+    from assistant.service.auth import read_or_make_tokens, tokens_path
+    from assistant.service.experiment_service import ExperimentService
+    from assistant.service.observability import ServiceLog
+    from assistant.service.server import HttpServer, bind
+    from assistant.service.store_lock import StoreLock, find_endpoint
+
+    path = store_path(store)
+    adapters = tuple(map(origin_of, adapter or ()))
+    key = StoreLock.take(path)
+    if key is None:
+        there = find_endpoint(path)
+        where = "" if there is None else f" and is reached at {there.url} (process {there.pid})"
+        raise ServiceError(
+            f"another process holds the store '{path}'{where}; end it first, or use it"
+        )
+    with key:
+        opened = SqliteStore(path)
+        log = ServiceLog(shape=log_format, level=log_level)
+        listening = bind(host, port, tokens=tokens_path(path))  # refused before tokens are made
+        tokens = read_or_make_tokens(tokens_path(path)).with_owner()
+        book = ApiTokenStore(token_store_path(path))
+        house = ExperimentService(
+            opened, log, book=book, programs=allow_programs, files=files, adapters=adapters
+        )
+        service = make_service(house, tokens, log, names=tuple(name or ()))
+        server = HttpServer(service.asgi, listening, log, drain=service.context.drain)
+        key.publish(server.url, tokens.by_role[Role.OWNER])
+        if log_level in ("debug", "info"):
+            say(f"Serving '{path}' at {server.url}; tokens are in '{tokens_path(path)}'.")
+        house.executes = execute
+
+        def wanted() -> WorkerDemand:
+            own = worker_demand(house) if execute else {}
+            return {"": workers, **own} if workers else own
+
+        with worker_supervisor(wanted, server.url, tokens.by_role[Role.WORKER]) as names:
+            if parent is not None:
+                _end_with(parent)
+            server.run()
+        for one in names:  # they were ended by us, and have not failed
+            house.queue.give_back_of(one, "the service was ended")
+        opened.close()
+    return 0
+
+
+def work(
+    url: Annotated[
+        str | None,
+        typer.Option(help="Of the service; found beside the store if not given."),
+    ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Only runs of this experiment.", show_default=False)
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds a run is held without a heartbeat.")
+    ] = LEASE_S,
+    name: Annotated[
+        str | None, typer.Option(help="Of this worker, for people.", show_default=False)
+    ] = None,
+    allow_programs: Annotated[
+        bool,
+        typer.Option(
+            "--allow-programs", help="With --url: execute whatever program the service names."
+        ),
+    ] = False,
+    program: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --url: a program that commands may start; repeat it.", show_default=False
+        ),
+    ] = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End once nothing waits.")
+    ] = False,
+    parent: Annotated[
+        int | None, typer.Option(help="Process that it ends with, after its run.", hidden=True)
+    ] = None,
+    idle: Annotated[
+        float, typer.Option(help="End after so many seconds without a run.", hidden=True)
+    ] = math.inf,
+    store: StoreOption = None,
+) -> int:
+    """Execute runs for a service, one at a time, until it is ended; start more for more.
+
+    With --url the token of a worker comes from $COPPERLINE_TOKEN, and only applications that are
+    built in are executed, unless programs are allowed here: the service says which. Killed, its
+    run goes to another worker; Ctrl-C or SIGTERM lets the run end, and the second one gives it
+    back at once. A run that is cancelled is stopped. Without an answer of the service for ten
+    minutes, it ends.
+    """
+    link = needs_service(store_path(store)) if url is None else ApiClient(url, _token())
+    if url is None and (allow_programs or program):
+        raise SettingsError(
+            "--allow-programs and --program go with --url; a worker of the store here executes "
+            "what stands in it"
+        )
+    permitted = ALLOW_ALL if url is None else ExecutionPolicy(allow_programs, tuple(program or ()))
+    claims = HttpLeaseSource(link, only=experiment, worker=name, lease_s=lease)
+    ended = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if ended.is_set():
+            raise KeyboardInterrupt
+        ended.set()
+
+    rest = _IdleLimit(ended, 0.0 if until_idle else idle)
+
+    def stop() -> bool:
+        rest.is_over()
+        return ended.is_set() or (parent is not None and os.getppid() != parent)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    main = threading.get_ident()
+    worker = Worker(
+        claims,
+        lambda claim: executor_of(link, claim, permitted),
+        refused=say,
+        lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
+    )
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
+    told = worker.work(stop, rest, ended.wait)
+    OUT.print(f"{told} results told.")
+    return 0
+
+
+def _end_with(parent: int) -> None:
+    """End this process, as SIGTERM does, once its parent is gone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="copperline-parent", daemon=True).start()
+
+
+class _IdleLimit:
+    """Waits while there is nothing to do, and ends the worker after so long of it at a time."""
+
+    def __init__(self, ended: threading.Event, most_s: float) -> None:
+        self._ended, self._most_s = ended, most_s
+        self._rested_s, self._resting = 0.0, False
+
+    def __call__(self, seconds: float) -> None:
+        if self._rested_s >= self._most_s:
+            self._ended.set()
+        self._ended.wait(seconds)
+        self._rested_s, self._resting = self._rested_s + seconds, True
+
+    def is_over(self) -> None:
+        """Note that it is looked for work: what was not rest since the last time was work."""
+        if not self._resting:
+            self._rested_s = 0.0
+        self._resting = False
+
+
+def executor_of(
+    link: ApiClient, claim: RunLease, permitted: ExecutionPolicy = ALLOW_ALL
+) -> Executor:
+    """Return what executes the runs of an experiment, by the claim of one of them.
+
+    Raises:
+        NotExecutedHereError: it is nothing that this worker may execute.
+        AssistantError: it cannot be built here.
+    """
+    told = link.get(f"/v1/claims/{claim.token}/application")
+    opened = decode_event(_line(told["opened"]))
+    if not isinstance(opened, ExperimentOpened):
+        raise ServiceError("the service tells of an experiment what is none")
+    if has_external_client(opened):
+        raise AccessDeniedError(
+            f"the program of experiment '{claim.experiment_id}' asks for its runs itself, and no "
+            "worker can make them"
+        )
+    permitted.check(opened)
+    return make_executor(rebuild(opened), 1)
+
+
+def _line(told: object) -> str:
+    return json.dumps(told)
+
+
+def _token() -> str:
+    token = os.environ.get(TOKEN)
+    if not token:
+        raise SettingsError(
+            f"set ${TOKEN} to the worker's token of the service (it stands in the file of tokens "
+            "beside the store)"
+        )
+    return token
+
+
+OPTIONS = {
+    "server.address": "127.0.0.1",
+    "server.fileWatcherType": "none",
+    "server.maxUploadSize": "512",
+    "runner.postScriptGC": "false",
+    "browser.gatherUsageStats": "false",
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+    "theme.light.primaryColor": "#a4561f",
+    "theme.light.textColor": "#1a1816",
+    "theme.light.codeTextColor": "#1a1816",
+    "theme.dark.primaryColor": "#b3602b",
+    "theme.dark.codeTextColor": "#f4f2ef",
+}
+"""How Streamlit serves the pages: to this machine alone, and without asking any other.
+
+Streamlit would collect garbage through all generations after every drawing, live parts too, which
+takes longer than the drawing; Python's own collector suffices.
+
+Colours: white on the copper of a button, and captions, which are 40 % paler than the text, keep a
+contrast of 4.5 to 1.
+"""
+PAGES_RESTART_S = 1.0
+
+
+def pages_command(store: Path, port: int) -> list[str]:
+    """Return what serves the pages over a store. Raises SettingsError where they are missing."""
+    found = find_spec("streamlit_app")
+    if found is None or found.origin is None:
+        raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
+    command = [sys.executable, "-m", "assistant.ui", "run", found.origin]
+    command += ["--server.port", str(port), *(f"--{name}={OPTIONS[name]}" for name in OPTIONS)]
+    return [*command, "--", str(store)]
+
+
+def app(
+    port: Annotated[int, typer.Option(help="On this machine only.", min=1, max=65535)] = 8501,
+    store: StoreOption = None,
+) -> int:
+    """Open the browser UI over the stored experiments; Ctrl-C ends it.
+
+    Runs are executed by a service beside it, which is used if it runs already. If either of them
+    dies, it is started again and goes on. Studies of analysts are stopped with it, and can go on.
+    """
+    command = pages_command(store_path(store), port)
+    companion = ServiceSupervisor(store_path(store))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
+    try:
+        companion.reach()
+        companion.keep()
+        while True:
+            code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
+            if code >= 0:
+                return code
+            say("The browser's process was killed; it is started again.")
+            time.sleep(PAGES_RESTART_S)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    finally:
+        _end_studies(store_path(store))
+        companion.end()
+
+
+def _end_studies(store: Path) -> None:
+    """Stop the studies that were started from the pages; what was played is kept."""
+    from agents import StudyRepository
+
+    StudyRepository.beside(store).end()

@@ -1,0 +1,458 @@
+"""Partitions and capacity windows as ``copperline simulate`` takes them in one text each.
+
+``simulate LOG``: replay a job log on a cluster.
+"""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from assistant.cli.commands.workload import First, Log, load_log
+from assistant.cli.console import OUT, Json, print_json, say
+from assistant.cli.job_table import (
+    Machines,
+    PlacementName,
+    Throttles,
+    check_machines,
+    check_writable,
+    cluster_of,
+    place,
+    print_explanation,
+    rigid_note,
+    throttle_of,
+    write_jobs,
+)
+from assistant.cli.options import ReadingRule, by_number, policy_options
+from assistant.core.errors import SettingsError
+from assistant.presentation.text.number_format import number, quantity
+from sim.api import (
+    Allocation,
+    CapacityWindow,
+    ClusterSpec,
+    GroupMetrics,
+    Partition,
+    Scenario,
+    ScheduleMetrics,
+    UnknownNameError,
+    Workload,
+    backfills_for,
+    check_scenario,
+    explain,
+    known_names,
+    parse_duration,
+    summarise,
+)
+from sim.api import simulate as run_simulation
+
+PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
+WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
+
+
+def partition_of(text: str) -> Partition:
+    """Return a partition from a text such as ``small:32:1h:8`` or ``debug:@main:1h:tier=2``.
+
+    Raises:
+        SettingsError: it has another form.
+        ClusterError: there can be no such partition.
+        DurationError: the limit is no time.
+    """
+    parts = text.split(":")
+    limits = [part for part in parts[2:] if "=" not in part and part != "preemptible"]
+    plain = parts[:2] + limits
+    terms = parts[len(plain) :]
+    if parts[: len(plain)] != plain or not 2 <= len(plain) <= 4:
+        raise _not_of_the_form(text)
+    name, size = plain[:2]
+    longest = parse_duration(plain[2]) if len(plain) > 2 and plain[2] else None
+    told: dict[str, Any] = {}
+    try:
+        told |= {"on": size[1:]} if size.startswith("@") else {"procs": int(size)}
+        limit = int(plain[3]) if len(plain) == 4 and plain[3] else None
+        for term in terms:
+            key, _, value = term.partition("=")
+            field, kind = _TERMS[key]
+            if field in told:
+                raise ValueError(term)
+            told[field] = kind(value)
+    except (KeyError, ValueError):
+        raise _not_of_the_form(text) from None
+    return Partition(name, max_requested_s=longest, max_procs=limit, **told)
+
+
+def _yes(value: str) -> bool:
+    if value:
+        raise ValueError(value)
+    return True
+
+
+_TERMS: dict[str, tuple[str, Any]] = {
+    "tier": ("tier", int),
+    "per-user": ("running_per_user", int),
+    "preemptible": ("preemptible", _yes),
+}
+
+
+def _not_of_the_form(text: str) -> SettingsError:
+    return SettingsError(
+        f"--partition '{text}' is not of the form {PARTITION}, for example small:32:1h:8; "
+        "@OTHER in the place of PROCS makes a queue on the processors of another partition, and "
+        "TERMS are tier=N, per-user=N and preemptible, for example debug:@small:10m:tier=2"
+    )
+
+
+def window_of(text: str) -> CapacityWindow:
+    """Return a capacity window from a text such as ``main:64:10d:10d 8h:planned``.
+
+    Raises:
+        SettingsError: it has another form.
+        DurationError: a time is none.
+        ScenarioError: there can be no such window.
+        UnknownNameError: no such kind.
+    """
+    parts = text.split(":")
+    try:
+        if not 4 <= len(parts) <= 5:
+            raise ValueError(text)
+        procs = int(parts[1])
+    except ValueError:
+        raise SettingsError(
+            f"--window '{text}' is not of the form {WINDOW}, for example main:64:10d:11d:planned"
+        ) from None
+    times = parse_duration(parts[2]), parse_duration(parts[3])
+    return CapacityWindow(parts[0], procs, *times, *parts[4:])  # type: ignore[arg-type]
+
+
+MOST_MEMORY_T = 2**53 // 1024**4
+"""No machine has more memory than 2**53 bytes."""
+
+
+def simulate(
+    log: Log,
+    procs: Annotated[
+        int | None,
+        typer.Option(help="Processors; the log's own number if not given.", min=1),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=PARTITION,
+            help="A partition; repeat it. A job goes to the first that admits it. With @OTHER "
+            "for PROCS it is a queue on the processors of another one. TERMS: tier=N, "
+            "per-user=N (jobs that a user runs at once), preemptible.",
+        ),
+    ] = None,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=WINDOW,
+            help="Processors that are not for jobs for some time since the first submission; "
+            "repeat it. Kinds: planned (known before, as maintenance), drain, failure.",
+        ),
+    ] = None,
+    whole_nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PROCS",
+            help="Machines have so many processors, and a job takes whole ones.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    shared_nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PROCS",
+            help="Machines have so many processors, and several jobs may share one.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    node_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of a machine, such as 64G; jobs are held to what they requested.",
+            show_default=False,
+        ),
+    ] = None,
+    machines: Machines = None,
+    placement: PlacementName = None,
+    throttle: Throttles = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            help=", ".join(known_names()["order"])
+            + "; with --machines also "
+            + ", ".join(known_names()["task_order"])
+            + "."
+        ),
+    ] = "fcfs",
+    backfill: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(backfills_for('processors'))}; with --machines "
+            f"{', '.join(backfills_for('instances'))}.  "
+            "[default: easy, with --machines none]",
+            show_default=False,
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Tell order, backfill or placement something; repeat it."
+        ),
+    ] = None,
+    qos: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUEUE=PRIORITY",
+            help="Priority of a queue of the log, for orders that ask; repeat it.",
+        ),
+    ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER=SHARES",
+            help="Shares of a user of the log, for orders that ask; 1 if not told; repeat it.",
+        ),
+    ] = None,
+    overrun: Annotated[
+        str, typer.Option(help="Jobs outliving their request: raise, kill, extend.")
+    ] = "raise",
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --overrun kill, so much longer than its request a job may run.",
+            show_default=False,
+        ),
+    ] = None,
+    cleanup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="So much longer than it runs a job holds its processors.",
+            show_default=False,
+        ),
+    ] = None,
+    too_wide: Annotated[str, typer.Option(help="Jobs that fit nowhere: refuse, reject, clip.")] = (
+        "refuse"
+    ),
+    engine: Annotated[
+        str, typer.Option(help="auto, compiled, interpreted or process; all give the same.")
+    ] = "auto",
+    first: First = None,
+    reading: ReadingRule = None,
+    per_job: Annotated[
+        Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
+    ] = None,
+    explain_job: Annotated[
+        int | None,
+        typer.Option(
+            "--explain",
+            metavar="JOB",
+            help="Instead of measuring, say why the job of this number started when it did.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
+    if engine not in known_names()["engine"]:
+        raise UnknownNameError("engine", engine, known_names()["engine"])
+    rigid_only = {
+        "--procs": procs, "--partition": partition, "--window": window, "--cleanup": cleanup,
+        "--whole-nodes": whole_nodes, "--shared-nodes": shared_nodes, "--grace": grace,
+        "--node-memory": node_memory, "--explain": explain_job,
+        "--overrun": None if overrun == "raise" else overrun,
+    }  # fmt: skip
+    check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
+    if explain_job is not None:
+        _only_to_explain(engine, per_job)
+    if per_job is not None:
+        check_writable(per_job)
+    workload = load_log(log, first, reading)
+    if machines is not None:
+        return place(
+            Scenario(
+                workload,
+                cluster_of(machines, workload),
+                allocation="instances",
+                order=order,
+                backfill=backfill or "none",
+                too_wide=too_wide,  # type: ignore[arg-type]  # the scenario checks the word
+                options=policy_options(option or []),
+                qos_priority=by_number(qos or [], "--qos", "2=100"),
+                shares=by_number(share or [], "--share", "17=2"),
+                placement=placement or "first_fit",
+                throttles=tuple(throttle_of(text) for text in throttle or []),
+            ),
+            engine,
+            per_job,
+            as_json=as_json,
+        )
+    cluster, allocation = _cut(
+        _cluster(workload, procs, partition or []), whole_nodes, shared_nodes, node_memory
+    )
+    scenario = Scenario(
+        workload,
+        cluster,
+        allocation=allocation,
+        order=order,
+        backfill=backfill or "easy",
+        overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
+        too_wide=too_wide,  # type: ignore[arg-type]
+        options=policy_options(option or []),
+        grace_s=0.0 if grace is None else parse_duration(grace),
+        cleanup_s=0.0 if cleanup is None else parse_duration(cleanup),
+        qos_priority=by_number(qos or [], "--qos", "2=100"),
+        shares=by_number(share or [], "--share", "17=2"),
+        windows=tuple(window_of(text) for text in window or []),
+    )
+    check_scenario(scenario)  # refuse what cannot be before anything slow begins
+    if explain_job is not None:
+        explained = explain(scenario, explain_job)
+        if as_json:
+            told = {"scenario": scenario.digest, "engine": "process"}
+            print_json({**told, "explanation": asdict(explained)})
+        else:
+            print_explanation(explained, workload)
+        return 0
+    result = run_simulation(scenario, engine=engine)
+    notes = [note for note in (result.note, rigid_note(workload)) if note is not None]
+    if not as_json:
+        for note in notes:
+            say(f"note: {note}")
+    metrics = summarise(scenario, result)
+    if as_json:
+        how = {"engine": result.engine, "note": " ".join(notes) or None}
+        print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
+    else:
+        _print_metrics(scenario, metrics, result.engine)
+    if per_job is not None:
+        write_jobs(per_job, scenario, result)
+    return 0
+
+
+def _only_to_explain(engine: str, per_job: Path | None) -> None:
+    """Refuse options that an explanation would pass over."""
+    if per_job is not None:
+        raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
+    if engine not in ("auto", "process"):
+        raise SettingsError(
+            f"--explain looks on while the engine 'process' runs; leave out --engine {engine}, "
+            "as all engines give the same schedule"
+        )
+
+
+def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> ClusterSpec:
+    if partitions:
+        if procs is not None:
+            raise SettingsError("give --procs or --partition, not both")
+        return ClusterSpec(tuple(partition_of(text) for text in partitions))
+    size = procs if procs is not None else workload.max_procs
+    if size is None:
+        raise SettingsError(
+            f"{workload.name} does not say how many processors its machine has; "
+            f"name them with --procs (its widest job uses {workload.widest_procs})"
+        )
+    return ClusterSpec.single(size)
+
+
+def _bytes(text: str | None) -> int | None:
+    """Return a size such as 64G in bytes; the units are powers of 1,024."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE)
+    if found is None or not found[1].strip("0"):
+        raise SettingsError(
+            f"--node-memory '{text}' is not a size; allowed are whole numbers from 1 with K, M, G "
+            "or T (powers of 1,024), for example 64G"
+        )
+    exponent = 1 + "KMGT".index(found[2].upper())
+    digits, most = found[1].lstrip("0"), MOST_MEMORY_T * 1024**4
+    if len(digits) > len(str(most)) or int(digits) * 1024**exponent > most:
+        shown = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
+        raise SettingsError(f"--node-memory '{shown}' is more than {MOST_MEMORY_T}T, the most")
+    return int(digits) * int(1024**exponent)
+
+
+def _print_metrics(scenario: Scenario, metrics: ScheduleMetrics, engine: str) -> None:
+    cluster = scenario.cluster
+    OUT.print(
+        f"{scenario.workload.name}  {metrics.n_jobs:,} jobs, "
+        f"{cluster.total_procs:,} processors{_in_machines(scenario)}, {scenario.order}, "
+        f"backfill {scenario.backfill}, engine {engine}",
+        soft_wrap=True,
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("", "jobs", "mean", "median", "p95", "max"):
+        table.add_column(name, justify="right" if name else "left")
+    groups: dict[str, ScheduleMetrics | GroupMetrics] = {
+        "all": metrics,
+        **metrics.by_partition,
+        **metrics.by_size_class,
+    }
+    for name, group in groups.items():
+        title = name
+        if name in metrics.by_size_class:
+            title = f"{name} processors"
+        if name in metrics.by_partition and len(metrics.by_partition) == 1:
+            continue
+        for label, part in (("wait [s]", group.wait), ("response [s]", group.response)):
+            cells = (part.mean, part.median, part.p95, part.max)
+            table.add_row(f"  {title}: {label}", f"{part.n:,}", *(number(c) for c in cells))
+    for label, part in (
+        ("slowdown", metrics.slowdown),
+        (f"bounded slowdown (tau {metrics.tau_s:g} s)", metrics.bounded_slowdown),
+    ):
+        cells = (part.mean, part.median, part.p95, part.max)
+        table.add_row(f"  all: {label}", f"{part.n:,}", *(number(c) for c in cells))
+    OUT.print(table)
+    OUT.print(
+        f"  makespan {quantity(metrics.makespan_s, 's')}, utilisation "
+        f"{number(metrics.utilisation)}, while jobs arrive "
+        f"{number(metrics.utilisation_at_arrival)}; {metrics.n_rejected:,} rejected, "
+        f"{metrics.n_killed:,} killed",
+        soft_wrap=True,
+    )
+    if metrics.n_restarts is not None and metrics.lost_proc_s is not None:
+        OUT.print(
+            f"  {metrics.n_restarts:,} restart{'' if metrics.n_restarts == 1 else 's'} of killed "
+            f"jobs, which lost {number(metrics.lost_proc_s / 3600)} processor-hours",
+            soft_wrap=True,
+        )
+
+
+def _cut(
+    cluster: ClusterSpec, whole_nodes: int | None, shared_nodes: int | None, memory: str | None
+) -> tuple[ClusterSpec, Allocation]:
+    """Return a cluster in machines, if that was asked for, and what a job is given of it."""
+    if whole_nodes is not None and shared_nodes is not None:
+        raise SettingsError("--whole-nodes and --shared-nodes exclude each other; give one")
+    if whole_nodes is not None:
+        return cluster.in_machines_of(whole_nodes, _bytes(memory)), "whole_nodes"
+    if shared_nodes is not None:
+        return cluster.in_machines_of(shared_nodes, _bytes(memory)), "shared_nodes"
+    if memory is not None:
+        raise SettingsError(
+            "--node-memory says how much a machine has; give --whole-nodes or --shared-nodes too"
+        )
+    return cluster, "processors"
+
+
+def _in_machines(scenario: Scenario) -> str:
+    """Return ``, whole nodes, 4 machines of 2 processors``, or nothing if they are counted."""
+    if scenario.allocation == "processors":
+        return ""
+    n_machines = scenario.cluster.n_machines
+    sizes = {spec.procs for part in scenario.cluster.partitions for spec in part.machines}
+    of = " and ".join(f"{size:,}" for size in sorted(sizes))
+    return (
+        f", {scenario.allocation.replace('_', ' ')}, {n_machines:,} "
+        f"machine{'' if n_machines == 1 else 's'} of {of} processor{'' if sizes == {1} else 's'}"
+    )

@@ -1,0 +1,562 @@
+"""``copperline steer``: change how a stored experiment goes on, without running anything.
+
+``copperline what-if``: what a change would come to, before it is made.
+
+``copperline resume``: go on with a sweep that was interrupted, or with more of everything.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from assistant.analysis.what_if import WhatIf
+from assistant.cli.commands.sweep import (
+    Report,
+    WarningAnswer,
+    follow,
+    resume_external_sweep,
+    wait_for_client,
+)
+from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
+from assistant.cli.experiment_view import (
+    existing,
+    print_warning,
+    session_in,
+    stored_session,
+    warning_object,
+)
+from assistant.cli.options import (
+    NONE,
+    AtGoal,
+    CostLimit,
+    CostMeasure,
+    CostPerHour,
+    CostResources,
+    CostUnit,
+    Deadline,
+    GoalOption,
+    Include,
+    RunLimit,
+    SlaOptions,
+    apply_sla,
+    first_configurations,
+    further_configurations,
+    number_of,
+    pair,
+    strategy_options,
+)
+from assistant.config.snapshot import rebuild_sweep, stored_hooks
+from assistant.config.sweep_file import check_settings
+from assistant.core.commands import Keep, refuse_if_finished
+from assistant.core.errors import SettingsError
+from assistant.core.events import (
+    BudgetChanged,
+    Event,
+    RunSubmitted,
+    SpaceChanged,
+    SteeringChanged,
+    WarningAnswered,
+    has_external_client,
+)
+from assistant.core.forecast import Forecast, percent
+from assistant.core.sla import Sla
+from assistant.executors.spec import check_capacity
+from assistant.hooks.notices import HookCommands
+from assistant.presentation.tables.sla import sla_words
+from assistant.presentation.text.number_format import level
+from assistant.service.store_connection import embedded_service
+from assistant.session.execution import ExecutionLock
+from assistant.session.opening import load_session
+from assistant.session.session import Session
+from assistant.store.event_store import MemoryStore
+from strategies import Level, OptionValue, ParameterSpace, strategy_entry
+from strategies.space.parameter import parse_number
+
+NO_SPLIT = "none"
+EXAMPLE = "order=sjf"
+
+
+def steer(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    accept: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Accept alternative N of the open warning, from 1."),
+    ] = None,
+    change: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Answer the warning with this share inside regions."),
+    ] = None,
+    ignore: Annotated[bool, typer.Option("--ignore", help="Ignore the open warning.")] = False,
+    runs: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Another budget of runs; a finished experiment goes on."),
+    ] = None,
+    deadline: Deadline = None,
+    goal: GoalOption = None,
+    at_goal: AtGoal = None,
+    run_limit: RunLimit = None,
+    cost_limit: CostLimit = None,
+    cost_per_hour: CostPerHour = None,
+    cost_resources: CostResources = None,
+    cost_measure: CostMeasure = None,
+    cost_unit: CostUnit = None,
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Add a level to a parameter.")
+    ] = None,
+    reopen: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Propose a closed level again.")
+    ] = None,
+    close: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Propose this level no more.")
+    ] = None,
+    unprefer: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Prefer this level no more.")
+    ] = None,
+    prefer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=LEVEL", help="Keep half of the suggestions to this level."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Choose like this from now on.", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the strategy.")
+    ] = None,
+    exploitation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of suggestions inside regions, 0 to 1; none to split no more.",
+        ),
+    ] = None,
+    weigh: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION=WEIGHT", help="How much a region counts; 1 as it is found."),
+    ] = None,
+    replicate: Annotated[
+        list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
+    ] = None,
+    confirm: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Queue N runs that confirm what is recommended."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Answer a warning, change agreement, levels or strategy of a stored experiment: all or none.
+
+    Options may be repeated, and take effect in the order of this list; the answer to a warning
+    comes first, and what accepting suggests is run next. The word none takes a term of the
+    agreement away. Nothing is run, only queued: go on with copperline resume. Without options the
+    open warning is shown, with the numbers of its alternatives.
+    """
+    stored = stored_session(experiment, store)
+    before = stored.events()
+    rehearsed = MemoryStore()  # all or nothing: what is refused here has stored nothing
+    rehearsed.append(stored.id, 0, before)
+    session = load_session(rehearsed, stored.id)
+    finished = session.experiment.finished
+    _answer(session, accept, change, ignore)
+    terms = SlaOptions(
+        runs, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
+        cost_measure, cost_unit,
+    )  # fmt: skip
+    if terms.is_given:
+        apply_sla(session, terms, time.time())
+    elif finished is not None:
+        session.reopen()  # in rehearsal only: what cannot be read is told before that it is over
+    n_before = len(session.events())
+    is_answered = accept is not None or change is not None or ignore
+    _each(session, "--add", add, session.add_level, _new_level)
+    for flag, texts, make in (
+        ("--reopen", reopen, session.reopen_level),
+        ("--close", close, session.close_level),
+        ("--unprefer", unprefer, session.unprefer_level),
+        ("--prefer", prefer, session.prefer_level),
+    ):
+        _each(session, flag, texts, make, ParameterSpace.parse_value)
+    for condition in exclude or []:
+        session.exclude(condition)
+    if strategy is not None or option or exploitation is not None:
+        entry = strategy_entry(strategy or session.experiment.steering.strategy)
+        options = strategy_options(entry, option or [])
+        level: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
+        session.change_strategy(strategy, options, level)
+    for text in weigh or []:
+        session.weigh_region(*weight_of(text))
+    is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
+    if finished is not None and not terms.is_given and is_asked:
+        n = session.experiment.n_charged
+        raise SettingsError(
+            f"experiment '{session.id}' is finished ({finished.reason}); give it a budget of more "
+            f"than {n} runs to go on with, for example --runs {n + 10}"
+        )
+    for run_id in replicate or []:
+        session.replicate(run_id)
+    if confirm is not None:
+        session.submit(session.confirm(confirm))
+    events = session.events()[len(before) :]
+    if not terms.is_given and not is_asked and not is_answered:
+        if stored.experiment.open_advice is not None and finished is None:
+            _show_warning(stored, store, as_json)
+            return 0
+        raise SettingsError(
+            "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
+            "(copperline steer --help has all)"
+        )
+    moved = _moved(stored, session) if is_answered else None
+    stored.take(events)  # behind the runs that ended meanwhile, where a sweep goes on
+    _print_changes(session, events, moved, store, as_json)
+    return 0
+
+
+def _moved(before: Session, after: Session) -> str | None:
+    """Say what the chance was and is; None where no chance is told of both."""
+    goals = [session.forecast().goal for session in (before, after)]
+    was, now = (None if goal is None else goal.chance for goal in goals)
+    if was is None or now is None:
+        return None
+    return f"The chance to reach the goal: {percent(was)} before, {percent(now)} now."
+
+
+def _show_warning(session: Session, store: Path | None, as_json: bool) -> None:
+    if as_json:
+        warning = warning_object(session.experiment)
+        print_json({"experiment": session.id, "changes": [], "warning": warning})
+    else:
+        print_warning(session.experiment, OUT, store)
+
+
+def _each(
+    session: Session,
+    flag: str,
+    texts: list[str] | None,
+    change: Callable[[str, Level], None],
+    read: Callable[[ParameterSpace, str, str], Level],
+) -> None:
+    for text in texts or []:
+        name, value = pair(text, flag, EXAMPLE)
+        change(name, read(session.experiment.space, name, value))
+
+
+def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
+    return space.parameter(name).read(text)
+
+
+def _answer(session: Session, accept: int | None, change: float | None, ignore: bool) -> None:
+    """Answer the open warning, if one of the three says how."""
+    said = [accept is not None, change is not None, ignore]
+    if not any(said):
+        return
+    if sum(said) > 1:
+        raise SettingsError("a warning has one answer: give --accept, --change or --ignore")
+    if accept is None:
+        session.answer_advice("ignored" if ignore else "changed", change)
+        return
+    advice = session.experiment.open_advice
+    n = 1 if advice is None or advice.basis == "paper" else len(advice.alternatives)
+    if advice is not None and not 1 <= accept <= n:
+        raise SettingsError(
+            f"--accept {accept}: the warning proposes {n}, numbered from 1"
+            if n
+            else f"--accept {accept}: the warning proposes nothing; --ignore or --change it"
+        )
+    is_paper = advice is not None and advice.basis == "paper"
+    session.answer_advice("accepted", alternative=None if is_paper else accept - 1)
+
+
+def weight_of(text: str) -> tuple[int, float]:
+    """Return region and weight of a text such as ``2=0.5``. Raises SettingsError otherwise."""
+    name, value = pair(text, "--weigh", "2=0.5")
+    region, weight = parse_number(name), parse_number(value)
+    if not isinstance(region, int) or weight is None:
+        raise SettingsError(f"--weigh '{text}' is not a region's number and a weight, as in 2=0.5")
+    return region, float(weight)
+
+
+def share_of(text: str) -> float | None:
+    """Return an exploitation level, None for no split. Raises SettingsError otherwise."""
+    if text.strip().lower() == NO_SPLIT:
+        return None
+    share = parse_number(text.strip())
+    if share is None:
+        raise SettingsError(
+            f"--exploitation '{text}' is neither a share from 0 to 1 nor '{NO_SPLIT}'"
+        )
+    return share
+
+
+def _print_changes(
+    session: Session,
+    events: tuple[Event, ...],
+    moved: str | None,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    said = [told for event in events if (told := _sentence(session, event)) is not None]
+    said += [] if moved is None else [moved]
+    if as_json:
+        warning = warning_object(session.experiment)
+        print_json({"experiment": session.id, "changes": said, "warning": warning})
+        return
+    for sentence in said:
+        OUT.print(sentence, soft_wrap=True)
+    where = "" if store is None else f" --store {store}"
+    OUT.print(f"Go on with: copperline resume {session.id}{where}", soft_wrap=True)
+
+
+def _sentence(session: Session, event: Event) -> str | None:
+    match event:
+        case WarningAnswered(number=number, answer=given, alternative=which):
+            advice = session.experiment.advice[number - 1]
+            what = "" if which is None else f": {advice.alternatives[which].text}"
+            if given == "changed" and event.exploitation is not None:
+                what = f" to a share of {event.exploitation:.0%} inside the regions"
+            return f"Warning {number} is {given}{what}."
+        case RunSubmitted(run_id=run_id, configuration=configuration):
+            first = next(r for r in session.experiment.runs if r.configuration == configuration)
+            return f"Run {first.id} is repeated as run {run_id}."
+        case SpaceChanged(text=text):
+            return f"{text}."
+        case SteeringChanged(steering=steering):
+            return f"From now on: {steering}."
+        case BudgetChanged(sla=sla):
+            runs = f"The budget is {sla.max_runs or 'without a limit of'} runs."
+            agreed = f"Agreed: {', '.join(sla_words(session.experiment))}."
+            return runs if sla == Sla(max_runs=sla.max_runs) else agreed
+    return None
+
+
+def what_if(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    exploitation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="Share of suggestions inside regions, 0 to 1; none for no split."
+        ),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs in all.", show_default=False)] = None,
+    deadline: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time from now, such as 30m.")
+    ] = None,
+    cost_limit: CostLimit = None,
+    goal: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Value to reach; none for no goal.")
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Choose like this.", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the strategy.")
+    ] = None,
+    close: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Without this level.")
+    ] = None,
+    weigh: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION=WEIGHT", help="How much a region counts; 1 as it is found."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Say what a change would come to: the chance, where runs would go, what would come next.
+
+    Nothing is changed and nothing recorded; copperline steer makes the change.
+    """
+    session = stored_session(experiment, store)
+    asked = (exploitation, runs, deadline, cost_limit, goal, strategy, option, close, weigh)
+    if all(one is None or one == [] for one in asked):
+        raise SettingsError(
+            "nothing was said to change; say what, for example --runs 80 or --exploitation 0.7 "
+            "(copperline what-if --help has all)"
+        )
+    known = session.experiment
+    options: dict[str, OptionValue] = {}
+    if option:
+        options = strategy_options(strategy_entry(strategy or known.steering.strategy), option)
+    share: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
+    found = session.what_if(
+        exploitation=share,
+        max_runs=runs,
+        deadline_s=None if deadline is None else _moment_s(deadline),
+        max_cost=None if cost_limit is None else number_of("--cost-limit", cost_limit),
+        goal=_goal(goal),
+        strategy=strategy,
+        options=options,
+        close=[_level(known.space, text) for text in close or []],
+        weights=[weight_of(text) for text in weigh or []],
+    )
+    if as_json:
+        print_json({"experiment": session.id, **_plain(session, found)})
+    else:
+        _print_what_if(session, found)
+    return 0
+
+
+def _goal(text: str | None) -> float | Literal["none"] | None:
+    if text is None:
+        return None
+    return NONE if text.strip().lower() == NONE else number_of("--goal", text)
+
+
+def _moment_s(text: str) -> float:
+    seconds = check_settings({"deadline": text.strip()}, "--deadline").deadline
+    if seconds is None:
+        raise SettingsError(f"--deadline '{text}' is no time from now, such as 90s, 30m or 2h")
+    return time.time() + seconds
+
+
+def _level(space: ParameterSpace, text: str) -> tuple[str, Level]:
+    name, value = pair(text, "--close", EXAMPLE)
+    return name, ParameterSpace.parse_value(space, name, value)
+
+
+def _plain(session: Session, found: WhatIf) -> dict[str, object]:
+    space = session.experiment.space
+    return {
+        "sentence": found.sentence,
+        "before": asdict(found.before),
+        "after": asdict(found.after),
+        "inside": [asdict(one) for one in found.inside],
+        "outside": found.outside,
+        "suggestions": [
+            {"values": space.values(one.configuration), "reason": one.reason}
+            for one in found.suggestions
+        ],
+    }
+
+
+def _print_what_if(session: Session, found: WhatIf) -> None:
+    OUT.print(found.sentence, soft_wrap=True)
+    table = table_of("", "now", "then")
+    for name, before, after in zip(
+        ("chance to reach the goal", "runs that are left", "best at the end"),
+        _cells(found.before), _cells(found.after), strict=True,
+    ):  # fmt: skip
+        table.add_row(name, before, after)
+    OUT.print(table)
+    space = session.experiment.space
+    if not found.suggestions:
+        OUT.print("Nothing would be suggested: no run is left.")
+        return
+    OUT.print("What would come next:")
+    following = table_of(*space.names, left=len(space.names))
+    for one in found.suggestions:
+        following.add_row(*map(level, space.values(one.configuration).values()))
+    OUT.print(following)
+
+
+def _cells(seen: Forecast) -> tuple[str, str, str]:
+    goal, left, best = seen.goal, seen.remaining, seen.best
+    chance = "unknown" if goal is None or goal.chance is None else percent(goal.chance)
+    runs = "unknown" if left is None or left.median is None else f"{left.median:.0f}"
+    value = "unknown" if best is None or best.median is None else f"{best.median:.4g}"
+    return chance, runs, value
+
+
+def resume(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    runs: Annotated[
+        int | None, typer.Option(help="Another budget of runs.", show_default=False)
+    ] = None,
+    deadline: Deadline = None,
+    goal: GoalOption = None,
+    at_goal: AtGoal = None,
+    run_limit: RunLimit = None,
+    cost_limit: CostLimit = None,
+    include: Include = None,
+    advice: WarningAnswer = None,
+    no_hooks: Annotated[
+        bool, typer.Option("--no-hooks", help="Start none of the hooks of its sweep file.")
+    ] = False,
+    report: Report = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Go on with a sweep that was interrupted, by Ctrl-C or by anything else.
+
+    No completed run and no decision is lost; runs that were under way are run again. The end is
+    the one that the unbroken sweep would have had. Configurations of one's own (--include) are run
+    first.
+    """
+    with embedded_service(existing(store)) as kept:
+        session = session_in(kept, experiment)
+        terms = SlaOptions(
+            None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
+        )
+        with ExecutionLock(store_path(store), session.id):
+            return _resume(
+                session, runs, terms, include or [], advice, no_hooks, store, report, as_json
+            )
+
+
+def _resume(
+    session: Session,
+    runs: int | None,
+    terms: SlaOptions,
+    include: list[str],
+    advice: str | None,
+    no_hooks: bool,
+    store: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    if not session.experiment.opened.recipe:
+        raise SettingsError(
+            f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
+        )
+    built = rebuild_sweep(session.experiment.opened)
+    check_capacity(built.settings.place, built.settings.workers)
+    if advice is not None:
+        own_advice = check_settings({"advice": advice}, "the options").advice
+        settings = built.settings.model_copy(update={"advice": own_advice})
+        built = replace(built, settings=settings)
+    hooks = HookCommands() if no_hooks else _own_hooks(session)
+    mine = further_configurations(session.experiment, include)
+    _check_room(session, runs, len(mine))
+    if terms.is_given:
+        apply_sla(_rehearsed(session), terms, time.time())  # refuse before anything is stored
+        apply_sla(session, terms, time.time())
+    refuse_if_finished(session.experiment)
+    if has_external_client(session.experiment.opened):
+        remote = resume_external_sweep(store_path(store), session.experiment.opened)
+        return wait_for_client(remote, built, mine, (), store_path(store), report, as_json)
+    session.recover()
+    own = (*mine, *first_configurations(built, []))
+    return follow(session, built, own, store_path(store), report, as_json, hooks)
+
+
+def _own_hooks(session: Session) -> HookCommands:
+    """Return the stored hooks, refused with the way out if one cannot be started here."""
+    hooks = stored_hooks(session.experiment)
+    try:
+        hooks.check()
+    except SettingsError as error:
+        raise SettingsError(f"{error}; say --no-hooks to go on without") from error
+    return hooks
+
+
+def _rehearsed(session: Session) -> Session:
+    """Return a copy of a stored session whose events are kept nowhere."""
+    store = MemoryStore()
+    store.append(session.id, 0, session.events())
+    return load_session(store, session.id)
+
+
+def _check_room(session: Session, runs: int | None, n_more: int) -> None:
+    """Refuse configurations of one's own beyond the budget, before anything is stored."""
+    budget = runs if runs is not None else session.experiment.sla.max_runs
+    needed = session.experiment.n_charged + n_more
+    if n_more and budget is not None and budget < needed:
+        raise SettingsError(
+            f"{n_more} included configurations need a budget of {needed} runs and it has {budget}; "
+            f"say --runs {needed}"
+        )

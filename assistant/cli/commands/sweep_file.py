@@ -1,0 +1,267 @@
+"""``copperline init``: a commented sweep file that runs as it is, with an example beside it.
+
+A sweep file from what a program over HTTP says of itself: its parameters and what is wanted.
+
+``copperline tabulate``: simulate every allowed combination and write a measured table.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.rest_address import check_url
+from assistant.applications.scheduling import Scheduling
+from assistant.cli.console import ERR, OUT, Json, print_json, say
+from assistant.cli.options import (
+    Backfill,
+    Exclude,
+    FirstJobs,
+    JobLog,
+    Levels,
+    Order,
+    PolicyOptions,
+    PresetName,
+    Procs,
+    ReadingRule,
+    SweepFile,
+    TooWide,
+    merge_options,
+    sweep_tables,
+)
+from assistant.config.sweep_file import build_sweep, check_settings, toml_text
+from assistant.core.errors import SettingsError
+from assistant.core.files import is_folder
+from assistant.presentation.text.number_format import quantity
+from assistant.simtools.measured_tables import TabulationTask
+from assistant.simtools.measured_tables import tabulate as tabulate_all
+
+_PROGRAMS = {"command": ("command.sh", ".sh"), "function": ("function.py.txt", ".py")}
+KINDS = (*_PROGRAMS, "scheduling", "ai_platform", "placement")
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("sweep.toml"),
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="What is swept: command (the default), function, scheduling, ai_platform or "
+            "placement.",
+            show_default=False,
+        ),
+    ] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A program over HTTP that says what it can set.", show_default=False
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a commented sweep file that runs as it is; nothing is overwritten.
+
+    For a program of your own (command, the default) or a Python function, a small example to
+    replace is written beside it. With --adapter a program that speaks HTTP is asked for its
+    parameters, and the file holds what it answered.
+    """
+    if adapter is not None and kind is not None:
+        raise SettingsError(
+            f"--adapter names a program that speaks HTTP, and --kind {kind} another; give one"
+        )
+    kind = kind or "command"
+    if kind not in KINDS:
+        raise SettingsError(f"there is no kind '{kind}' to begin with; take {', '.join(KINDS)}")
+    if file.suffix != ".toml":
+        raise SettingsError(f"the name of a sweep file ends in .toml, not as in '{file}'")
+    texts = _texts(file, kind) if adapter is None else {file: _adapter_text(adapter, file)}
+    _write_new_files(texts)
+    command = f"copperline sweep {shlex.quote(str(file))}"
+    if as_json:
+        print_json({"written": [str(path) for path in texts], "next": command})
+    else:
+        wrote = f"Wrote {' and '.join(map(str, texts))}."
+        OUT.print(wrote, markup=False, soft_wrap=True)
+        OUT.print(f"Next: {command}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _adapter_text(adapter: str, file: Path) -> str:
+
+    told = described_sweep(adapter)
+    command = f"copperline sweep {shlex.quote(str(file))}".replace("\n", " ")
+    return (
+        f"# A sweep over the program at {adapter}, as it describes itself:\n#     {command}\n\n"
+        f"runs = 24                       # the budget\n# workers = 2                   # runs at "
+        f"once\n\n{told}"
+    )
+
+
+def _texts(file: Path, kind: str) -> dict[Path, str]:
+    templates = files("assistant.cli") / "templates"
+    program = re.sub(r"\W|^(?=\d)", "_", file.stem)
+    text = (templates / f"{kind}.toml").read_text(encoding="utf-8")
+    name = shlex.quote(str(file)).replace("\n", " ")
+    texts = {file: text.replace("@PROGRAM@", program).replace("sweep FILE", f"sweep {name}")}
+    if kind in _PROGRAMS:
+        example, ending = _PROGRAMS[kind]
+        texts[file.with_name(program + ending)] = (templates / example).read_text(encoding="utf-8")
+    return texts
+
+
+def _write_new_files(texts: dict[Path, str]) -> None:
+    """Write all files or none. Raises SettingsError if one exists or cannot be written."""
+    made: list[Path] = []
+    try:
+        for path, text in texts.items():
+            with path.open("x", encoding="utf-8") as out:
+                made.append(path)
+                out.write(text)
+    except OSError as error:
+        for path in made:
+            path.unlink(missing_ok=True)
+        if isinstance(error, FileExistsError):
+            raise SettingsError(
+                f"'{error.filename}' exists already and is left as it is; name another file"
+            ) from error
+        raise SettingsError(f"cannot write '{error.filename}': {error.strerror}") from error
+
+
+_OF_THE_PROGRAM = ("today", "noisy", "limit")
+_KEYS = ("parameters", "objective", *_OF_THE_PROGRAM)
+
+
+def described_sweep(url: str) -> str:
+    """Return the text of a sweep file for the program at an address, as it describes itself.
+
+    Raises:
+        AssistantError, StrategyError: it is not reached, or says what cannot be swept.
+    """
+    from assistant.applications.rest_client import request_description
+
+    who = f"the program at {check_url(url)}"
+    found = _without_nulls(request_description(url))
+    strange = sorted(found.keys() - set(_KEYS))
+    if strange:
+        raise SettingsError(
+            f"{who} describes itself with '{strange[0]}'; it may say {', '.join(_KEYS)}, as the "
+            "sweep file of a program of your own does"
+        )
+    tables = {
+        "application": {
+            "kind": "rest", "url": url, **{k: found[k] for k in _OF_THE_PROGRAM if k in found},
+        },
+        **{key: found[key] for key in ("objective", "parameters") if key in found},
+    }  # fmt: skip
+    build_sweep(check_settings(tables, who))
+    text = toml_text(tables)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{who} describes itself with half a character") from error
+    return text
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return what was said without what was left open: null is as if it were not there."""
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def tabulate(
+    out: Annotated[Path, typer.Option("--out", help="Write the table (CSV) here.")],
+    file: SweepFile = None,
+    log: JobLog = None,
+    first: FirstJobs = None,
+    procs: Procs = None,
+    order: Order = None,
+    backfill: Backfill = None,
+    preset: PresetName = None,
+    levels: Levels = None,
+    policy_option: PolicyOptions = None,
+    reading: ReadingRule = None,
+    too_wide: TooWide = None,
+    exclude: Exclude = None,
+    feasible: Annotated[
+        bool, typer.Option("--feasible", help="Leave out what violates a constraint.")
+    ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulations at once.  [default: one per core; of flood and maze one]", min=1
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Simulate every allowed combination of a scheduling sweep, of flood or of maze.
+
+    The table has a column per parameter and ``objective``, which is to be minimised: what
+    ``copperline sweep --table`` takes, and the truth to compare a search with. What was
+    interrupted goes on where it stopped.
+    """
+    tables: dict[str, Any] = sweep_tables(file)
+    where = str(file) if file is not None else "options"
+    check_settings(tables, where)
+    merge_options(
+        tables,
+        log=log, first=first, procs=procs, order=order, backfill=backfill,
+        levels=levels or [], preset=preset, policy_options=policy_option or [],
+        reading=reading or [], too_wide=too_wide,
+        table=None, exclude=exclude or [], strategy=None,
+    )  # fmt: skip
+    built = build_sweep(check_settings(tables, where))
+    application = built.application
+    if not isinstance(application, Scheduling | Flood | MazeRunner):
+        raise SettingsError(
+            f"tabulate simulates; the application '{application.name}' is a program or a table, "
+            "and every combination would be a run of it: use copperline sweep"
+        )
+    question = TabulationTask(application, built.space, built.objective)
+    if is_folder(out) or not is_folder(out.absolute().parent):
+        raise SettingsError(f"--out '{out}' cannot be written: its folder is missing, or it is one")
+    return _write_table(question, out, threads, feasible, as_json)
+
+
+def _write_table(
+    question: TabulationTask, out: Path, threads: int | None, feasible: bool, as_json: bool
+) -> int:
+    n_allowed = question.space.count_allowed()
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=ERR, transient=True) as shown:
+            task = shown.add_task("", total=n_allowed)
+            found = tabulate_all(
+                question, out, feasible_only=feasible, threads=threads,
+                progress=lambda done: shown.update(task, completed=done),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say(f"Stopped; what was measured is kept in {out}.part, and the same command goes on.")
+        raise
+    objective, best = question.objective, found.best
+    reached = None
+    if best is not None:
+        reached = best.value if objective.goal == "minimise" else -best.value
+    if as_json:
+        told = None if best is None else {"configuration": best.values, "value": reached}
+        print_json(
+            {
+                "table": str(out), "rows": found.rows, "feasible": found.feasible, "best": told,
+                "taken_up": found.taken_up,
+            }
+        )  # fmt: skip
+        return 0
+    told_rows = f"{out}: {found.rows:,} combinations, {found.feasible:,} meet every constraint"
+    OUT.print(told_rows, soft_wrap=True)
+    if found.taken_up:
+        OUT.print(f"  {found.taken_up:,} of them were measured before an interruption")
+    if best is not None:
+        setting = ", ".join(f"{name} {value}" for name, value in best.values.items())
+        OUT.print(f"  best: {quantity(reached, objective.unit)}  ({setting})", soft_wrap=True)
+    return 0

@@ -1,0 +1,429 @@
+"""``workload describe LOG``, and how commands read a log.
+
+How the command line tells a model of workloads.
+
+``workload capacity``: how many servers suffice in 95 % of the generated futures.
+
+``workload pack``: how full servers are when the first job fits nowhere.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from assistant.cli.console import ERR, OUT, Json, print_json, progress_spinner
+from assistant.cli.options import ReadingRule
+from assistant.core.errors import SettingsError
+from assistant.presentation.charts import capacity as charts_clouds
+from assistant.presentation.report.html import check_picture, write_picture
+from assistant.presentation.text.number_format import number, quantity
+from assistant.simtools.capacity import (
+    CORES_ONLY,
+    HEADINGS,
+    alternative_models,
+    answer,
+    curves,
+    futures_of,
+    model_for,
+    notes,
+    pack_workloads,
+    packing_notes,
+    ranges_of,
+    rows,
+    summary_rows,
+    tuples_of,
+)
+from assistant.simtools.workload_generation import (
+    abbreviated_value,
+    knobs_of,
+    settings_of,
+    task_words,
+)
+from assistant.simtools.workload_log import highlights, log_profile, percentiles
+from sim.api import (
+    GENERATORS,
+    PACKING_RULES,
+    ProfileWindow,
+    ReadingRules,
+    Workload,
+    WorkloadProfile,
+    load_workload,
+    parse_duration,
+    rules_from_texts,
+)
+from sim.engines.capacity_planning import plan_capacity
+from sim.formats.registry import is_model
+from sim.generators.cloud.capacity import DEFINITIONS, ServerSize
+from sim.generators.generator import Model, load_model
+
+
+def model_dict(model: Model) -> dict[str, object]:
+    """Return a model as one object; arrays by their shapes."""
+    return {
+        "generator": model.generator, "source": model.source, "digest": model.digest,
+        "parameters": dict(model.parameters),
+        "arrays": {name: list(array.shape) for name, array in model.arrays.items()},
+    }  # fmt: skip
+
+
+def model_lines(model: Model) -> list[str]:
+    """Return a model in lines: where it comes from, and every parameter."""
+    lines = [model.source] if model.source else []
+    lines += [f"{name} = {abbreviated_value(value)}" for name, value in model.parameters.items()]
+    lines += [
+        f"array {name}: {' x '.join(f'{n:,}' for n in array.shape)}"
+        for name, array in model.arrays.items()
+    ]
+    return lines
+
+
+Log = Annotated[
+    Path,
+    typer.Argument(
+        help="A workload: a job log in SWF, JSONL, a table of openb, Philly, CloudSimPy or tasks; "
+        "also gzipped.",
+        show_default=False,
+    ),
+]
+First = Annotated[
+    int | None, typer.Option(help="Use only the first N jobs.", min=1, show_default=False)
+]
+
+
+def load_log(log: Path, first: int | None, reading: list[str] | None) -> Workload:
+    """Return the jobs of a log, read as the command line says.
+
+    Raises:
+        SettingsError: a rule that is not of the form.
+        SimError: the log cannot be read so.
+    """
+    return load_workload(log, rules=rules_of(reading), first=first)
+
+
+def rules_of(reading: list[str] | None) -> ReadingRules:
+    """Return the rules that the command line tells.
+
+    Raises:
+        SettingsError: one is not of the form.
+        SimError: there is no such rule or choice.
+    """
+    chosen = {}
+    for text in reading or []:
+        rule, equals, choice = text.partition("=")
+        if not equals:
+            raise SettingsError(f"--reading '{text}' is not of the form unsorted=sort")
+        chosen[rule.strip()] = choice.strip()
+    return rules_from_texts(chosen)
+
+
+def describe(
+    log: Log,
+    first: First = None,
+    leave_out: Annotated[
+        int, typer.Option(help="Leave the first N jobs out, while the machine fills.", min=0)
+    ] = 0,
+    begin: Annotated[
+        str, typer.Option("--from", help="Only jobs from this long after the first on: 7d.")
+    ] = "0s",
+    end: Annotated[
+        str | None,
+        typer.Option("--to", help="Only jobs up to this long after the first.", show_default=False),
+    ] = None,
+    procs: Annotated[
+        int | None,
+        typer.Option(
+            help="Processors to tell loads against; the log's own number if not given.", min=1
+        ),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Time zone of the log, such as Europe/Paris; its own word if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    reading: ReadingRule = None,
+    as_json: Json = False,
+) -> int:
+    """Say what a job log or a model holds, what stands out, and what reading it had to decide."""
+    if is_model(log):
+        return _describe_model(log, as_json)
+    window = ProfileWindow(
+        leave_out, parse_duration(begin), None if end is None else parse_duration(end)
+    )
+    workload = load_log(log, first, reading)
+    seen = log_profile(workload, window, procs, time_zone)
+    described = seen.described
+    if as_json:
+        print_json({**described.to_dict(), "profile": seen.to_dict()})
+        return 0
+    OUT.print(described.name, style="bold")
+    users = "unknown" if described.n_users is None else f"{described.n_users:,}"
+    load = "unknown" if seen.offered_load is None else f"{seen.offered_load:.3f}"
+    part = f" of {workload.n_jobs:,}" if described.n_jobs != workload.n_jobs else ""
+    OUT.print(
+        f"  {described.n_jobs:,}{part} jobs by {users} users over {quantity(described.span_s, 's')}"
+    )
+    OUT.print(f"  machine of {number(seen.procs)} processors, offered load {load}")
+    for sentence in highlights(seen):
+        OUT.print(f"  {sentence}", soft_wrap=True)
+    for sentence in task_words(workload):
+        OUT.print(f"  {sentence}", soft_wrap=True)
+    for line in _percentile_lines(seen):
+        OUT.print(line, soft_wrap=True)
+    classes = ", ".join(f"{name}: {n:,}" for name, n in described.size_classes.items() if n)
+    OUT.print(f"  jobs by processors: {classes}", soft_wrap=True)
+    for note in described.notes:
+        OUT.print(f"  note: {note}", soft_wrap=True)
+    return 0
+
+
+def _describe_model(path: Path, as_json: bool) -> int:
+    model = load_model(path)
+    if as_json:
+        print_json({"model": model_dict(model)})
+        return 0
+    OUT.print(f"a model of '{model.generator}'", style="bold")
+    for line in model_lines(model):
+        OUT.print(f"  {line}", soft_wrap=True)
+    return 0
+
+
+def _percentile_lines(seen: WorkloadProfile) -> list[str]:
+    """Return the table of percentiles in lines; a narrow terminal folds them and loses no digit."""
+    rows = percentiles(seen)
+    quantiles = [f"p{float(q) * 100:g}" for q in rows[0].summary.quantiles]
+    cells = [["", "mean", "least", *quantiles, "most"]]
+    for row in rows:
+        told, unit = row.summary, f" [{row.unit}]" if row.unit else ""
+        values = (told.mean, told.least, *told.quantiles.values(), told.most)
+        cells.append([f"{row.name}{unit}", *(number(value) for value in values)])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  " + "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in cells
+    ]  # fmt: skip
+
+
+_GENERATOR_NAMES = ", ".join(one.name for one in GENERATORS)
+
+
+def capacity(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|LOG", show_default=False,
+            help="A model (.json), a log that one is fitted to, or a published generator.",
+        ),
+    ],
+    cores_per_server: Annotated[
+        int, typer.Option(help="Processors of a server.", min=1, show_default=False)
+    ],
+    memory_per_server: Annotated[
+        int | None,
+        typer.Option(help="Bytes of memory of a server; not looked at if not given.", min=1,
+                     show_default=False),
+    ] = None,
+    days: Annotated[float, typer.Option(help="The servers shall suffice for so many days.")] = 7.0,
+    futures: Annotated[int, typer.Option(help="Generated for each case.", min=1)] = 200,
+    share: Annotated[
+        float, typer.Option(help="Of the futures, in which the servers shall suffice.")
+    ] = 0.95,
+    scale: Annotated[
+        list[float] | None,
+        typer.Option(help="Factor on the rate of arrivals; several give a case each [default: 1]."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="What if a parameter had another value."),
+    ] = None,
+    warm_up: Annotated[
+        float | None,
+        typer.Option(help="Days generated before those that count; chosen by the lifetimes if not "
+                     "given.", show_default=False),
+    ] = None,
+    first_fit: Annotated[
+        bool, typer.Option(help="Place the jobs too; without it only the fluid bound is told.")
+    ] = True,
+    generator: Annotated[
+        str, typer.Option(help=f"Fitted to a log: {_GENERATOR_NAMES}.")
+    ] = "three_stage",
+    knob: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="How it is fitted; see the guide."),
+    ] = None,
+    leave_out: Annotated[int, typer.Option(help="Leave the log's first N jobs out.", min=0)] = 0,
+    begin: Annotated[
+        str, typer.Option("--from", help="Only jobs of the log from this long after the first on.")
+    ] = "0s",
+    end: Annotated[
+        str | None,
+        typer.Option("--until", help="Only jobs up to this long after the first.",
+                     show_default=False),
+    ] = None,
+    reading: ReadingRule = None,
+    seed: Annotated[int, typer.Option(help="Of the first future.", min=0)] = 0,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Draw in how many futures so many servers suffice: .svg, .png, .html.",
+                     show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> int:  # fmt: skip
+    """Say how many servers suffice in 95 % of the futures of a model, with intervals."""
+    if picture is not None:
+        check_picture(picture)
+    server = ServerSize(cores_per_server, memory_per_server)
+    window = ProfileWindow(
+        leave_out, parse_duration(begin), None if end is None else parse_duration(end)
+    )
+    with progress_spinner(f"Reading {Path(what).name} …"):
+        model = model_for(
+            what, generator, knobs_of(knob or []), window=window, rules=rules_of(reading)
+        )
+    supposed = alternative_models(model, settings_of(setting or [], "--set"))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
+        task = shown.add_task("")
+        plan = plan_capacity(
+            model, server, days=days, futures=futures, share=share, scales=scale or [1.0],
+            suppositions=supposed, warm_up_days=warm_up, packed=first_fit, seed=seed,
+            told=lambda case, done, of: shown.update(
+                task, description=case, completed=done, total=of
+            ),
+        )  # fmt: skip
+    if picture is not None:
+        spec = charts_clouds.servers(curves(plan), plan.share)
+        write_picture(spec, picture, "Servers that suffice")
+    if as_json:
+        print_json({**plan.to_dict(), "answer": answer(plan), "notes": list(notes(plan))})
+        return 0
+    OUT.print(answer(plan), style="bold", soft_wrap=True)
+    OUT.print(f"  drawn from '{plan.generator}': {plan.source}", soft_wrap=True)
+    for note in notes(plan):
+        OUT.print(f"  note: {note}", soft_wrap=True)
+    cells = [HEADINGS, *rows(plan)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        told_cells = [
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        OUT.print(f"  {'  '.join(told_cells)}".rstrip(), soft_wrap=True)
+    for name, meaning in DEFINITIONS.items():
+        OUT.print(f"{name}: {meaning}", soft_wrap=True)
+    return 0
+
+
+_PACKING_RULE_NAMES = ", ".join(rule.name for rule in PACKING_RULES)
+
+
+def pack(
+    log: Log,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LOG|MODEL", help="Another workload, or a model that windows are drawn from.",
+            show_default=False,
+        ),
+    ] = None,
+    tuples: Annotated[int, typer.Option(help="Packings that are drawn.", min=1)] = 500,
+    seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 1,
+    tuples_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take the packings of this CSV file; if it is not there, write them to it.",
+            show_default=False,
+        ),
+    ] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help=f"Only this one, or these: {_PACKING_RULE_NAMES}.")
+    ] = None,
+    departures: Annotated[
+        bool, typer.Option("--departures/--no-departures", help="Whether jobs leave.")
+    ] = True,
+    cores_only: Annotated[
+        bool, typer.Option("--cores-only", help="Pack by cores, without memory.")
+    ] = False,
+    servers: Annotated[
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="How many.  [default: 40:200]", show_default=False),
+    ] = None,
+    cores: Annotated[
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="Of each.  [default: 32:96]", show_default=False),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="GiB a core.  [default: 2:4]", show_default=False),
+    ] = None,
+    windows: Annotated[int, typer.Option(help="Drawn from a model.", min=1, max=1000)] = 10,
+    demand: Annotated[
+        float, typer.Option(help="Factor on the arrivals of a model: 10 is ten times the jobs.")
+    ] = 1.0,
+    first: First = None,
+    reading: ReadingRule = None,
+    as_json: Json = False,
+) -> int:  # fmt: skip
+    """Say how full servers are when the first job fits nowhere (FFAR), by four algorithms."""
+    drawn = against is not None and is_model(against)
+    if demand != 1.0 and not drawn:
+        raise SettingsError("--demand is for what is drawn: give --against a model (.json)")
+    names = list(algorithm or (CORES_ONLY if cores_only else ()))
+    chosen = tuples_of(tuples, seed, tuples_file, ranges_of(servers, cores, memory), names)
+    with progress_spinner(f"Reading {log.name} …"):
+        jobs = load_log(log, first, reading)
+    sides: list[tuple[str, tuple[Workload, ...]]] = [(log.name, (jobs,))]
+    if against is not None:
+        with progress_spinner(f"{'Drawing' if drawn else 'Reading'} {against.name} …"):
+            others = (
+                futures_of(load_model(against), jobs, windows, seed, demand)
+                if drawn
+                else (load_log(against, None, reading),)
+            )
+        sides.append((against.name, others))
+    with progress_spinner(f"Packing {len(chosen):,} times …"):
+        found = [
+            pack_workloads(some, chosen, departures=departures, by_memory=not cores_only)
+            for _, some in sides
+        ]
+    if as_json:
+        print_json(
+            {
+                "n_tuples": len(chosen), "seed": seed, "departures": departures,
+                "by_memory": not cores_only, "demand": demand,
+                "traces": [
+                    {"file": name, **one.to_dict()}
+                    for (name, _), one in zip(sides, found, strict=True)
+                ],
+            }
+        )  # fmt: skip
+        return 0
+    resource = "cores" if cores_only else "the resource that limits"
+    OUT.print(
+        f"How much of {resource} is allocated when the first job fits nowhere; {len(chosen):,} "
+        f"packings{'' if departures else ', nobody leaves'}",
+        style="bold", soft_wrap=True,
+    )  # fmt: skip
+    headings = [""]
+    for name, _ in sides:
+        headings += [f"{name}: median", "above 95 %", "cores limit"]
+    cells = [headings, *summary_rows(found)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        told = [
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        OUT.print(f"  {'  '.join(told)}".rstrip(), soft_wrap=True)
+    for note in packing_notes(found):
+        OUT.print(f"  note: {note}", soft_wrap=True)
+    if tuples_file is not None:
+        OUT.print(f"  the packings are those of {tuples_file}", soft_wrap=True)
+    return 0

@@ -1,0 +1,338 @@
+"""The live view of a sweep: how far, the best so far against today, the latest runs.
+
+The end of a sweep, as a few lines for people and one object for programs.
+
+An open warning on the command line: its words, its numbered alternatives, how to answer it.
+"""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from assistant.analysis.prediction_record import PredictionScoreboard
+from assistant.analysis.recommendation import Recommendation
+from assistant.analysis.warning import proposal
+from assistant.cli.console import OUT, store_path
+from assistant.config.snapshot import open_sweep, past_results
+from assistant.config.sweep_file import build_sweep, check_settings, read_settings
+from assistant.core.errors import StoreError
+from assistant.core.events import MissWarning
+from assistant.core.experiment import Experiment
+from assistant.core.files import is_there
+from assistant.core.objective import SecondObjective
+from assistant.core.ports import Store
+from assistant.core.run import Run, RunState
+from assistant.presentation.report.data import ReportData
+from assistant.presentation.tables.sla import unknown_cost
+from assistant.presentation.text.forecast import chance_words
+from assistant.presentation.text.number_format import level, number, quantity
+from assistant.service.store_connection import open_store
+from assistant.session.opening import load_session
+from assistant.session.session import ExperimentQueries, Session
+from assistant.store.event_store import MemoryStore
+
+N_LATEST = 8
+LINES_EVERY = 10
+CHANCE_EVERY_S = 1.0
+"""Seconds between two forecasts while runs are quick: a forecast may take longer than a run."""
+
+
+class LiveView:
+    """Shows a session while it is steered; on a terminal as a live table, else as lines."""
+
+    def __init__(self, session: ExperimentQueries, console: Console) -> None:
+        self._session = session
+        self._console = console
+        self._chance, self._chance_at_s = "", -CHANCE_EVERY_S
+        self._warned_of_cost = False
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(self._picture(), console=console, refresh_per_second=8)
+
+    def on_change(self, run: Run) -> None:
+        """Take note of a run that started or ended; say of the first cost that is unknown."""
+        unknown = "" if self._warned_of_cost else unknown_cost(self._session.experiment, run)
+        if unknown:
+            self._warned_of_cost = True
+            self._console.print(f"warning: {unknown}", style="yellow", soft_wrap=True)
+        if self._live is not None:
+            self._live.update(self._picture())
+        elif run.ended_s is not None and run.id % LINES_EVERY == 0:
+            self._console.print(self._headline(), soft_wrap=True)
+
+    def on_advice(self, advice: MissWarning) -> None:
+        """Show a warning above the table; it stays on the screen."""
+        self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
+        for one in advice.alternatives:
+            self._console.print(f"  - {proposal(one)}", style="yellow", soft_wrap=True)
+
+    def _headline(self) -> Text:
+        experiment = self._session.experiment
+        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        budget = experiment.sla.max_runs
+        text = Text(f"{over}/{budget} runs" if budget else f"{over} runs")
+        tariff = experiment.sla.tariff
+        if tariff is not None and experiment.cost is not None:
+            text.append(f"   {quantity(experiment.cost, tariff.unit)} spent")
+        best = None if experiment.best is None else experiment.standing(experiment.best)
+        today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+        if best is None:
+            return text
+        objective = experiment.opened.objective
+        text.append(f"   best {objective.wrapper} ")
+        text.append(quantity(best.outcome.value, objective.unit), style="bold")
+        if not best.outcome.feasible:
+            text.append("  (violates a constraint)", style="red")
+        elif today and today.outcome.value:
+            change = (best.outcome.value - today.outcome.value) / abs(today.outcome.value)
+            text.append(f"  {change:+.1%} against today")
+        if objective.second is not None:
+            text.append(f"   {len(experiment.front)} on the front")
+        text.append(self._chance_words())
+        return text
+
+    def _chance_words(self) -> str:
+        """Return the chance to reach the goal; empty without a goal, or before there is one."""
+        if self._session.experiment.sla.goal is None:
+            return ""
+        now_s = time.monotonic()
+        if self._live is None or now_s - self._chance_at_s >= CHANCE_EVERY_S:
+            self._chance = chance_words(self._session.forecast())
+            self._chance_at_s = now_s
+        return f"   {self._chance}" if self._chance else ""
+
+    def _picture(self) -> Group:
+        experiment = self._session.experiment
+        budget = experiment.sla.max_runs or max(len(experiment.runs), 1)
+        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        bar = ProgressBar(total=budget, completed=over, width=60, complete_style="orange3")
+        return Group(self._headline(), bar, self._latest())
+
+    def _latest(self) -> Table:
+        experiment = self._session.experiment
+        space, best = experiment.space, experiment.best
+        table = Table(box=None, header_style="dim", pad_edge=False)
+        table.add_column("run", justify="right")
+        table.add_column("from")
+        for name in space.names:
+            table.add_column(name, justify="right")
+        table.add_column(str(experiment.opened.objective.wrapper), justify="right")
+        second = experiment.opened.objective.second
+        if second is not None:
+            table.add_column(str(second.wrapper), justify="right")
+        table.add_column("constraints")
+        for run in experiment.runs[-N_LATEST:]:
+            values = [level(value) for value in space.values(run.configuration).values()]
+            leads = best is not None and best.id == run.id
+            style = "bold orange3" if leads else "dim" if run.outcome is None else ""
+            table.add_row(str(run.id), run.source, *values, *_result(run, second), style=style)
+        return table
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.update(self._picture())
+            self._live.__exit__(kind, error, trace)
+
+
+def _result(run: Run, second: SecondObjective | None) -> tuple[str, ...]:
+    also = () if second is None else ("",)
+    if run.outcome is None:
+        return (run.state.value, *also, run.failure or run.cancelled or "")
+    if second is not None:
+        also = (number(run.outcome.second_value),)
+    met = "met" if run.outcome.feasible else f"violated by {run.outcome.violation:.0%}"
+    early = "" if run.stopped is None else ", stopped early"
+    return (number(run.outcome.value), *also, met + early)
+
+
+N_EFFECTS = 3
+
+
+def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
+    """Return what a program wants to know at the end of a sweep."""
+    best, today = experiment.best, experiment.baseline
+    return {
+        "experiment": data.experiment_id,
+        "name": data.name,
+        "verdict": data.answer.verdict,
+        "headline": data.answer.headline,
+        "improvement": data.answer.improvement,
+        "objective": data.objective,
+        "today": _run(experiment, today),
+        "best": _run(experiment, best),
+        "recommended": _recommended(experiment, data.recommendation),
+        "front": [_run(experiment, run) for run in experiment.front],
+        "runs": {
+            "submitted": len(experiment.runs),
+            "completed": data.n_completed,
+            "failed": data.n_failed,
+        },
+        "agreement": [asdict(use) for use in data.agreement],
+        "space": {"size": data.space_size, "allowed": data.allowed_size},
+        "trust": None if data.trust is None else _trust(data.trust.told),
+        "finished": data.finished,
+        "report": None if report is None else str(report),
+    }
+
+
+def _trust(told: PredictionScoreboard) -> dict[str, Any]:
+    """Return how each group of runs did, and whether stated intervals held; not run by run."""
+    whole = asdict(told)
+    return {name: whole[name] for name in ("scores", "coverage", "error", "unanswered", "today")}
+
+
+def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:
+    """Return a configuration by its first run, with the mean outcome of all its runs."""
+    if run is None:
+        return None
+    standing = experiment.standing(run)
+    return {
+        "run": run.id,
+        "values": experiment.space.values(run.configuration),
+        "n_runs": 0 if standing is None else standing.n,
+        **({} if standing is None else asdict(standing.outcome)),
+    }
+
+
+def _recommended(
+    experiment: Experiment, recommendation: Recommendation | None
+) -> dict[str, Any] | None:
+    if recommendation is None:
+        return None
+    return {
+        "run": recommendation.run.id,
+        "values": experiment.space.values(recommendation.run.configuration),
+        "runs": [run.id for run in recommendation.runs],
+        "value": recommendation.value,
+        "interval": recommendation.interval,
+        "confirmed": recommendation.confirmed,
+        "rivals": [run.id for run in recommendation.rivals],
+        "sentence": recommendation.sentence,
+    }
+
+
+def print_summary(data: ReportData, report: Path) -> None:
+    """Print the answer, what to change, what matters, and where the report is."""
+    OUT.print()
+    OUT.print(data.answer.headline, style="bold", soft_wrap=True)
+    for sentence in data.answer.sentences:
+        OUT.print(f"  {sentence}", soft_wrap=True)
+    if data.recommendation is not None:
+        OUT.print(f"  {data.recommendation.sentence}", soft_wrap=True)
+    changed = [change for change in data.changes if change.differs]
+    if changed and data.answer.verdict == "improved":
+        table = Table(box=None, header_style="dim", pad_edge=False)
+        for name in ("change", "today", "best"):
+            table.add_column(name, justify="left" if name == "change" else "right")
+        for change in changed:
+            table.add_row(f"  {change.parameter}", change.today, change.best)
+        OUT.print(table)
+    if data.front:
+        _print_front(data)
+    known = [effect for effect in data.effects if effect.range_value is not None]
+    if known:
+        parts = [
+            f"{effect.parameter} ({quantity(effect.range_value, data.unit)} between its levels)"
+            for effect in known[:N_EFFECTS]
+        ]
+        OUT.print(f"  What mattered most: {', '.join(parts)}.", soft_wrap=True)
+    for use in data.agreement:
+        OUT.print(f"  Agreed: {use.agreed}; {use.told} ({use.verdict}).", soft_wrap=True)
+    if data.finished:
+        OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
+    OUT.print(f"\nReport: {report}", soft_wrap=True)
+
+
+def _print_front(data: ReportData) -> None:
+    """Print the trade-offs of two measures, the best by the first measure first."""
+    OUT.print(f"  The front of {data.value_name} and {data.second_name}:", soft_wrap=True)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("  run", *data.parameters, data.value_name, data.second_name or ""):
+        table.add_column(name, justify="right")
+    for row in data.front:
+        today = " (today)" if row.is_today else ""
+        cells = [row.values[name] for name in data.parameters]
+        values = (number(row.value), number(row.second_value))
+        table.add_row(f"  {row.run_id}{today}", *cells, *values)
+    OUT.print(table)
+
+
+def warning_object(experiment: Experiment) -> dict[str, Any] | None:
+    """Return the open warning as JSON has it, alternatives numbered from 1; None if none is."""
+    advice = experiment.open_advice
+    if advice is None or experiment.finished is not None:
+        return None
+    return {
+        "number": advice.number,
+        "basis": advice.basis,
+        "text": advice.text,
+        "alternatives": [
+            {"number": number, "kind": one.kind, "text": one.text, "chance": one.chance}
+            for number, one in enumerate(advice.alternatives, 1)
+        ],
+    }
+
+
+def print_warning(experiment: Experiment, console: Console, store: Path | None) -> None:
+    """Print the open warning, what it proposes, and how to answer it; nothing if none is open."""
+    advice = experiment.open_advice
+    if advice is None or experiment.finished is not None:
+        return
+    console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
+    for number, one in enumerate(advice.alternatives, 1):
+        console.print(f"  {number}. {proposal(one)}", soft_wrap=True)
+    where = "" if store is None else f" --store {store}"
+    accept = " --accept 1 (or" if advice.basis == "paper" or advice.alternatives else " (--change,"
+    answer = f"copperline steer {experiment.opened.experiment_id}{where}{accept} --ignore)"
+    console.print(f"Answer it with: {answer}", soft_wrap=True)
+
+
+def fresh_session(path: Path) -> Session:
+    """Return a session as a sweep file would open it; nothing is stored."""
+    built = build_sweep(check_settings(read_settings(path), str(path)))
+    session = open_sweep(built, MemoryStore(), path.stem, "")
+    session.import_results(past_results(built), replicates=built.settings.replicates)
+    return session
+
+
+def stored_session(experiment: str, store: Path | None) -> Session:
+    """Return a stored session; ``latest`` is the one opened last. Never makes a new store."""
+    return session_in(open_store(existing(store)), experiment)
+
+
+def existing(store: Path | None) -> Path:
+    """Return where experiments are kept. Raises StoreError if nothing is there yet."""
+    path = store_path(store)
+    if not is_there(path):
+        raise StoreError(
+            f"there is no store '{path}' yet; run a sweep first, or name another with --store"
+        )
+    return path
+
+
+def session_in(opened: Store, experiment: str) -> Session:
+    """Return a session of a store; ``latest`` is the one opened last."""
+    if experiment == "latest":
+        stored = opened.experiments()
+        if not stored:
+            raise StoreError("the store holds no experiment yet; run a sweep first")
+        experiment = stored[0].id
+    return load_session(opened, experiment)

@@ -1,0 +1,572 @@
+"""Tables with one line per simulated job, as ``simulate --per-job`` writes them.
+
+The story of one job for people: what it waited for, how it started, who overtook it.
+
+``simulate TRACE --machines FILE``: the pods of a trace, each placed on a machine.
+"""
+
+import csv
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from assistant.cli.console import OUT, print_json, say, table_of
+from assistant.core.errors import SettingsError
+from assistant.presentation.text.number_format import cell, moment, number, quantity
+from sim.api import (
+    ClusterSpec,
+    InstanceMetrics,
+    JobExplanation,
+    JobState,
+    OtherJobs,
+    Partition,
+    QueueHeads,
+    Scenario,
+    SimulationResult,
+    ThrottleWindow,
+    WaitPhase,
+    Workload,
+    check_scenario,
+    format_duration,
+    known_names,
+    parse_duration,
+    read_machines,
+    simulate,
+    summarise_instances,
+)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse, before anything slow begins, a file that cannot be written."""
+    why = None
+    try:
+        if path.is_dir():
+            why = "it is a folder"
+        elif not path.parent.is_dir():
+            why = f"there is no folder '{path.parent}'"
+        elif not os.access(path if path.exists() else path.parent, os.W_OK):
+            why = "permission denied"
+    except OSError as error:  # such as a name that is too long
+        why = error.strerror
+    if why is not None:
+        raise SettingsError(f"cannot write '{path}': {why}")
+
+
+def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
+    """Write one line per job of a simulation that counts processors or takes machines of a job.
+
+    Raises:
+        SettingsError: the file cannot be written.
+    """
+    workload = scenario.workload
+    names, restarts = [*scenario.cluster.names, ""], result.restarts
+    placement, machines = result.placement, np.array(scenario.cluster.machine_names, dtype=object)
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            header = ["job_id", "submit_s", "start_s", "end_s", "wait_s", "procs", "partition"]
+            header += ["state"] if placement is None else ["state", "machines"]
+            header += [] if restarts is None else ["n_restarts", "lost_s"]
+            writer.writerow(header)
+            for i in range(workload.n_jobs):
+                start_s = result.start_s[i]
+                ran = not np.isnan(start_s)
+                times = (
+                    [start_s, result.end_s[i], start_s - workload.submit_s[i]] if ran else [""] * 3
+                )
+                writer.writerow(
+                    [
+                        workload.job_id[i], workload.submit_s[i], *times, workload.procs[i],
+                        cell(names[result.partition[i]]),
+                        JobState(int(result.state[i])).name.lower(),
+                        *([] if placement is None else [cell(" ".join(machines[placement.of(i)]))]),
+                        *([] if restarts is None else [restarts.n[i], restarts.lost_s[i]]),
+                    ]
+                )  # fmt: skip
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def write_placed_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
+    """Write one line per job of a simulation that places instances, with all its machines.
+
+    Raises:
+        SettingsError: the file cannot be written.
+    """
+    workload, placed = scenario.workload, result.instances
+    tasks = workload.tasks
+    assert placed is not None  # noqa: S101 - the allocation was instances
+    assert tasks is not None  # noqa: S101
+    names = scenario.cluster.machine_names
+    first = placed.first[np.searchsorted(tasks.job, np.arange(workload.n_jobs + 1))].tolist()
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            header = ["job_id", "submit_s", "start_s", "end_s", "wait_s", "instances", "state"]
+            writer.writerow([*header, "machines"])
+            for i in range(workload.n_jobs):
+                start_s, submit_s = result.start_s[i], workload.submit_s[i]
+                ran = not np.isnan(start_s)
+                times = [start_s, result.end_s[i], start_s - submit_s] if ran else [""] * 3
+                on = dict.fromkeys(placed.machine[first[i] : first[i + 1]].tolist()) if ran else {}
+                writer.writerow(
+                    [
+                        workload.job_id[i], submit_s, *times, first[i + 1] - first[i],
+                        JobState(int(result.state[i])).name.lower(),
+                        cell(" ".join(names[machine] for machine in on)),
+                    ]
+                )  # fmt: skip
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error
+
+
+MOST_LINES = 12
+"""Phases that are told one by one; of more the last is told, the others summed by their reason."""
+
+MOST_NAMED = 3
+"""Of the jobs that ended or started during a phase so many are named."""
+
+
+def print_explanation(explained: JobExplanation, workload: Workload) -> None:
+    """Print why a job started when it did."""
+    OUT.print(f"Job {explained.job.job_id} of {workload.name}", style="bold")
+    for line in _about(explained):
+        OUT.print(f"  {line}")
+    if explained.phases:
+        OUT.print("It waited")
+        OUT.print(_waited(explained))
+    for line in (*_started(explained), *_looking_back(explained), *_refused(explained)):
+        OUT.print(line)
+    known = "" if workload.start_unix_s is None else f", {moment(workload.start_unix_s)}"
+    OUT.print(f"Times count from the first submission{known}.", style="dim")
+
+
+def clock(at_s: float) -> str:
+    """Return a time since the first submission.
+
+    >>> clock(273600.0), clock(59.25)
+    ('3 d 04:00:00', '00:00:59.25')
+    """
+    whole, fraction = divmod(round(at_s * 1000), 1000)
+    days, rest_s = divmod(whole, 86_400)
+    text = f"{rest_s // 3600:02d}:{rest_s // 60 % 60:02d}:{rest_s % 60:02d}"
+    if fraction:
+        text += f".{fraction:03d}".rstrip("0")
+    return f"{days} d {text}" if days else text
+
+
+def _processors(n: int) -> str:
+    return f"{n:,} processor" + ("" if n == 1 else "s")
+
+
+def _jobs(named: list[tuple[int, str]], n: int) -> str:
+    """Return jobs with a word about each.
+
+    >>> _jobs([(7, "2 processors"), (9, "1 processor")], 4)
+    'jobs 7 (2 processors), 9 (1 processor) and 2 more'
+    """
+    told = [f"{job_id} ({about})" for job_id, about in named]
+    if n > len(told):
+        told.append(f"{n - len(told):,} more")
+    text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    return f"job {text}" if n == 1 else f"jobs {text}"
+
+
+def _about(explained: JobExplanation) -> Iterator[str]:
+    job = explained.job
+    width = _processors(job.procs)
+    if job.logged_procs != job.procs:
+        width = f"{width} (clipped from {job.logged_procs:,}, so it runs longer)"
+    ran = "would have run" if job.state == "rejected" else "ran"
+    ending = " and was killed then" if job.state == "killed" else ""
+    yield (
+        f"{width}, requested {format_duration(job.requested_s)}, "
+        f"{ran} {format_duration(job.runtime_s)}{ending}"
+    )
+    if job.estimate_s > job.requested_s and job.state != "rejected":
+        yield f"the scheduler reckoned with {format_duration(job.estimate_s)}, its run time"
+    if job.start_s is None or job.wait_s is None:
+        yield f"submitted at {clock(job.submit_s)}, never started"
+        return
+    later = f"started {format_duration(job.wait_s)} later, at {clock(job.start_s)}"
+    if job.wait_s == 0:
+        later = "started at once"
+    yield f"submitted at {clock(job.submit_s)}, {later}"
+    yield f"partition {job.partition}, order {explained.order}, backfill {explained.backfill}"
+
+
+def _waited(explained: JobExplanation) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column()
+    reasons = list(_reasons(explained))
+    if len(reasons) <= MOST_LINES:
+        for phase, why in zip(explained.phases, reasons, strict=True):
+            table.add_row(f"  {clock(phase.from_s)}", format_duration(phase.seconds), why)
+        return table
+    *most, last = explained.phases
+    for spent_s, same in _by_kind(most):
+        parts = f"  in {len(same):,} part{'' if len(same) == 1 else 's'}"
+        table.add_row(parts, format_duration(spent_s), _summed(same))
+    why = f"at last {reasons[-1]}"
+    table.add_row(f"  {clock(last.from_s)}", format_duration(last.seconds), why)
+    return table
+
+
+def _by_kind(phases: list[WaitPhase]) -> list[tuple[float, list[WaitPhase]]]:
+    """Return the phases by the kind of their reasons with their seconds, the longest first."""
+    in_order = sorted(phases, key=lambda phase: phase.reason.kind)
+    kinds = (list(same) for _, same in groupby(in_order, key=lambda phase: phase.reason.kind))
+    summed = [(sum(phase.seconds for phase in same), same) for same in kinds]
+    return sorted(summed, key=lambda each: -each[0])
+
+
+def _summed(phases: list[WaitPhase]) -> str:
+    """Say of phases with the same kind of reason why the job did not start."""
+    reasons = [phase.reason for phase in phases]
+    ended = [reason.ended for reason in reasons if reason.kind != "would_delay"]
+    taken_by = [r.taken_by for r in reasons if r.kind in ("too_few_free", "behind")]
+    heads = _heads([r.heads for r in reasons if r.kind in ("would_delay", "behind")])
+    meanwhile = _meanwhile(ended, taken_by)
+    match reasons[0].kind:
+        case "too_few_free":
+            return f"too few processors were free{meanwhile}"
+        case "behind":
+            return f"behind {heads}, in turn first in the queue{meanwhile}"
+        case "would_delay":
+            return f"not to delay {heads}, in turn first in the queue"
+    return f"as the first in the queue, for running jobs to end{meanwhile}"
+
+
+def _heads(seen: list[QueueHeads]) -> str:
+    """Name the heads of several phases, of which one job may be the head in many."""
+    procs = {head.job_id: head.procs for heads in seen for head in heads.named}
+    if not procs:
+        return ""
+    named = [(job_id, _processors(n)) for job_id, n in procs.items()][:MOST_NAMED]
+    if all(heads.n == len(heads.named) for heads in seen):
+        return _jobs(named, len(procs))
+    return f"{_jobs(named, len(named))} and others"  # only some of them have names here
+
+
+def _meanwhile(ended: list[OtherJobs], taken_by: list[OtherJobs]) -> str:
+    """Say who gave processors back and who took them; of no two phases the same job."""
+    told = []
+    for groups, sentence in (
+        (ended, "of the running ones {} ended"),
+        (taken_by, "ahead of it {} started"),
+    ):
+        jobs = sorted((job for each in groups for job in each.named), key=lambda job: -job.procs)
+        named = [(job.job_id, _processors(job.procs)) for job in jobs[:MOST_NAMED]]
+        if named:
+            told.append(sentence.format(_jobs(named, sum(each.n for each in groups))))
+    return f"; meanwhile {', and '.join(told)}" if told else ""
+
+
+def _reasons(explained: JobExplanation) -> Iterator[str]:
+    """Say of each phase why the job did not start."""
+    for phase in explained.phases:
+        reason = phase.reason
+        if reason.kind == "too_few_free":
+            yield (
+                f"for free processors: it needs {reason.needed_procs:,}, "
+                f"{_at_most(reason.most_free_procs)} free; {_ahead(reason.most_ahead)}"
+                f"{_meanwhile([reason.ended], [reason.taken_by])}"
+            )
+        elif reason.kind == "is_head":
+            text = (
+                f"as the first in the queue: it needs {_processors(reason.needed_procs)}, "
+                f"{_at_most(reason.most_free_procs)} free"
+            )
+            ended = reason.ended
+            named = [(job.job_id, _processors(job.procs)) for job in ended.named]
+            yield f"{text}, until {_jobs(named, ended.n)} had ended" if ended.n else text
+        elif reason.kind == "behind":
+            named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
+            yield (
+                f"behind {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}; of "
+                f"all processors {_at_most(reason.most_free_procs)} free, "
+                f"{_ahead(reason.most_ahead)}"
+                f"{_meanwhile([reason.ended], [reason.taken_by])}"
+            )
+        else:
+            named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
+            late = f"{format_duration(reason.least_late_s)} after"
+            text = (
+                f"not to delay {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}: by its "
+                f"estimate it would have ended at least {late} the reservation for "
+                f"{clock(reason.reserved_s)}; it needs {_processors(reason.needed_procs)}, "
+                f"{_at_most(reason.most_extra_procs)} left over then"
+            )
+            if reason.in_time_by_runtime_s is not None:
+                ran = format_duration(explained.job.runtime_s)
+                text += f"; with an estimate of the {ran} it ran it would have ended in time"
+            yield text
+
+
+def _at_most(n: int) -> str:
+    return "none was" if n == 0 else "at most 1 was" if n == 1 else f"at most {n:,} were"
+
+
+def _first(n: int) -> str:
+    return ", first in the queue" if n == 1 else ", first in the queue one after the other"
+
+
+def _ahead(n: int) -> str:
+    return f"up to {n:,} job{'s' if n > 1 else ''} waited ahead of it"
+
+
+def _started(explained: JobExplanation) -> Iterator[str]:
+    start = explained.start
+    if start is None:
+        return
+    when = ""
+    if start.ended.n:
+        named = [(job.job_id, _processors(job.procs)) for job in start.ended.named]
+        when = f" when {_jobs(named, start.ended.n)} ended"
+    elif start.arrived:
+        named = [(job.job_id, _processors(job.procs)) for job in start.arrived[:5]]
+        when = f" when {_jobs(named, len(start.arrived))} arrived and changed the reservation"
+    free = f"{_processors(start.free_procs)} {'was' if start.free_procs == 1 else 'were'} free"
+    if start.overtaking is None:
+        turn = "It started at once" if start.how == "at_once" else f"Its turn came{when}"
+        yield f"{turn}: {free} and nobody waited ahead of it."
+        return
+    waiting = start.overtaking.waiting
+    named = [
+        (job.job_id, f"{_processors(job.procs)}, waiting for {format_duration(job.waited_s)}")
+        for job in waiting[:5]
+    ]
+    ahead = _jobs(named, len(waiting))
+    yield f"It was backfilled{when}: {free}, and it started ahead of {ahead}."
+    reserved = start.overtaking.reservation
+    if reserved is None:
+        return
+    late_s = start.overtaking.estimated_end_s - reserved.reserved_s
+    head = (
+        f"Job {reserved.job_id}, the first of them, was reserved for {clock(reserved.reserved_s)}"
+    )
+    if start.overtaking.let_in_by == "ends_before_reservation":
+        before = f"{format_duration(-late_s)} before that" if late_s else "just then"
+        yield f"{head}; by its estimate this job would end {before}."
+    else:
+        yield (
+            f"{head}; by its estimate this job would end {format_duration(late_s)} after that, "
+            f"but it fits into the {_processors(reserved.extra_procs)} left over then."
+        )
+
+
+def _looking_back(explained: JobExplanation) -> Iterator[str]:
+    expected, start_s = explained.expectation, explained.job.start_s
+    if expected is not None and start_s is not None:
+        early_s = expected.expected_s - start_s
+        it_did = "it did"
+        if early_s > 0:
+            early = format_duration(early_s)
+            it_did = f"it started {early} before, as running jobs ended before their estimates"
+        elif early_s < 0:
+            it_did = f"it started {format_duration(-early_s)} later, as others came ahead of it"
+        yield (
+            f"When it first came to the head of the queue, at {clock(expected.seen_s)}, it was to "
+            f"start at {clock(expected.expected_s)} by the estimates; {it_did}."
+        )
+    preferred, overtakers = explained.preferred, explained.overtaken_by
+    if preferred.n:
+        yield (
+            f"While it waited, {_that_ran(preferred)}, submitted later, went ahead by the order "
+            f"{explained.order}: {number(preferred.procs_h)} processor-hours."
+        )
+    if overtakers.n:
+        yield (
+            f"While it waited, {_that_ran(overtakers)} started from behind it in the queue: "
+            f"{number(overtakers.procs_h)} processor-hours."
+        )
+
+
+def _that_ran(jobs: OtherJobs) -> str:
+    return _jobs(
+        [
+            (job.job_id, f"{_processors(job.procs)} for {format_duration(job.end_s - job.start_s)}")
+            for job in jobs.named
+        ],
+        jobs.n,
+    )
+
+
+def _refused(explained: JobExplanation) -> Iterator[str]:
+    if not explained.refusals:
+        return
+    yield "No partition admits it, and jobs that fit nowhere are rejected:"
+    for refusal in explained.refusals:
+        why = []
+        if refusal.too_wide:
+            why.append(f"gives a job {_processors(refusal.widest_procs)} at most")
+        if refusal.too_long:
+            why.append(f"admits requests of {format_duration(refusal.max_requested_s)} at most")
+        yield f"  {refusal.partition} {' and '.join(why)}"
+
+
+THROTTLE = "MACHINE[,MACHINE]:FROM:UNTIL[:cpu=SHARE][:gpu=SHARE]"
+Machines = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Machines (CSV or TOML) on which each pod of a trace with tasks is placed.",
+        show_default=False,
+    ),
+]
+PlacementName = Annotated[
+    str | None,
+    typer.Option(
+        help="With --machines, which of those that have room a pod gets: "
+        + ", ".join(known_names()["placement"])
+        + ".  [default: first_fit]",
+        show_default=False,
+    ),
+]
+Throttles = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=THROTTLE,
+        help="With --machines, these run at a share of full speed for some time since the first "
+        "submission; repeat it.",
+    ),
+]
+
+
+def check_machines(
+    machines: Path | None, rigid_only: Mapping[str, Any], placed_only: Mapping[str, Any]
+) -> None:
+    """Refuse options that would be passed over.
+
+    Args:
+        machines: what --machines says.
+        rigid_only: options that mean something without --machines only, None if not given.
+        placed_only: likewise with --machines only.
+
+    Raises:
+        SettingsError: one of them is given where it means nothing.
+    """
+    for option, value in (placed_only if machines is None else rigid_only).items():
+        if value is None or value == []:
+            continue
+        if machines is None:
+            raise SettingsError(f"{option} is for pods on machines; give --machines FILE too")
+        raise SettingsError(
+            f"{option} is not for pods on machines; leave it out, or leave out --machines"
+        )
+
+
+def cluster_of(machines: Path, workload: Workload) -> ClusterSpec:
+    """Return the cluster of a list of machines.
+
+    Raises:
+        SettingsError: the workload has no tasks that could be placed on them.
+        SimError: the list cannot be read, or no cluster can be like that.
+    """
+    if workload.tasks is None:
+        raise SettingsError(
+            f"--machines places pods, and the jobs of {workload.name} have no tasks; leave it out, "
+            "or take --whole-nodes or --shared-nodes"
+        )
+    return ClusterSpec.of([Partition.of_machines("main", read_machines(machines))])
+
+
+def throttle_of(text: str) -> ThrottleWindow:
+    """Return a throttle window from a text such as ``gpu1,gpu2:1h:2h:cpu=0.6``.
+
+    Raises:
+        SettingsError: it has another form.
+        SimError: a time is none, or there can be no such window.
+    """
+    names, *parts = text.split(":")
+    told: dict[str, float] = {}
+    try:
+        begin, end, *shares = parts
+        for share in shares:
+            key, _, value = share.partition("=")
+            if key not in ("cpu", "gpu") or key in told:
+                raise ValueError(share)
+            told[key] = float(value)
+        if not told:
+            raise ValueError(text)
+    except ValueError:
+        raise SettingsError(
+            f"--throttle '{text}' is not of the form {THROTTLE}, with one share or both, for "
+            "example gpu1,gpu2:1h:2h:cpu=0.6"
+        ) from None
+    machines = tuple(name.strip() for name in names.split(",") if name.strip())
+    return ThrottleWindow(machines, parse_duration(begin), parse_duration(end), **told)
+
+
+def rigid_note(workload: Workload) -> str | None:
+    """Say, of a workload with tasks, that they are not placed; None if it has none."""
+    if workload.tasks is None:
+        return None
+    return (
+        "each job takes all its processors at once, as a rigid one; its pods are placed on "
+        "machines with --machines FILE."
+    )
+
+
+def place(scenario: Scenario, engine: str, per_job: Path | None, *, as_json: bool) -> int:
+    """Simulate instances on machines, print what it was like and return the exit code.
+
+    Raises:
+        SettingsError: the table of jobs cannot be written.
+        SimError: the scenario cannot be simulated.
+    """
+    check_scenario(scenario)  # refuse what cannot be before anything slow begins
+    result = simulate(scenario, engine=engine)
+    metrics = summarise_instances(scenario, result)
+    if as_json:
+        how = {"engine": result.engine, "note": result.note}
+        print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
+    else:
+        if result.note is not None:
+            say(f"note: {result.note}")
+        _print_metrics(scenario, metrics, result.engine)
+    if per_job is not None:
+        write_placed_jobs(per_job, scenario, result)
+    return 0
+
+
+def _print_metrics(scenario: Scenario, metrics: InstanceMetrics, engine: str) -> None:
+    n_machines = scenario.cluster.n_machines
+    OUT.print(
+        f"{scenario.workload.name}  {metrics.n_jobs:,} jobs, {metrics.n_instances:,} pods on "
+        f"{n_machines:,} machine{'' if n_machines == 1 else 's'}, {scenario.order}, "
+        f"backfill {scenario.backfill}, placement {scenario.placement}, engine {engine}",
+        soft_wrap=True,
+    )
+    table = table_of("", "number", "mean", "median", "p95", "max")
+    for label, part in (
+        ("jobs: wait [s]", metrics.wait),
+        ("jobs: response [s]", metrics.response),
+        ("pods: wait [s]", metrics.instance_wait),
+        ("pods of gangs: wait for the last [s]", metrics.gang_wait),
+        ("pods: stretch", metrics.stretch),
+    ):
+        cells = (part.mean, part.median, part.p95, part.max)
+        if part.n:
+            table.add_row(f"  {label}", f"{part.n:,}", *(number(c) for c in cells))
+    OUT.print(table)
+    for label, shares in (
+        ("allocation", metrics.allocation),
+        ("utilisation", metrics.utilisation),
+    ):
+        if shares:
+            told = ", ".join(f"{name} {number(share)}" for name, share in shares.items())
+            OUT.print(f"  {label}: {told}", soft_wrap=True)
+    OUT.print(
+        f"  makespan {quantity(metrics.makespan_s, 's')}; {metrics.n_rejected:,} rejected",
+        soft_wrap=True,
+    )

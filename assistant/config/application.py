@@ -1,0 +1,438 @@
+"""The tables of a sweep file that describe a program of one's own, and what they become.
+
+``[application]`` of kind ``placement``: machines over a trace or over drawn workloads.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from assistant.applications.command import Command, Reading
+from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.extensions.placement import (
+    FleetPlacement,
+    MachineKind,
+    machine_kinds,
+    usual_machines,
+)
+from assistant.applications.function import Function
+from assistant.applications.measures import JsonFile, JsonOutput, Patterns
+from assistant.applications.process_limits import LARGEST_BYTES, MOST_PROCESSES
+from assistant.applications.rest import Rest
+from assistant.core.objective import Objective
+from assistant.core.ports import Environment
+from sim.aiops.platform_statistics import statistics_of
+from sim.api import (
+    MachineSpec,
+    SizeError,
+    Workload,
+    generate,
+    load_model,
+    load_workload,
+    parse_duration,
+    parse_size,
+    published_model,
+    read_machines,
+    read_openb,
+)
+from sim.api import format_of as format_of_workload
+from strategies import Level, Parameter, ParameterSpace
+
+LevelValue = bool | int | float | str
+Number = int | float
+
+
+def _duration_s(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(
+            "is a list, one element per argument, such as ['./program', '--size={size}']; "
+            "there is no shell to split a text"
+        )
+    return value
+
+
+def _several(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _size_bytes(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_size(value)
+    except SizeError as error:
+        raise ValueError(f"should be a size: {error}") from error
+
+
+SizeBytes = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0, le=LARGEST_BYTES)]
+DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
+
+
+class StrictModel(BaseModel):
+    """A table in which every key is known and has its type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class RangeSettings(StrictModel):
+    """``range = {low, high, step}``: both ends are levels."""
+
+    low: Number
+    high: Number
+    step: Number
+
+
+class LogarithmicSettings(StrictModel):
+    """``logarithmic = {low, high, count, integer}``: both ends are levels."""
+
+    low: Number
+    high: Number
+    count: int
+    integer: bool = False
+
+
+class ParameterSettings(StrictModel):
+    """``[[parameters]]``: a name and exactly one of levels, range and logarithmic."""
+
+    name: str
+    levels: list[LevelValue] | None = None
+    range: RangeSettings | None = None
+    logarithmic: LogarithmicSettings | None = None
+    kind: Literal["ordinal", "nominal"] | None = None
+    unit: str = ""
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> "ParameterSettings":
+        given = [self.levels, self.range, self.logarithmic]
+        if sum(x is not None for x in given) != 1:
+            raise ValueError(
+                f"for the parameter '{self.name}' give exactly one of levels = [...], "
+                "range = {low, high, step} and logarithmic = {low, high, count}"
+            )
+        return self
+
+    def build(self) -> Parameter:
+        """Return the parameter. Raises SpaceError for one that cannot be."""
+        more: dict[str, Any] = {"unit": self.unit, "description": self.description}
+        if self.kind is not None:
+            more["kind"] = self.kind
+        if self.range is not None:
+            ends = self.range
+            return Parameter.range(self.name, ends.low, ends.high, ends.step, **more)
+        if self.logarithmic is not None:
+            log = self.logarithmic
+            return Parameter.logarithmic(
+                self.name, log.low, log.high, log.count, log.integer, **more
+            )
+        return Parameter(self.name, tuple(self.levels or ()), **more)
+
+
+class MeasuresSettings(StrictModel):
+    """``measures``: exactly one of stdout, file and pattern."""
+
+    stdout: Literal["json", "last_line"] | None = None
+    file: str | None = None
+    pattern: Annotated[list[str] | None, BeforeValidator(_several)] = None
+    stream: Literal["stdout", "stderr"] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "MeasuresSettings":
+        given = [self.stdout, self.file, self.pattern]
+        if sum(x is not None for x in given) != 1:
+            raise ValueError(
+                "for the measures give exactly one of stdout = 'json' or 'last_line', file and "
+                "pattern"
+            )
+        if self.stream is not None and self.pattern is None:
+            raise ValueError("stream says where a pattern looks; give a pattern with it")
+        return self
+
+    def build(self) -> Reading:
+        """Return how measures are read. Raises ApplicationError for a bad pattern."""
+        if self.pattern is not None:
+            return Patterns(tuple(self.pattern), self.stream or "stdout")
+        if self.file is not None:
+            return JsonFile(self.file)
+        return JsonOutput("whole" if self.stdout == "json" else "last_line")
+
+
+class CommandSettings(StrictModel):
+    """``[application]`` with ``kind = "command"``."""
+
+    kind: Literal["command"]
+    command: Annotated[list[str], BeforeValidator(_words)]
+    cwd: str = "."
+    env: dict[str, str] = Field(default_factory=dict)
+    stdin: str = ""
+    inherit: list[str] = Field(default_factory=list)
+    limit: DurationS | None = None
+    processes: int = Field(default=MOST_PROCESSES, ge=1)
+    file_size: SizeBytes | None = None
+    unused: bool = False
+    measures: MeasuresSettings | None = None
+    noisy: bool | None = None
+    today: dict[str, LevelValue] | None = None
+
+    def build(
+        self,
+        parameters: Sequence[ParameterSettings],
+        objective: Objective,
+        environment: Environment,
+    ) -> Command:
+        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        return Command(
+            tuple(self.command),
+            _space(parameters),
+            objective,
+            reading=None if self.measures is None else self.measures.build(),
+            baseline=_today(self.today),
+            cwd=self.cwd,
+            env=self.env,
+            inherit=self.inherit,
+            stdin=self.stdin,
+            limit_s=self.limit,
+            processes=self.processes,
+            file_bytes=self.file_size,
+            environment=environment,
+            unused=self.unused,
+            noisy=self.noisy,
+        )
+
+
+class FunctionSettings(StrictModel):
+    """``[application]`` with ``kind = "function"``."""
+
+    kind: Literal["function"]
+    function: str
+    folder: str = ""
+    noisy: bool | None = None
+    today: dict[str, LevelValue] | None = None
+
+    def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Function:
+        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        return Function.load(
+            self.function,
+            _space(parameters),
+            objective,
+            baseline=_today(self.today),
+            folder=self.folder,
+            noisy=self.noisy,
+        )
+
+
+class RestSettings(StrictModel):
+    """``[application]`` with ``kind = "rest"``."""
+
+    kind: Literal["rest"]
+    url: str | None = None
+    limit: DurationS | None = None
+    noisy: bool | None = None
+    today: dict[str, LevelValue] | None = None
+
+    def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Rest:
+        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        return Rest(
+            _space(parameters),
+            objective,
+            url=self.url,
+            baseline=_today(self.today),
+            limit_s=self.limit,
+            noisy=self.noisy,
+        )
+
+
+class FloodSettings(StrictModel):
+    """``[application]`` with ``kind = "flood"``."""
+
+    kind: Literal["flood"]
+    seed: int = Field(default=0, ge=0)
+
+    def build(self) -> Flood:
+        """Return the application."""
+        return Flood(self.seed)
+
+
+class MazeSettings(StrictModel):
+    """``[application]`` with ``kind = "maze"``."""
+
+    kind: Literal["maze"]
+    seed: int = Field(default=0, ge=0)
+    games: int = Field(default=12, ge=1, le=1000)
+    enemies: int = Field(default=5, ge=0, le=100)
+    limit: DurationS = 300.0
+
+    def build(self) -> MazeRunner:
+        """Return the application."""
+        return MazeRunner(self.seed, self.games, self.enemies, self.limit)
+
+
+class AiPlatformSettings(StrictModel):
+    """``[application]`` with ``kind = "ai_platform"``."""
+
+    kind: Literal["ai_platform"]
+    seed: int = Field(default=0, ge=0)
+    days: float = Field(default=10.0, gt=0, le=400)
+    models: int = Field(default=60, ge=1, le=10_000)
+    interarrival_factor: float = Field(default=6.0, gt=0)
+    late_cost_per_h: float = Field(default=4.0, ge=0)
+    wait_cost_per_h: float = Field(default=0.5, ge=0)
+    statistics: str | None = None
+
+    def build(self) -> AiPlatform:
+        """Return the application. Raises SimError if the model of its statistics cannot be."""
+        return AiPlatform(
+            self.seed,
+            self.days,
+            self.models,
+            self.interarrival_factor,
+            self.late_cost_per_h,
+            self.wait_cost_per_h,
+            None if self.statistics is None else statistics_of(load_model(Path(self.statistics))),
+        )
+
+
+def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:
+    return ParameterSpace(tuple(parameter.build() for parameter in parameters))
+
+
+def _today(given: dict[str, LevelValue] | None) -> dict[str, Level] | None:
+    return None if given is None else dict(given)
+
+
+GIB = 2**30
+
+
+class MachineSettings(StrictModel):
+    """``[[application.machines]]``: a kind of machines."""
+
+    name: str
+    cores: int = Field(ge=1)
+    count: int = Field(ge=1)
+    counts: list[int] = Field(default_factory=list)
+    price_per_h: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    mem_gib: float | None = Field(default=None, gt=0)
+    disk_gib: float | None = Field(default=None, gt=0)
+    gpus: int = Field(default=0, ge=0)
+    gpu_model: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+
+    def build(self) -> MachineKind:
+        """Return the kind. Raises SimError or ApplicationError in one sentence."""
+        labels = dict(self.labels)
+        if self.gpu_model:
+            labels["gpu.model"] = self.gpu_model
+        spec = MachineSpec(
+            self.name,
+            self.cores,
+            self.count,
+            mem_bytes=None if self.mem_gib is None else round(self.mem_gib * GIB),
+            disk_bytes=None if self.disk_gib is None else round(self.disk_gib * GIB),
+            gpus=self.gpus,
+            labels=labels,
+        )
+        return MachineKind(spec, self.price_per_h, tuple(self.counts))
+
+
+class PlacementSettings(StrictModel):
+    """``[application]`` with ``kind = "placement"``."""
+
+    kind: Literal["placement"]
+    trace: str | None = None
+    first: int | None = Field(default=None, ge=1)
+    model: str | None = None
+    generator: str | None = None
+    duration: DurationS = 86_400.0
+    scale: float = Field(default=0.05, gt=0, allow_inf_nan=False)
+    count: int = Field(default=1, ge=1, le=100)
+    seed: int = Field(default=0, ge=0)
+    nodes: str | None = None
+    prices: dict[str, float] = Field(default_factory=dict)
+    machines: list[MachineSettings] = Field(default_factory=list)
+    levels: dict[str, list[LevelValue]] = Field(default_factory=dict)
+    today: dict[str, LevelValue] = Field(default_factory=dict)
+    options: dict[str, Number] = Field(default_factory=dict)
+    wait_cost_per_h: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    beyond_at_most: float = Field(default=0.05, ge=0, le=1)
+    wait_at_most: DurationS | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "PlacementSettings":
+        if sum(x is not None for x in (self.trace, self.model, self.generator)) > 1:
+            raise ValueError(
+                "give one of trace, the file of a workload, model, the file of a fitted "
+                "generator, and generator, the name of a published one"
+            )
+        drawn = {"duration", "scale", "count"} & self.model_fields_set
+        if self.trace is not None and drawn:
+            raise ValueError(
+                f"'{min(drawn)}' is about workloads that are drawn; leave it out, or trace"
+            )
+        if self.first is not None and self.trace is None:
+            raise ValueError("'first' is about a trace; name it with trace")
+        if self.nodes is not None and self.machines:
+            raise ValueError("give nodes, the file of a list of machines, or [[machines]]")
+        if self.prices and self.nodes is None:
+            raise ValueError(
+                "'prices' are of the kinds of machines of a list; name it with nodes, or say "
+                "price_per_h in [[machines]]"
+            )
+        return self
+
+    def build(self) -> FleetPlacement:
+        """Read or draw the workloads and return the application.
+
+        Raises:
+            ApplicationError, SimError: the first thing that is wrong, in one sentence.
+        """
+        return FleetPlacement(
+            workloads=self._workloads(),
+            kinds=self._kinds(),
+            levels=self.levels,
+            today=self.today,
+            options={name: float(value) for name, value in self.options.items()},
+            wait_cost_per_h=self.wait_cost_per_h,
+            beyond_at_most=self.beyond_at_most,
+            wait_at_most_s=self.wait_at_most,
+            seed=self.seed,
+        )
+
+    def _workloads(self) -> tuple[Workload, ...]:
+        if self.trace is not None:
+            path = Path(self.trace)
+            if format_of_workload(path).name == "openb":
+                pods = read_openb(path, pending="keep")
+                return (pods if self.first is None else pods.head(self.first),)
+            return (load_workload(path, first=self.first),)
+        if self.model is not None:
+            model = load_model(Path(self.model))
+        else:
+            model = published_model(self.generator or "joulie")
+        return tuple(
+            generate(model, duration_s=self.duration, seed=self.seed + number, scale=self.scale)
+            for number in range(self.count)
+        )
+
+    def _kinds(self) -> tuple[MachineKind, ...]:
+        if self.nodes is not None:
+            found = machine_kinds(read_machines(self.nodes), self.prices)
+            counts = {name.removesuffix("_machines"): name for name in self.levels}
+            return tuple(
+                MachineKind(one.spec, one.price_per_h, self._counts(counts.get(one.spec.name)))
+                for one in found
+            )
+        if self.machines:
+            return tuple(one.build() for one in self.machines)
+        return usual_machines()
+
+    def _counts(self, name: str | None) -> tuple[int, ...]:
+        """Return the counts that levels open of a kind of a list of machines."""
+        return tuple(n for n in self.levels.get(name or "", []) if type(n) is int)

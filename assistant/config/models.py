@@ -1,0 +1,304 @@
+"""``[objective]`` of a sweep file: what is wanted, read strictly and made real.
+
+The terms of the agreement in a sweep file, read strictly and made real.
+
+``[executor]`` of a sweep file: where runs are executed.
+
+``[environment]`` of a sweep file: the computing environment of each run.
+"""
+
+import json
+import shlex
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from assistant.config.application import DurationS, SizeBytes, StrictModel
+from assistant.core.errors import SettingsError, hint
+from assistant.core.objective import (
+    Constraint,
+    Goal,
+    Objective,
+    Rmse,
+    SecondObjective,
+    SingleMeasure,
+    WeightedSum,
+    Wrapper,
+)
+from assistant.core.ports import Application, Environment
+from assistant.core.sla import Tariff
+from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates
+from assistant.hooks.notices import LONGEST_S, TIMEOUT_S, HookCommands
+from strategies import ParameterSpace
+
+
+class RmseSettings(StrictModel):
+    """A series measure and what it should have been."""
+
+    measure: str
+    reference: list[float]
+
+
+class ConstraintSettings(StrictModel):
+    """``[[objective.constraints]]``: a bound on one measure."""
+
+    measure: str
+    at_most: float | None = None
+    at_least: float | None = None
+    label: str = ""
+
+
+class ObjectiveSettings(StrictModel):
+    """``[objective]``: exactly one of minimise, maximise, weighted and rmse; perhaps a second."""
+
+    minimise: str | None = None
+    maximise: str | None = None
+    weighted: dict[str, float] | None = None
+    rmse: RmseSettings | None = None
+    unit: str | None = None
+    second: str | None = None
+    second_goal: Goal | None = None
+    constraints: list[ConstraintSettings] = Field(default_factory=list)
+    without: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one(self) -> "ObjectiveSettings":
+        if self._n_named > 1:
+            raise ValueError("name only one of minimise, maximise, weighted and rmse")
+        if self.second_goal is not None and self.second is None:
+            raise ValueError("'second_goal' is about a second measure; name it with 'second'")
+        return self
+
+    @property
+    def _n_named(self) -> int:
+        named = [self.minimise, self.maximise, self.weighted, self.rmse]
+        return sum(x is not None for x in named)
+
+    @property
+    def names_one(self) -> bool:
+        """Whether it says what is wanted, not only constraints or a unit."""
+        return self._n_named == 1
+
+
+def objective_of(chosen: ObjectiveSettings | None, default: Objective) -> Objective:
+    """Return what is wanted: as said, the rest as the application's own.
+
+    Raises:
+        SettingsError: ``without`` names a measure that has no constraint.
+        ObjectiveError: a constraint or a reference that cannot be.
+    """
+    if chosen is None:
+        return default
+    constraints = _constraints(chosen, default.constraints)
+    wrapper: Wrapper = default.wrapper
+    goal = default.goal
+    if chosen.minimise is not None:
+        wrapper, goal = SingleMeasure(chosen.minimise), "minimise"
+    elif chosen.maximise is not None:
+        wrapper, goal = SingleMeasure(chosen.maximise), "maximise"
+    elif chosen.weighted is not None:
+        wrapper, goal = WeightedSum(tuple(chosen.weighted.items())), "minimise"
+    elif chosen.rmse is not None:
+        wrapper, goal = Rmse(chosen.rmse.measure, tuple(chosen.rmse.reference)), "minimise"
+    unit = chosen.unit
+    if unit is None:
+        unit = default.unit if wrapper == default.wrapper else _unit_of(wrapper)
+    second = default.second
+    if chosen.second is not None:
+        also = SingleMeasure(chosen.second)
+        second = SecondObjective(also, chosen.second_goal or "minimise", _unit_of(also))
+    return Objective(wrapper, goal, constraints, unit, second)
+
+
+def _unit_of(wrapper: Wrapper) -> str:
+    return "s" if isinstance(wrapper, SingleMeasure) and wrapper.measure.endswith("_s") else ""
+
+
+def _constraints(chosen: ObjectiveSettings, own: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    """Return the application's constraints and the analyst's.
+
+    Hers replace those on the same measure; others go only if ``without`` names them.
+    """
+    hers = tuple(Constraint(**c.model_dump()) for c in chosen.constraints)
+    measures = [constraint.measure for constraint in own]
+    for name in chosen.without:
+        if name not in measures:
+            raise SettingsError(
+                f"'without' names '{name}', on which the application has no constraint"
+                f"{hint(name, measures)}"
+            )
+    replaced = {constraint.measure for constraint in hers} | set(chosen.without)
+    return (*(c for c in own if c.measure not in replaced), *hers)
+
+
+def check_measures(objective: Objective, application: Application) -> None:
+    """Refuse a measure that the application is known not to give. Raises SettingsError."""
+    known = application.measures
+    for name in objective.measures:
+        if known is not None and name not in known:
+            raise SettingsError(
+                f"the {application.name} application has no measure '{name}'"
+                f"{hint(name, list(known))}"
+            )
+
+
+class CostSettings(StrictModel):
+    """``[cost]``: what a run costs, and what all runs may cost together."""
+
+    limit: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    unit: str = ""
+    per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    resources: str | None = None
+    measure: str | None = None
+
+    @property
+    def tariff(self) -> Tariff:
+        """What a run costs. Raises SettingsError if it is not said, or said twice."""
+        return Tariff(self.unit, self.per_hour, self.resources, self.measure)
+
+
+def check_tariff(
+    tariff: Tariff, space: ParameterSpace, measures: Collection[str] | None, application: str
+) -> None:
+    """Refuse a tariff that names what there is not.
+
+    Args:
+        tariff: what a run costs.
+        space: whose parameters may say how many resources a run holds.
+        measures: that a run gives; None if they are known after a run only, so that an unknown
+            name may be one of them.
+        application: its name, for the sentence.
+
+    Raises:
+        SettingsError: no such parameter or measure, or a parameter whose levels are no numbers.
+    """
+    if tariff.measure is not None and measures is not None and tariff.measure not in measures:
+        raise SettingsError(
+            f"the cost is the measure '{tariff.measure}', which the {application} application "
+            f"does not give{hint(tariff.measure, measures)}"
+        )
+    if tariff.resources is None:
+        return
+    if tariff.resources in space.names:
+        levels = space.parameter(tariff.resources).levels
+        if any(isinstance(level, bool | str) for level in levels):
+            raise SettingsError(
+                f"the cost is per unit of '{tariff.resources}', whose levels are no numbers; name "
+                "a parameter or a measure that counts what a run holds"
+            )
+    elif measures is not None and tariff.resources not in measures:
+        raise SettingsError(
+            f"the cost is per unit of '{tariff.resources}', which is neither a parameter nor a "
+            f"measure{hint(tariff.resources, {*space.names, *measures})}"
+        )
+
+
+CERTIFICATES = ("authority", "certificate", "key")
+"""Keys of ``[executor]`` that name files of TLS."""
+
+OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
+"""Keys of ``[executor]`` that speak of a batch system and its jobs."""
+
+PATHS = (*CERTIFICATES, "folder")
+"""Keys of ``[executor]`` that are paths, relative to the sweep file."""
+
+
+_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,@+-]*$"
+
+
+class ExecutorSettings(StrictModel):
+    """``[executor]``: where runs are executed."""
+
+    kind: Literal["serial", "process_pool", "dask", "slurm"]
+    address: str | None = None
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    system: Literal["slurm"] | None = None
+    partition: str | None = Field(default=None, pattern=_NAME)
+    account: str | None = Field(default=None, pattern=_NAME)
+    walltime: DurationS | None = None
+    options: list[str] = Field(default_factory=list)
+    host: str | None = None
+    folder: str | None = None
+
+    def build(self) -> ExecutorSpec:
+        """Return the place. Raises SettingsError for one that cannot be."""
+        told = (self.authority, self.certificate, self.key)
+        if any(told) and not all(told):
+            raise SettingsError(
+                "[executor]: TLS needs all of authority, certificate and key, paths of PEM files"
+            )
+        certificates = TlsCertificates(*(Path(str(one)) for one in told)) if all(told) else None
+        return ExecutorSpec(self.kind, self.address, certificates, self._batch())
+
+    def _batch(self) -> BatchSystem | None:
+        """Return what a batch system is told; None if nothing is said and none starts anything."""
+        said = [name for name in OF_SYSTEM if getattr(self, name)]
+        if self.kind == "dask" and said and self.system is None:
+            raise SettingsError(
+                f"[executor]: '{said[0]}' speaks of jobs; say who starts them: system = \"slurm\""
+            )
+        if self.kind != "slurm" and not said:
+            return None
+        return BatchSystem(
+            "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,
+            None if self.folder is None else Path(self.folder),
+        )  # fmt: skip
+
+
+LEAST_MEMORY_BYTES = 1 << 20
+
+
+class EnvironmentSettings(StrictModel):
+    """``[environment]``: what each run needs."""
+
+    cores: int | None = Field(default=None, ge=1)
+    memory: Annotated[SizeBytes, Field(ge=LEAST_MEMORY_BYTES)] | None = None
+
+    def build(self) -> Environment:
+        """Return the environment."""
+        return Environment(self.cores, self.memory)
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(
+            "should be a list of a program and its arguments, which no shell reads, as in "
+            f"{_split_for_show(value)}"
+        )
+    if isinstance(value, list) and not value:
+        raise ValueError("should name a program; leave it out for no hook")
+    return value
+
+
+def _split_for_show(text: str) -> str:
+    try:
+        return json.dumps(shlex.split(text) or ["program", "argument"])
+    except ValueError:
+        return '["program", "argument"]'
+
+
+Argv = Annotated[list[str] | None, BeforeValidator(_words)]
+
+
+class HookSettings(StrictModel):
+    """``[hooks]``: what is told of warnings, the end and failures."""
+
+    on_warning: Argv = None
+    on_finish: Argv = None
+    on_failure: Argv = None
+    timeout: Annotated[DurationS, Field(le=LONGEST_S)] = TIMEOUT_S
+    cwd: str = "."
+
+    def build(self) -> HookCommands:
+        """Return the hooks. Raises SettingsError for a list that cannot be one."""
+        return HookCommands(
+            tuple(self.on_warning or ()),
+            tuple(self.on_finish or ()),
+            tuple(self.on_failure or ()),
+            self.timeout,
+            self.cwd,
+        )

@@ -1,0 +1,275 @@
+"""A sweep started from built settings, the same for the command line and the browser.
+
+Results from before, as a CSV file: parameter columns, then one column per measure.
+"""
+
+import csv
+import io
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST
+from assistant.applications.scheduling_futures import FUTURES_DIGEST
+from assistant.config.sweep_file import FILES_NAMED, BuiltSweep, build_sweep, check_settings
+from assistant.core.errors import SettingsError
+from assistant.core.events import ExperimentOpened, Fact
+from assistant.core.experiment import Experiment
+from assistant.core.files import read_text
+from assistant.core.objective import Measure
+from assistant.core.ports import Application, Result, Store
+from assistant.executors.spec import ExecutorSpec
+from assistant.hooks.notices import HookCommands, resolve_hook_folder
+from assistant.session.opening import open_session
+from assistant.session.session import Session
+from sim.api import format_size
+from strategies import Level, ParameterSpace
+from strategies.space.parameter import parse_number
+
+
+def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
+    """Return how a reader is told of the computing environment; nothing where none was named."""
+    wanted = place.environment
+    told = []
+    if wanted.cores is not None:
+        told.append(f"{wanted.cores} core{'' if wanted.cores == 1 else 's'}")
+    if wanted.memory_bytes is not None:
+        told.append(f"{format_size(wanted.memory_bytes)} of memory")
+    if not told:
+        return ()
+    runs = "one run at a time" if workers == 1 else f"{workers} runs at once"
+    where = "" if place.executor is None else f", executed by {place.executor}"
+    return (Fact("Computing environment", f"{runs}, each with {' and '.join(told)}{where}"),)
+
+
+def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
+    """Read one's own past results.
+
+    Args:
+        path: a CSV file with a header; every parameter of the space is a column, each further
+            column is a measure (an empty cell is unknown).
+        space: that the values belong to.
+
+    Raises:
+        SettingsError: the file, or a line of it, is not as it should be.
+        StrategyError: a value that is no level.
+    """
+    try:
+        text = read_text(path, "the results")
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SettingsError(f"the results '{path}' are not CSV text: {error}") from error
+    if not rows:
+        raise SettingsError(f"the results '{path}' are empty; a header and lines are needed")
+    header = [name.strip() for name in rows[0]]
+    for name in header:
+        if header.count(name) > 1:
+            raise SettingsError(f"the results '{path}' have the column '{name}' twice")
+    for name in space.names:
+        if name not in header:
+            raise SettingsError(f"the results '{path}' lack a column for the parameter '{name}'")
+    if len(header) == len(space.names):
+        raise SettingsError(f"the results '{path}' have no column with a measure")
+    return tuple(
+        _result(path, number, header, row, space) for number, row in enumerate(rows[1:], 2)
+    )
+
+
+def _result(
+    path: Path, number: int, header: list[str], row: list[str], space: ParameterSpace
+) -> Result:
+    if len(row) != len(header):
+        raise SettingsError(
+            f"{path}, line {number}: {len(row)} fields where the header has {len(header)}"
+        )
+    cells = dict(zip(header, row, strict=True))
+    values = {name: space.parse_value(name, cells[name].strip()) for name in space.names}
+    measures: dict[str, Measure] = {}
+    for name, cell in cells.items():
+        if name in values:
+            continue
+        measure = parse_number(cell.strip())
+        measures[name] = None if measure is None else float(measure)
+        if measure is None and cell.strip():
+            raise SettingsError(
+                f"{path}, line {number}: {name} is '{cell}'; a measure is a finite number, or empty"
+            )
+    return values, measures
+
+
+def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Session:
+    """Open an experiment as the settings say.
+
+    Args:
+        built: the settings, made real.
+        store: keeps the journal; a deadline counts from now.
+        name: for people, where the settings give none.
+        made_from: its `config_snapshot`, for resuming; empty if it shall not be resumed.
+
+    Raises:
+        AssistantError, StrategyError: what cannot be; nothing is stored then.
+    """
+    settings = built.settings
+    settings.hooks.build().check()
+    session = open_session(
+        built.application,
+        store=store,
+        name=settings.name or name,
+        space=built.space,
+        objective=built.objective,
+        sla=settings.agreement(time.time()),
+        strategy=settings.strategy.name,
+        options=settings.strategy.options,
+        exploitation=settings.exploitation,
+        watch=built.watch,
+        workers=settings.workers,
+        seed=settings.seed,
+        version=version(),
+        recipe=made_from,
+        facts=computing_facts(settings.place, settings.workers),
+    )
+    if settings.plan:
+        session.plan(settings.plan)
+    return session
+
+
+def config_snapshot(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str:
+    """Return what is needed to build the sweep again from anywhere: paths made absolute."""
+    application = dict(tables.get("application", {}))
+    for key in (*FILES_NAMED, "cwd", "folder"):
+        if isinstance(application.get(key), str):
+            application[key] = str(Path(application[key]).absolute())
+    futures = application.get("futures")
+    if isinstance(futures, Mapping) and isinstance(futures.get("model"), str):
+        model = str(Path(futures["model"]).absolute())
+        application["futures"] = {**futures, "model": model}
+    results = [str(Path(path).absolute()) for path in tables.get("results", [])]
+    kept = {
+        **resolve_hook_folder(tables, Path()),
+        "run": list(own),
+        "application": application,
+        "results": results,
+    }
+    return json.dumps(kept, allow_nan=False)
+
+
+def past_results(built: BuiltSweep) -> tuple[Result, ...]:
+    """Return the results from before that the settings name.
+
+    Raises:
+        SettingsError: a file cannot be read.
+        ObjectiveError: a measure that the objective needs is missing or not finite.
+    """
+    results = tuple(
+        result
+        for path in built.settings.results
+        for result in read_results(Path(path), built.space)
+    )
+    for _, measures in results:
+        built.objective.assess(measures)
+    return results
+
+
+def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
+    """Return the analyst's own first configurations, as the settings name them.
+
+    A parameter that is not named takes today's value.
+
+    Raises:
+        StrategyError: one that the space does not have.
+    """
+    today = dict(built.application.baseline or {})
+    own = tuple({**today, **values} for values in built.settings.run)
+    for values in own:
+        built.space.check(built.space.from_values(values))
+    return own
+
+
+def import_past_runs(
+    session: Session,
+    built: BuiltSweep,
+    past: Sequence[Result],
+    own: Sequence[Mapping[str, Level]],
+    *,
+    today: bool,
+) -> None:
+    """Take in results from before, and submit the analyst's own configurations behind today's.
+
+    Without any of them today's is submitted only if ``today`` says so.
+    """
+    session.import_results(past, replicates=built.settings.replicates)
+    if today or own:
+        session.submit_baseline()
+    for values in own:
+        known = {run.configuration for run in session.experiment.runs}
+        if session.experiment.space.from_values(values) not in known:
+            session.include(values)
+
+
+def rebuild(opened: ExperimentOpened) -> Application:
+    """Build the application of a stored experiment again.
+
+    Raises:
+        SettingsError: it was opened from Python, or its log or table is not what it was.
+        AssistantError: a file of it cannot be read.
+    """
+    if not opened.recipe:
+        raise SettingsError(
+            f"experiment '{opened.experiment_id}' was opened from Python, which alone can run its "
+            "program (load_session); here it can be looked at and steered"
+        )
+    return rebuild_sweep(opened).application
+
+
+def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
+    """Build the sweep of a stored experiment again. Raises as `rebuild`; it has a recipe."""
+    built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
+    if built.space.lineage != opened.space.lineage:
+        raise SettingsError(
+            f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
+            "its parameters have changed, so start a new experiment"
+        )
+    if _drawn_from(built.application.facts) != _drawn_from(opened.facts):
+        raise SettingsError(
+            f"the model of experiment '{opened.experiment_id}' is not what it was; what is "
+            "drawn from it has changed and results could not be compared, so start a new experiment"
+        )
+    return built
+
+
+def _drawn_from(facts: Iterable[Fact]) -> str | None:
+    """Return the digest of the model that an experiment draws from; None if it has none."""
+    told = (FUTURES_DIGEST, STATISTICS_DIGEST)
+    return next((fact.text for fact in facts if fact.label in told), None)
+
+
+def job_log(opened: ExperimentOpened) -> str | None:
+    """Return the path of the job log that an experiment simulates; None if it simulates none."""
+    if not opened.recipe:
+        return None
+    log = json.loads(opened.recipe).get("application", {}).get("log")
+    return log if isinstance(log, str) else None
+
+
+def stored_hooks(experiment: Experiment) -> HookCommands:
+    """Return the hooks of the sweep file that an experiment was opened with.
+
+    There are none if it was opened from Python. Whether they can be started here is another
+    question: `HookCommands.check`.
+    """
+    opened = experiment.opened
+    if not opened.recipe:
+        return HookCommands()
+    return check_settings(json.loads(opened.recipe), opened.experiment_id).hooks.build()
+
+
+def version() -> str:
+    """Return the installed version, or ``unknown`` in a bare checkout."""
+    try:
+        return installed_version("copperline")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,528 @@
+"""A sweep as a TOML file: read strictly, refused with one sentence, built into an application.
+
+Every key is checked before anything runs; an unknown one is an error, not a comment. Paths in a
+file are relative to that file. The same settings are what the command line's options fill in.
+
+Tables written as TOML, so that what was filled in can be kept as a sweep file.
+
+The format: https://toml.io/en/v1.0.0. Scalars come first, then tables, then arrays of tables, so
+that reading the text gives the same tables again.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from assistant.applications.lookup import Lookup
+from assistant.config.application import (
+    AiPlatformSettings,
+    CommandSettings,
+    DurationS,
+    FloodSettings,
+    FunctionSettings,
+    LevelValue,
+    LogarithmicSettings,
+    MachineSettings,
+    MazeSettings,
+    MeasuresSettings,
+    ParameterSettings,
+    PlacementSettings,
+    RangeSettings,
+    RestSettings,
+    StrictModel,
+)
+from assistant.config.models import (
+    PATHS,
+    ConstraintSettings,
+    CostSettings,
+    EnvironmentSettings,
+    ExecutorSettings,
+    HookSettings,
+    ObjectiveSettings,
+    RmseSettings,
+    check_measures,
+    check_tariff,
+    objective_of,
+)
+from assistant.config.scheduling import BaselineSettings, FuturesSettings, SchedulingSettings
+from assistant.core.errors import SettingsError, hint
+from assistant.core.files import read_text
+from assistant.core.objective import Objective, SingleMeasure
+from assistant.core.ports import Application
+from assistant.core.sla import AtGoal, Sla, WarningPolicy, WarnRule
+from assistant.executors.spec import LOCAL, ExecutorSpec
+from assistant.hooks.notices import resolve_hook_folder
+from sim.api import Workload, default_workload, load_workload, rules_from_texts
+from strategies import (
+    DEFAULT_STRATEGY,
+    Exclusion,
+    Level,
+    MeasuredTable,
+    ParameterSpace,
+    RegionRule,
+    make_strategy,
+)
+
+
+class LookupSettings(StrictModel):
+    """``[application]`` with ``kind = "lookup"``."""
+
+    kind: Literal["lookup"]
+    table: str
+
+
+ApplicationSettings: TypeAlias = (
+    SchedulingSettings
+    | LookupSettings
+    | CommandSettings
+    | FunctionSettings
+    | RestSettings
+    | FloodSettings
+    | MazeSettings
+    | AiPlatformSettings
+    | PlacementSettings
+)
+
+
+class StrategySettings(BaseModel):
+    """``[strategy]``: a name, and the options of that strategy beside it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = DEFAULT_STRATEGY
+
+    @property
+    def options(self) -> dict[str, Level]:
+        """The strategy's own options."""
+        return dict(self.model_extra or {})
+
+
+class WatchSettings(StrictModel):
+    """``[watch]``: which results are good, what is pending, and when to warn."""
+
+    good: Literal["quantile", "threshold", "verdicts"] = "quantile"
+    quantile: float = Field(default=0.3, gt=0, le=1)
+    threshold: float | None = None
+    eps: float | None = Field(default=None, gt=0)
+    min_samples: int = Field(default=3, ge=1)
+    pending: Literal["near", "queued", "box", "plan"] = "near"
+    warn_from: float = Field(default=0.0, ge=0, le=1)
+    advised: float = Field(default=0.7, ge=0, le=1)
+    rule: WarnRule = "auto"
+    warn_at: float | None = Field(default=None, gt=0, lt=1)
+
+
+FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
+"""Keys of ``[application]`` that name files."""
+
+OWN_PROGRAMS = ("command", "function", "rest")
+"""Kinds of ``[application]`` of which ``[[parameters]]`` and ``[objective]`` say everything."""
+
+DEFAULT_RUNS = 60
+"""The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
+
+
+class SweepSettings(StrictModel):
+    """The whole file."""
+
+    name: str = ""
+    seed: int = Field(default=0, ge=0)
+    runs: int | None = Field(default=None, ge=1)
+    initial: int = Field(default=10, ge=0)
+    batch: int | None = Field(default=None, ge=1)
+    workers: int = Field(default=1, ge=1)
+    executor: ExecutorSettings | None = None
+    environment: EnvironmentSettings = EnvironmentSettings()
+    deadline: DurationS | None = None
+    goal: float | None = Field(default=None, allow_inf_nan=False)
+    at_goal: AtGoal = "stop"
+    run_limit: DurationS | None = None
+    cost: CostSettings | None = None
+    exploitation: float | None = Field(default=None, ge=0, le=1)
+    advice: Literal["accept", "ignore", "wait"] = "ignore"
+    results: list[str] = Field(default_factory=list)
+    replicates: bool = False
+    plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
+    watch: WatchSettings = WatchSettings()
+    hooks: HookSettings = HookSettings()
+    application: ApplicationSettings = Field(
+        default_factory=SchedulingSettings, discriminator="kind"
+    )
+    parameters: list[ParameterSettings] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    strategy: StrategySettings = StrategySettings()
+    objective: ObjectiveSettings | None = None
+    run: list[dict[str, LevelValue]] = Field(default_factory=list)
+
+    @property
+    def max_runs(self) -> int | None:
+        """The budget of runs: as said, else 60 unless a deadline or a cost limits them."""
+        max_cost = None if self.cost is None else self.cost.limit
+        if self.runs is None and self.deadline is None and max_cost is None:
+            return DEFAULT_RUNS
+        return self.runs
+
+    @property
+    def place(self) -> ExecutorSpec:
+        """Where runs are executed. Raises SettingsError for what cannot be."""
+        told = LOCAL if self.executor is None else self.executor.build()
+        return replace(told, environment=self.environment.build())
+
+    def agreement(self, now_s: float) -> Sla:
+        """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
+
+        Raises:
+            SettingsError: terms that cannot be, or that do not go together.
+        """
+        return Sla(
+            max_runs=self.max_runs,
+            deadline_s=None if self.deadline is None else now_s + self.deadline,
+            max_cost=None if self.cost is None else self.cost.limit,
+            tariff=None if self.cost is None else self.cost.tariff,
+            goal=self.goal,
+            run_limit_s=self.run_limit,
+            at_goal=self.at_goal,
+        )
+
+    def check_cost(self, application: Application, space: ParameterSpace) -> None:
+        """Refuse a cost by what there is not. Raises SettingsError; see `check_tariff`."""
+        if self.cost is not None:
+            check_tariff(self.cost.tariff, space, application.measures, application.name)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSweep:
+    """Settings made real: what a session is opened with."""
+
+    settings: SweepSettings
+    application: Application
+    space: ParameterSpace
+    objective: Objective
+    watch: WarningPolicy
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the tables of a sweep file, paths in it made absolute.
+
+    Raises:
+        SettingsError: no such file, or not TOML; the sentence says the line.
+    """
+    try:
+        text = read_text(path, "the sweep file")
+    except ValueError as error:
+        raise SettingsError(f"the sweep file '{path}' is not TOML: {error}") from error
+    return parse_settings(text, f"the sweep file '{path}'", path.parent, path.stem)
+
+
+def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, Any]:
+    """Return the tables of the text of a sweep file, paths in it made absolute.
+
+    Args:
+        text: TOML.
+        what: names it in sentences, such as ``the sweep file 'a.toml'``.
+        folder: that its paths are relative to.
+        name: of a sweep over one's own program, where it says none.
+
+    Raises:
+        SettingsError: not TOML; the sentence says the line.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
+        raise SettingsError(f"{what} is not TOML: {error}") from error
+    application = tables.get("application")
+    if isinstance(application, dict):
+        kind = kind_of(application)
+        if kind in OWN_PROGRAMS:
+            tables.setdefault("name", name)
+        place = {"command": "cwd", "function": "folder"}.get(kind)
+        if place is not None and isinstance(application.setdefault(place, "."), str):
+            application[place] = str((folder / application[place]).absolute())
+        for key in FILES_NAMED:
+            if isinstance(application.get(key), str):
+                application[key] = str(folder / application[key])
+        futures = application.get("futures")
+        if isinstance(futures, dict) and isinstance(futures.get("model"), str):
+            futures["model"] = str(folder / futures["model"])
+    executor = tables.get("executor")
+    for key in PATHS:
+        if isinstance(executor, dict) and isinstance(executor.get(key), str):
+            executor[key] = str((folder / executor[key]).absolute())
+    return resolve_hook_folder(tables, folder)
+
+
+def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
+    """Return validated settings. Raises SettingsError with one sentence for the first fault."""
+    tables = dict(tables)
+    application = tables.get("application")
+    if isinstance(application, Mapping) and "kind" not in application:
+        tables["application"] = {"kind": kind_of(application), **application}
+    try:
+        return SweepSettings.model_validate(tables)
+    except ValidationError as error:
+        raise SettingsError(f"{where}: {_sentence(error)}") from error
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(error.object[error.start]):04X}"
+        raise SettingsError(
+            f"{where}: a text holds half a character ({half}); leave it out"
+        ) from error
+
+
+def kind_of(application: Mapping[str, Any]) -> str:
+    """Return the kind of an application, from what is given if it is not said."""
+    told = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
+    implied = next((kind for key, kind in told.items() if key in application), "scheduling")
+    return str(application.get("kind", implied))
+
+
+SweepSource: TypeAlias = Workload | MeasuredTable
+"""What a log or a table holds."""
+
+
+def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> BuiltSweep:
+    """Read the log or table, build the application and its objective.
+
+    Args:
+        settings: of the sweep.
+        source: what `read_source` gave for the same log or table; it is read if None.
+
+    Raises:
+        AssistantError, SimError, StrategyError: the first thing that is wrong, in one sentence.
+    """
+    make_strategy(settings.strategy.name, **settings.strategy.options)
+    settings.place.check(settings.workers)
+    application = _application(settings, source)
+    space = application.space
+    for text in settings.exclude:
+        space = space.excluding(Exclusion.parse(text))
+    if settings.exclude:
+        space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
+    objective = objective_of(settings.objective, application.objective)
+    check_measures(objective, application)
+    settings.check_cost(application, space)
+    return BuiltSweep(settings, application, space, objective, _watch(settings.watch, objective))
+
+
+def _watch(chosen: WatchSettings, objective: Objective) -> WarningPolicy:
+    """Return how the budget is watched; a threshold is given as a measured value."""
+    threshold = chosen.threshold
+    if threshold is not None and objective.goal == "minimise":
+        threshold = -threshold
+    rule = RegionRule(
+        good=chosen.good,
+        threshold=threshold,
+        quantile=chosen.quantile,
+        eps=chosen.eps,
+        min_samples=chosen.min_samples,
+    )
+    return WarningPolicy(
+        rule, chosen.pending, chosen.warn_from, chosen.advised, chosen.rule, chosen.warn_at
+    )
+
+
+def read_source(settings: SweepSettings) -> SweepSource | None:
+    """Read the log or the table; None for a program of one's own.
+
+    Raises:
+        SettingsError, SimError, StrategyError: it cannot be read.
+    """
+    chosen = settings.application
+    if isinstance(chosen, LookupSettings):
+        return MeasuredTable.read(chosen.table)
+    if not isinstance(chosen, SchedulingSettings):
+        return None
+    if chosen.log is None:
+        if chosen.first is not None or chosen.reading:
+            raise SettingsError("'first' and 'reading' are about a log; name it with log")
+        return default_workload(settings.seed)
+    rules = rules_from_texts(chosen.reading)
+    return load_workload(Path(chosen.log), rules=rules, first=chosen.first)
+
+
+def _application(settings: SweepSettings, source: SweepSource | None) -> Application:
+    chosen = settings.application
+    if isinstance(chosen, CommandSettings | FunctionSettings | RestSettings):
+        return _own_program(settings, chosen)
+    if settings.parameters:
+        raise SettingsError(
+            "[[parameters]] describe a program of your own, with kind 'command', 'function' or "
+            f"'rest'; those of kind '{chosen.kind}' are given"
+            + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
+        )
+    if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings | PlacementSettings):
+        return chosen.build()
+    if source is None:
+        source = read_source(settings)
+    if isinstance(chosen, LookupSettings) and isinstance(source, MeasuredTable):
+        return Lookup(source, Path(chosen.table).name)
+    if not isinstance(chosen, SchedulingSettings) or not isinstance(source, Workload):
+        raise AssertionError("what was read is not what the application is about")
+    return chosen.build(source, settings.workers)
+
+
+def _own_program(
+    settings: SweepSettings, chosen: CommandSettings | FunctionSettings | RestSettings
+) -> Application:
+    wanted = settings.objective
+    if wanted is None or not wanted.names_one:
+        raise SettingsError(
+            "a program of your own needs an [objective]: say minimise or maximise with the name "
+            "of a measure, such as minimise = 'wall_s' for the time of a run"
+        )
+    if not settings.parameters:
+        raise SettingsError(
+            "a program of your own needs at least one [[parameters]] with a name and levels"
+        )
+    objective = objective_of(wanted, Objective(SingleMeasure("")))
+    if not isinstance(chosen, CommandSettings):
+        return chosen.build(settings.parameters, objective)
+    application = chosen.build(settings.parameters, objective, settings.environment.build())
+    if settings.workers > 1 and not application.apart:
+        raise SettingsError(
+            "with several workers two runs would write the same file of measures; put {scratch} "
+            "or {seed} into its name"
+        )
+    return application
+
+
+_LEVEL_TYPES = ("bool", "int", "float", "str")
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return pydantic's first finding as one sentence: what, where, what is allowed."""
+    faults = error.errors()
+    first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
+    location = first["loc"]
+    if location[:1] == ("application",):  # the kind that pydantic puts behind it is ours
+        location = (location[0], *location[2:])
+    given = first["input"]
+    if location and location[-1] in _LEVEL_TYPES:
+        place = ".".join(map(str, location[:-1]))
+        return f"'{place}' should be a number, a text or a truth value, not {given!r}"
+    place = ".".join(map(str, location))
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(first["loc"])
+        return f"there is no setting '{place}'{hint(place.rsplit('.')[-1], known)}"
+    more = len(faults) - 1
+    tail = f" (and {more} more)" if more else ""
+    shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if shown and repr(given) in message:  # a sentence of our own that says it
+        shown = ""
+    return f"'{place}' {message}{shown}{tail}" if place else f"{message}{tail}"
+
+
+def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {
+        "scheduling": SchedulingSettings,
+        "lookup": LookupSettings,
+        "command": CommandSettings,
+        "function": FunctionSettings,
+        "rest": RestSettings,
+        "flood": FloodSettings,
+        "maze": MazeSettings,
+        "ai_platform": AiPlatformSettings,
+        "placement": PlacementSettings,
+        "machines": MachineSettings,
+        "measures": MeasuresSettings,
+        "parameters": ParameterSettings,
+        "range": RangeSettings,
+        "logarithmic": LogarithmicSettings,
+        "today": BaselineSettings,
+        "futures": FuturesSettings,
+        "objective": ObjectiveSettings,
+        "watch": WatchSettings,
+        "cost": CostSettings,
+        "hooks": HookSettings,
+        "executor": ExecutorSettings,
+        "environment": EnvironmentSettings,
+        "constraints": ConstraintSettings,
+        "rmse": RmseSettings,
+    }
+    owner = [models[part] for part in location[:-1] if isinstance(part, str) and part in models]
+    return list((owner[-1] if owner else SweepSettings).model_fields)
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_WIDTH = 96
+
+
+def toml_text(tables: Mapping[str, Any]) -> str:
+    """Return tables as a TOML document.
+
+    Args:
+        tables: texts, truth values, numbers, sequences and mappings of them; keys are texts.
+
+    Raises:
+        TypeError: a value that TOML has no word for, such as None.
+
+    >>> print(toml_text({"runs": 3, "application": {"kind": "lookup", "table": "a.csv"}}), end="")
+    runs = 3
+    <BLANKLINE>
+    [application]
+    kind = "lookup"
+    table = "a.csv"
+    """
+    return "\n".join(_lines(tables, ())).lstrip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of one table: what is plain first, for a header would end it."""
+    nested = {k: v for k, v in table.items() if isinstance(v, Mapping)}
+    arrays = {k: v for k, v in table.items() if not path and _is_array_of_tables(v)}
+    for key, value in table.items():
+        if key not in nested and key not in arrays:
+            yield f"{_key(key)} = {_array(value) if _is_array(value) else _value(value)}"
+    for key, value in nested.items():
+        here = (*path, _key(key))
+        yield from ("", f"[{'.'.join(here)}]")
+        yield from _lines(value, here)
+    for key, rows in arrays.items():
+        for row in rows:
+            yield from ("", f"[[{_key(key)}]]")
+            yield from (f"{_key(k)} = {_value(v)}" for k, v in row.items())
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return _is_array(value) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _array(values: Sequence[Any]) -> str:
+    """Return an array, one element a line where it is wide."""
+    line = _value(values)
+    if len(line) <= _WIDTH:
+        return line
+    return "[\n" + "".join(f"    {_value(value)},\n" for value in values) + "]"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+    if _is_array(value):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise TypeError(f"TOML has no word for {value!r}")
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _string(key)
+
+
+def _string(text: str) -> str:
+    """Return a basic string; JSON escapes as TOML does, but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

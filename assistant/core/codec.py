@@ -1,0 +1,95 @@
+"""Events as JSON, for the store and whoever reads journals: an object with ``type`` beside fields.
+
+Shapes come from the types themselves (pydantic reads the dataclasses). What is read back is
+checked on the way in: an unknown type, a missing or a wrong field is an error, never a guess.
+"""
+
+import json
+import math
+import re
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from assistant.core.errors import AssistantError, CodecError
+from assistant.core.events import Event
+from strategies.space.errors import StrategyError
+
+VERSION = 1
+"""Of the journal's format; stored with every event, raised when an old reader would misread."""
+
+_HUGE = re.compile(r"\d{300}|[eE]\+?\d{3}")
+"""Where a number may be that is too large for a float: the rest is read by the quicker way."""
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""Where one half of a pair of surrogates may be without the other."""
+
+_SHOWN = 60
+
+_TYPES: dict[str, type] = {event.__name__: event for event in get_args(Event)}
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_TYPES[name])
+
+
+def encode_event(event: Event) -> str:
+    """Return one line of JSON. Raises CodecError for a value that JSON has no word for."""
+    try:
+        name = type(event).__name__
+        body = _adapter(name).dump_python(event, mode="json", warnings="error")
+        return json.dumps({"type": name, "v": VERSION, **body}, allow_nan=False)
+    except (ValueError, PydanticSerializationError) as error:
+        raise CodecError(f"a {type(event).__name__} cannot be stored: {error}") from error
+
+
+def decode_event(text: str) -> Event:
+    """Return the event of one line of JSON. Raises CodecError if it is not one."""
+    try:
+        body = _value(text)
+        name, version = body.pop("type"), body.pop("v")
+        known = name in _TYPES and version == VERSION and type(version) is int
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
+    if not known:
+        raise CodecError(
+            f"an event of type {str(name)[:_SHOWN]!r}, version {str(version)[:_SHOWN]}, is unknown "
+            f"to this Copperline (it knows version {VERSION}); use the newer one that wrote it"
+        )
+    try:
+        event: Event = _adapter(name).validate_python(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))[:_SHOWN]
+        why = " ".join(first["msg"].split())[: 4 * _SHOWN]
+        raise CodecError(f"a stored {name} is damaged at '{place}': {why}") from error
+    except (AssistantError, StrategyError) as error:
+        raise CodecError(f"a stored {name} is damaged: {str(error)[: 4 * _SHOWN]}") from error
+    return event
+
+
+def _value(text: str) -> Any:
+    """Return the value of a JSON text, in which all is finite and can be written again.
+
+    Raises:
+        ValueError: it is no JSON, or holds NaN, an infinite number or half a character.
+        RecursionError: it is nested too deeply.
+    """
+    value = json.loads(
+        text, parse_constant=_finite, parse_float=_finite if _HUGE.search(text) else None
+    )
+    if not text.isascii():
+        text.encode()
+    if _HALF.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:_SHOWN]} is not finite")
+    return number

@@ -1,0 +1,753 @@
+"""The analyst's decisions as events: pure functions of the experiment and of what she wants.
+
+Each either returns what shall be recorded or refuses with one sentence; the session stores and
+applies. Nothing here touches a clock, a store or an executor.
+
+How an experiment goes on, as events: answers to advice, the agreement, the watch, weights. Pure.
+
+What a person may decide about runs that wait or go on. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from assistant.core.errors import (
+    ExperimentError,
+    ImpossibleValueError,
+    ObjectiveError,
+    SettingsError,
+    VersionConflictError,
+)
+from assistant.core.events import (
+    Alternative,
+    Answer,
+    AutoSteeringChanged,
+    BatchSuggested,
+    BudgetChanged,
+    Event,
+    PlanSubmitted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunHeld,
+    RunPrioritised,
+    RunRated,
+    RunReleased,
+    RunStarted,
+    RunStopped,
+    RunSubmitted,
+    SpaceChanged,
+    SteeringChanged,
+    WarningAnswered,
+    WarningPolicyChanged,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Measure, Objective, finite
+from assistant.core.ports import ExecutionResult, Result
+from assistant.core.run import Outcome, Run, RunState, Source
+from assistant.core.sla import AutoSteering, Sla, Steering, WarningPolicy, number_text
+from strategies import (
+    Configuration,
+    Exclusion,
+    Knowledge,
+    Level,
+    find_regions,
+    make_strategy,
+    region_index,
+)
+
+_PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
+
+
+def random_stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
+    """Return the named random stream of one batch, run or advice, the same in every replay."""
+    return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
+
+
+_SOURCES: Mapping[str, Source] = {"initial": "initial", "confirmation": "replicate"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A configuration that somebody wants to run."""
+
+    configuration: Configuration
+    source: Source
+    reason: str
+    batch: int | None = None
+
+
+def knowledge_before_results(knowledge: Knowledge) -> Knowledge:
+    """Return what was known before anything ended: the first runs are chosen without results.
+
+    Today's run may have ended by then, but one result is no guide.
+    """
+    return Knowledge(knowledge.space, pending=knowledge.taken)
+
+
+def requests_from_batch(
+    experiment: Experiment,
+    batch: BatchSuggested,
+    keep: Iterable[int] | None,
+    edits: Mapping[int, Mapping[str, Level]],
+) -> tuple[RunRequest, ...]:
+    """Return what is wanted of a batch: the kept suggestions, some with other levels.
+
+    Raises:
+        ExperimentError: a position that the batch does not have.
+        StrategyError: an edit outside the space, or an excluded combination.
+    """
+    positions = set(range(len(batch.suggestions)) if keep is None else keep) | set(edits)
+    for position in positions:
+        if type(position) is not int:
+            raise ExperimentError(f"a position in a batch is a whole number, not {position!r}")
+    for position in sorted(positions):
+        if not 0 <= position < len(batch.suggestions):
+            raise ExperimentError(
+                f"batch {batch.number} has no suggestion at position {position}; "
+                f"it has {len(batch.suggestions)}, counted from 0"
+            )
+    wanted = []
+    for position in sorted(positions):
+        suggestion = batch.suggestions[position]
+        configuration = suggestion.configuration
+        source = _SOURCES.get(suggestion.kind, "suggested")
+        reason = suggestion.reason
+        if edits.get(position):
+            values = {**experiment.space.values(configuration), **edits[position]}
+            edited = experiment.space.from_values(values)
+            if edited != configuration:
+                configuration, source = edited, "edited"
+                reason = edited_reason(position, batch.number, edits[position])
+        wanted.append(RunRequest(configuration, source, reason, batch.number))
+    return tuple(wanted)
+
+
+_EDITED = re.compile(r"suggestion (\d+) of batch (\d+), changed to ", re.ASCII)
+
+
+def edited_reason(position: int, batch: int, edit: Mapping[str, Level]) -> str:
+    """Return the reason of a run that was suggested otherwise; `edited_from` reads it."""
+    return f"suggestion {position + 1} of batch {batch}, changed to {_values_text(edit)}"
+
+
+def edited_from(reason: str) -> tuple[int, int] | None:
+    """Return position (from 0) and batch of the suggestion that a run was edited from, if told.
+
+    >>> edited_from(edited_reason(2, 5, {"x": 1})), edited_from("the analyst's own")
+    ((2, 5), None)
+    """
+    found = _EDITED.match(reason)
+    return None if found is None else (int(found[1]) - 1, int(found[2]))
+
+
+def submit_runs(
+    experiment: Experiment, wanted: Sequence[RunRequest], now_s: float
+) -> tuple[RunSubmitted, ...]:
+    """Return the submission of runs, all or none.
+
+    Raises:
+        ExperimentError: finished, over budget, the cost used up, or a configuration that was
+            submitted before and is no replicate.
+        StrategyError: a configuration that is not allowed (any more).
+    """
+    refuse_if_finished(experiment)
+    charged = sum(one.source != "imported" for one in wanted)
+    if charged and experiment.sla.is_spent(experiment.cost):
+        raise ExperimentError(cost_is_spent(experiment))
+    remaining = experiment.remaining_runs
+    if remaining is not None and charged > remaining:
+        raise ExperimentError(
+            f"the budget of {experiment.sla.max_runs} runs leaves {remaining}, "
+            f"and {charged} were submitted; submit fewer"
+        )
+    known = {
+        run.configuration: run.id
+        for run in experiment.runs
+        if run.state is not RunState.CANCELLED  # who cancelled it may want it after all
+    }
+    events: list[RunSubmitted] = []
+    for run_id, one in enumerate(wanted, len(experiment.runs) + 1):
+        if one.configuration in known and one.source not in _REPEATED:
+            values = _values_text(experiment.space.values(one.configuration))
+            raise ExperimentError(
+                f"{values} is run {known[one.configuration]} already; choose another configuration,"
+                " or repeat that run"
+            )
+        if one.source != "imported":
+            experiment.space.check(one.configuration)
+        known.setdefault(one.configuration, run_id)
+        sequence = random_stream(experiment.opened.seed, "run", run_id)
+        seed = int(sequence.generate_state(1, np.uint32)[0])
+        events.append(
+            RunSubmitted(now_s, run_id, one.configuration, one.source, seed, one.reason, one.batch)
+        )
+    return tuple(events)
+
+
+def cost_is_spent(experiment: Experiment) -> str:
+    """Return why nothing more may be submitted, where the limit of cost is used up."""
+    sla, spent = experiment.sla, experiment.cost
+    used = "" if sla.tariff is None else f" ({sla.tariff.amount(spent)} so far)"
+    return f"the cost of {sla.cost_text} is used up{used}; agree on a higher limit to go on"
+
+
+_REPEATED = ("replicate", "imported")
+"""Sources whose configuration may have a run already."""
+
+
+def replicate_requests(
+    experiment: Experiment, of: int | Mapping[str, Level], n: int, reason: str
+) -> tuple[RunRequest, ...]:
+    """Return ``n`` more runs of a run's configuration, or of values that have a run.
+
+    Raises:
+        ExperimentError: there is no such run, ``n`` is below 1, or results do not vary.
+        StrategyError: a value outside the space.
+    """
+    if type(n) is not int or n < 1:
+        raise ExperimentError(f"a run is repeated a whole number of times from 1 on, not {n!r}")
+    refuse_if_deterministic(experiment)
+    if isinstance(of, Mapping):
+        configuration = experiment.space.from_values(of)
+        runs = [run for run in experiment.runs if run.configuration == configuration]
+        if not runs:
+            raise ExperimentError(
+                f"{_values_text(of)} has no run that could be repeated; include it first"
+            )
+        first = runs[0]
+    else:
+        first = experiment.run(of)
+    reason = reason or f"run {first.id} again"
+    return (RunRequest(first.configuration, "replicate", reason),) * n
+
+
+def refuse_if_deterministic(experiment: Experiment) -> None:
+    """Raise ExperimentError if a replicate would only give the same result again."""
+    if experiment.opened.deterministic:
+        raise ExperimentError(
+            f"the application '{experiment.opened.application}' gives the same result for the same "
+            "configuration every time; a replicate would cost a run and tell nothing"
+        )
+
+
+def import_results(
+    experiment: Experiment, results: Iterable[Result], replicates: bool, now_s: float
+) -> tuple[Event, ...]:
+    """Return results from before as runs that are over.
+
+    A result that is there already, with the same measures, is left out; so is another one of a
+    configuration that has a run, unless it is a replicate: ``replicates`` says that such are, or
+    its measure ``seed`` differs from those of all others.
+
+    Raises:
+        StrategyError: a value outside the space.
+        ObjectiveError: a measure that the objective needs is missing.
+    """
+    known: dict[Configuration, list[Mapping[str, Measure]]] = {}
+    for run in experiment.runs:
+        measures = {} if run.outcome is None else run.outcome.measures
+        known.setdefault(run.configuration, []).append(measures)
+    wanted, measured = [], []
+    for values, given in results:
+        configuration = experiment.space.from_values(values)
+        measures = {name: finite(value) for name, value in given.items()}
+        experiment.opened.objective.assess(measures)
+        earlier = known.setdefault(configuration, [])
+        if measures in earlier or (
+            earlier and not replicates and not _is_other_seed(measures, earlier)
+        ):
+            continue
+        earlier.append(measures)
+        wanted.append(RunRequest(configuration, "imported", "a result from before"))
+        measured.append(measures)
+    events: list[Event] = []
+    for submitted, measures in zip(submit_runs(experiment, wanted, now_s), measured, strict=True):
+        completion = ExecutionResult(submitted.run_id, measures, None, 0.0)
+        judged = assess_completion(experiment, completion, now_s)
+        events += [submitted, RunStarted(now_s, submitted.run_id), judged]
+    return tuple(events)
+
+
+def _is_other_seed(
+    measures: Mapping[str, Measure], earlier: Sequence[Mapping[str, Measure]]
+) -> bool:
+    seeds = [other.get("seed") for other in earlier]
+    return measures.get("seed") is not None and measures["seed"] not in seeds and None not in seeds
+
+
+def assess_completion(
+    experiment: Experiment, completion: ExecutionResult, now_s: float
+) -> RunCompleted | RunFailed:
+    """Return what the agreement and the objective make of a run that is over; see `assess_measures`."""
+    return assess_measures(
+        experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
+    )
+
+
+def assess_measures(
+    objective: Objective, limit_s: float | None, completion: ExecutionResult, now_s: float
+) -> RunCompleted | RunFailed:
+    """Return what an objective makes of a run that is over.
+
+    One that took longer than ``limit_s`` seconds has failed, whatever it gave.
+    """
+    failure = completion.failure
+    if failure is None and limit_s is not None and completion.duration_s > limit_s:
+        failure = (
+            f"it took {number_text(round(completion.duration_s, 3))} s, and the agreement allows "
+            f"{number_text(limit_s)} s per run"
+        )
+    if completion.measures is not None and failure is None:
+        try:
+            assessment = objective.assess(completion.measures)
+        except ObjectiveError as error:
+            failure = str(error)
+        else:
+            outcome = Outcome(
+                completion.measures,
+                assessment.value,
+                assessment.quality,
+                assessment.feasible,
+                assessment.violation,
+                assessment.second_value,
+                assessment.second,
+            )
+            return RunCompleted(now_s, completion.run_id, outcome, completion.duration_s)
+    return RunFailed(
+        now_s, completion.run_id, failure or "the run gave no measures", completion.duration_s
+    )
+
+
+Keep = Literal["keep"]
+"""Of an exploitation level: it stays as it is, where None means no split."""
+
+
+def change_steering(
+    experiment: Experiment,
+    strategy: str | None,
+    options: Mapping[str, Level] | None,
+    exploitation: float | Keep | None,
+    now_s: float,
+) -> SteeringChanged:
+    """Return another steering. Options belong to their strategy.
+
+    A strategy or options that are None stay; so does the exploitation level on ``"keep"``.
+
+    Raises:
+        StrategyError: an unknown strategy or option.
+        SettingsError: an exploitation level outside 0 to 1.
+    """
+    refuse_if_finished(experiment)
+    present = experiment.steering
+    name = strategy or present.strategy
+    kept = dict(present.options) if name == present.strategy else {}
+    chosen = {**kept, **(options or {})}
+    make_strategy(name, **chosen)
+    level = present.exploitation if exploitation == "keep" else exploitation
+    return SteeringChanged(now_s, Steering(name, chosen, level, present.weights))
+
+
+def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:
+    """Return the analyst's verdict on a result. Raises ExperimentError if there is no result."""
+    run = experiment.run(run_id)
+    if run.state is not RunState.COMPLETED:
+        raise ExperimentError(f"run {run_id} is {run.state}; only a result can be rated")
+    return RunRated(now_s, run_id, good)
+
+
+def close_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
+    """Close a level: it is proposed no more, what was run with it stays."""
+    refuse_if_finished(experiment)
+    space = experiment.space.closing(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} closed")
+
+
+def reopen_level(
+    experiment: Experiment, parameter: str, value: Level, now_s: float
+) -> SpaceChanged:
+    """Open a closed level again."""
+    refuse_if_finished(experiment)
+    space = experiment.space.reopening(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} reopened")
+
+
+def add_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
+    """Add a level to a parameter."""
+    refuse_if_finished(experiment)
+    space = experiment.space.with_level(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} added")
+
+
+def prefer_level(
+    experiment: Experiment, parameter: str, value: Level, now_s: float
+) -> SpaceChanged:
+    """Prefer a level: a share of the suggestions keeps to the preferred ones."""
+    refuse_if_finished(experiment)
+    space = experiment.space.preferring(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} preferred")
+
+
+def unprefer_level(
+    experiment: Experiment, parameter: str, value: Level, now_s: float
+) -> SpaceChanged:
+    """Prefer a level no more."""
+    refuse_if_finished(experiment)
+    space = experiment.space.unpreferring(parameter, value)
+    return SpaceChanged(now_s, space, f"{parameter}={value} preferred no more")
+
+
+def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:
+    """Forbid the combinations that meet a condition."""
+    refuse_if_finished(experiment)
+    space = experiment.space.excluding(Exclusion.parse(condition))
+    space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
+    return SpaceChanged(now_s, space, f"excluded: {condition}")
+
+
+def submit_plan(
+    experiment: Experiment, levels: Mapping[str, Sequence[Level]], now_s: float
+) -> PlanSubmitted:
+    """Return a range of values as the pending strategy; parameters not named keep all levels.
+
+    Raises:
+        StrategyError: an unknown parameter or level.
+        SettingsError: a parameter without a level.
+    """
+    refuse_if_finished(experiment)
+    chosen: dict[str, tuple[Level, ...]] = {}
+    for name, values in levels.items():
+        parameter = experiment.space.parameter(name)
+        if not values:
+            raise SettingsError(f"the plan names no level of '{name}'; name at least one")
+        chosen[name] = tuple(parameter.levels[parameter.level_id(value)] for value in values)
+    return PlanSubmitted(now_s, chosen)
+
+
+def refuse_if_finished(experiment: Experiment) -> None:
+    """Raise ExperimentError if the experiment is finished."""
+    if experiment.finished is not None:
+        raise ExperimentError(
+            f"experiment '{experiment.opened.experiment_id}' is finished "
+            f"({experiment.finished.reason}); open a new one"
+        )
+
+
+def _values_text(values: Mapping[str, Level]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def answer_warning(
+    experiment: Experiment,
+    given: Answer,
+    exploitation: float | None,
+    alternative: int | None,
+    now_s: float,
+) -> tuple[WarningAnswered, Alternative | None]:
+    """Return the answer to the open advice, and the alternative that is accepted with it.
+
+    An advice by the paper's rule proposes an exploitation level; one by the forecast alternatives,
+    of which the first is meant unless one is named.
+
+    Raises:
+        ExperimentError: no advice is open, or what is given does not go together.
+        SettingsError: a level outside 0 to 1.
+    """
+    advice = experiment.open_advice
+    if advice is None:
+        raise ExperimentError("there is no open advice to answer")
+    if given == "changed" and exploitation is None:
+        raise ExperimentError("say which exploitation level the advice is changed to, 0 to 1")
+    if given != "changed" and exploitation is not None:
+        raise ExperimentError("only a changed advice names an exploitation level")
+    if given != "accepted" and alternative is not None:
+        raise ExperimentError("only an accepted advice names an alternative")
+    level = exploitation if given == "changed" else experiment.steering.exploitation
+    Steering(exploitation=level)  # refuses a level outside 0 to 1
+    if given != "accepted":
+        return WarningAnswered(now_s, advice.number, given, level), None
+    if advice.basis == "paper" and alternative is None:
+        return WarningAnswered(now_s, advice.number, given, advice.exploitation), None
+    proposed = advice.alternatives
+    if not proposed:
+        raise ExperimentError(
+            f"advice {advice.number} proposes no alternative that could be accepted; ignore it, or "
+            "change it to an exploitation level"
+        )
+    which = alternative or 0
+    if type(which) is not int or not 0 <= which < len(proposed):
+        raise ExperimentError(
+            f"advice {advice.number} has no alternative at position {alternative}; it has "
+            f"{len(proposed)}, counted from 0"
+        )
+    chosen = proposed[which]
+    if chosen.kind == "exploitation" and chosen.steering is not None:
+        level = chosen.steering.exploitation
+    return WarningAnswered(now_s, advice.number, given, level, which), chosen
+
+
+def weigh_region(
+    experiment: Experiment, region_id: int, weight: float, now_s: float
+) -> SteeringChanged:
+    """Return another weight of a region; 1 is what it has without one.
+
+    Raises:
+        ExperimentError: there is no such region, or no share of the runs is spent inside regions.
+        SettingsError: a weight that is no number from 0 on.
+    """
+    refuse_if_finished(experiment)
+    present, rule = experiment.steering, experiment.watch.regions
+    if present.exploitation is None:
+        raise ExperimentError(
+            "no share of the runs is spent inside regions, so that no weight would count; set an "
+            "exploitation level first"
+        )
+    regions = find_regions(experiment.knowledge, rule)
+    found = [region for region in regions if region.id == region_id]
+    if not found:
+        there = f"regions are numbered 1 to {len(regions)}" if regions else "there is none yet"
+        raise ExperimentError(f"there is no region {region_id}; {there}")
+    space = experiment.space
+    others = tuple(
+        (at, own)
+        for at, own in present.weights
+        if region_index(at, regions, space, rule.radius) != regions.index(found[0])
+    )
+    own = ((found[0].best.configuration, weight),) if weight != 1 else ()
+    return SteeringChanged(now_s, replace(present, weights=(*others, *own)))
+
+
+def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
+    """Return another agreement.
+
+    Raises:
+        SettingsError: it is no agreement, or warnings go by the forecast, and there is no goal any
+            more.
+    """
+    refuse_if_finished(experiment)
+    if not isinstance(sla, Sla):
+        raise SettingsError(f"an agreement is an Sla, not {sla!r}")
+    experiment.watch.warns_by_forecast(sla)
+    return BudgetChanged(now_s, sla)
+
+
+def change_warning_policy(
+    experiment: Experiment, watch: WarningPolicy, now_s: float
+) -> WarningPolicyChanged:
+    """Return another way to count and to warn.
+
+    Raises:
+        SettingsError: it is no watch, or warnings shall go by the forecast, and no goal is agreed.
+    """
+    refuse_if_finished(experiment)
+    if not isinstance(watch, WarningPolicy):
+        raise SettingsError(f"what is watched is said by a Watch, not {watch!r}")
+    watch.warns_by_forecast(experiment.sla)
+    return WarningPolicyChanged(now_s, watch)
+
+
+def change_auto_steering(
+    experiment: Experiment, automatic: AutoSteering | None, reason: str, now_s: float
+) -> AutoSteeringChanged | None:
+    """Return that it steers itself from now on, or (None) that a person decides again.
+
+    Raises:
+        ExperimentError: it is finished, or nothing would ever end it.
+        SettingsError: ``automatic`` does not say how.
+    """
+    refuse_if_finished(experiment)
+    if automatic is None and experiment.automatic is None:
+        return None
+    if automatic is not None and not isinstance(automatic, AutoSteering):
+        raise SettingsError(f"how it steers itself is said by an Automatic, not {automatic!r}")
+    if automatic is not None and not experiment.sla.is_limited:
+        raise ExperimentError(
+            "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
+            "itself; agree on one first"
+        )
+    return AutoSteeringChanged(now_s, automatic, reason)
+
+
+def close_levels(
+    experiment: Experiment, levels: Iterable[tuple[str, Level]], now_s: float
+) -> tuple[SpaceChanged, ...]:
+    """Close several levels, one after another."""
+    refuse_if_finished(experiment)
+    space, events = experiment.space, list[SpaceChanged]()
+    for name, value in levels:
+        space = space.closing(name, value)
+        events.append(SpaceChanged(now_s, space, f"{name}={value} closed"))
+    return tuple(events)
+
+
+HIGHEST_PRIORITY = 1e6
+"""Priorities lie between -HIGHEST and HIGHEST."""
+
+OVER = (RunState.COMPLETED, RunState.FAILED)
+
+
+def prioritise_run(
+    experiment: Experiment, run_id: int, priority: float, now_s: float
+) -> RunPrioritised:
+    """Return another priority of a waiting run.
+
+    Raises:
+        ImpossibleValueError: a priority that no run can have.
+        ExperimentError: the run does not wait.
+    """
+    if not math.isfinite(priority) or abs(priority) > HIGHEST_PRIORITY:
+        raise ImpossibleValueError(
+            f"a priority is a number from {-HIGHEST_PRIORITY:,.0f} to {HIGHEST_PRIORITY:,.0f}, not {priority}"
+        )
+    _waiting(experiment, run_id, "be given another priority")
+    return RunPrioritised(now_s, run_id, float(priority))
+
+
+def prioritise_first(experiment: Experiment, run_id: int, now_s: float) -> RunPrioritised:
+    """Return a priority above those of all other waiting runs."""
+    highest = max((one.priority for one in experiment.waiting if one.id != run_id), default=0.0)
+    return prioritise_run(experiment, run_id, math.floor(highest) + 1.0, now_s)
+
+
+def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
+    """Return priorities by which some waiting runs start before all others that wait.
+
+    Among themselves they keep their order. Empty if they come first already.
+
+    Args:
+        experiment: as far as it has come.
+        run_ids: of waiting runs; held ones among them come first once they are released.
+
+    Raises:
+        ExperimentError: one of them is no run, or does not wait.
+    """
+    chosen, others = _parted(experiment, run_ids)
+    if not others or max(map(_turn, chosen)) < min(map(_turn, others)):
+        return {}
+    front = math.floor(max(run.priority for run in others)) + 1.0
+    ranks = sorted({run.priority for run in chosen})
+    return {run.id: front + ranks.index(run.priority) for run in sorted(chosen, key=_turn)}
+
+
+def priorities_behind(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
+    """Return priorities by which some waiting runs start after all others; see `priorities_ahead`."""
+    chosen, others = _parted(experiment, run_ids)
+    if not others or min(map(_turn, chosen)) > max(map(_turn, others)):
+        return {}
+    end = math.ceil(min(run.priority for run in others)) - 1.0
+    ranks = sorted({run.priority for run in chosen}, reverse=True)
+    return {run.id: end - ranks.index(run.priority) for run in sorted(chosen, key=_turn)}
+
+
+def _turn(run: Run) -> tuple[float, int]:
+    return -run.priority, run.id
+
+
+def _parted(experiment: Experiment, run_ids: Collection[int]) -> tuple[list[Run], list[Run]]:
+    chosen = [_waiting(experiment, run_id, "be moved in the queue") for run_id in run_ids]
+    if not chosen:
+        raise ExperimentError("no run was named; name those that shall be moved in the queue")
+    return chosen, [run for run in experiment.waiting if run.id not in run_ids]
+
+
+def changes_since(shown: Iterable[Run], experiment: Experiment) -> tuple[str, ...]:
+    """Say what became of runs since they were shown; empty if all stand in the queue as they did.
+
+    What is decided about a run holds for the run that was looked at: whoever acts on an older
+    state refuses with these.
+    """
+    told = ((run, experiment.run(run.id)) for run in shown)
+    return tuple(f"run {now.id} {_became(then, now)}" for then, now in told if _became(then, now))
+
+
+def _became(then: Run, now: Run) -> str:
+    if now.state is not then.state:
+        return _BECAME[now.state]
+    if now.held is not then.held:
+        return "was held" if now.held else "was released"
+    return f"was given priority {now.priority:g}" if now.priority != then.priority else ""
+
+
+_BECAME = {
+    RunState.QUEUED: "waits again",
+    RunState.RUNNING: "has started",
+    RunState.COMPLETED: "has completed",
+    RunState.FAILED: "has failed",
+    RunState.CANCELLED: "was cancelled",
+}
+
+
+def hold_run(experiment: Experiment, run_id: int, now_s: float) -> RunHeld | None:
+    """Return that a waiting run is held; None if it is already."""
+    return None if _waiting(experiment, run_id, "be held").held else RunHeld(now_s, run_id)
+
+
+def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunReleased | None:
+    """Return that a held run may start; None if it may already."""
+    run = _waiting(experiment, run_id, "be released")
+    return RunReleased(now_s, run_id) if run.held else None
+
+
+def cancel_run(
+    experiment: Experiment, run_id: int, reason: str, now_s: float
+) -> RunCancelled | None:
+    """Return that a run is given up; None if it is. Raises ExperimentError if it is over."""
+    run = experiment.run(run_id)
+    if run.state is RunState.CANCELLED:
+        return None
+    if run.state in OVER:
+        raise ExperimentError(f"run {run_id} has {run.state} already; it cannot be cancelled")
+    return RunCancelled(now_s, run_id, reason or "the analyst cancelled it")
+
+
+def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
+    """Return that a run ends now with what it has reported last; None if it was stopped so.
+
+    Raises:
+        ExperimentError: it does not go on, or what it has reported makes no result.
+    """
+    run = experiment.run(run_id)
+    if run.stopped is not None:
+        return None
+    if run.state is not RunState.RUNNING or run.started_s is None:
+        raise ExperimentError(
+            f"run {run_id} is {run.state}; only a run that goes on can be stopped and kept"
+        )
+    if run.reported is None:
+        raise ExperimentError(
+            f"run {run_id} has reported nothing yet, so there is nothing to keep; cancel it, or "
+            "wait for a report"
+        )
+    lasted_s = max(0.0, now_s - run.started_s)
+    judged = assess_completion(
+        experiment, ExecutionResult(run_id, run.reported, None, lasted_s), now_s
+    )
+    if isinstance(judged, RunFailed):
+        raise ExperimentError(
+            f"what run {run_id} has reported makes no result: {judged.failure}; cancel it, or let "
+            "it go on"
+        )
+    return RunStopped(now_s, run_id, judged.outcome, lasted_s, reason)
+
+
+def _waiting(experiment: Experiment, run_id: int, wanted: str) -> Run:
+    run = experiment.run(run_id)
+    if run.state is not RunState.QUEUED:
+        raise ExperimentError(f"run {run_id} is {run.state}; only a waiting run can {wanted}")
+    return run
+
+
+def refuse_other_version(experiment: Experiment, version: int) -> None:
+    """Raise GoneOnError if something has been decided since somebody looked."""
+    if experiment.version != version:
+        raise VersionConflictError(
+            f"experiment '{experiment.opened.experiment_id}' is at version {experiment.version}, "
+            f"and this was decided for {version}; look at it again"
+        )

@@ -1,0 +1,534 @@
+"""The experiment: the one class whose state changes, and it changes only by applying events.
+
+No input or output, no clock, no randomness of its own: the same journal gives the same state.
+
+What events make of a run. Pure: the rules of a run's life stand here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import get_args
+
+from assistant.core.errors import ExperimentError
+from assistant.core.events import (
+    AutoSteeringChanged,
+    BatchSuggested,
+    BudgetChanged,
+    Event,
+    ExperimentFinished,
+    ExperimentOpened,
+    ExperimentReopened,
+    ForecastChecked,
+    MissWarning,
+    PlanSubmitted,
+    ResultRefused,
+    RunCancelled,
+    RunCompleted,
+    RunEvent,
+    RunFailed,
+    RunHeld,
+    RunPrioritised,
+    RunRated,
+    RunReleased,
+    RunReported,
+    RunReturned,
+    RunStarted,
+    RunStopped,
+    RunSubmitted,
+    SpaceChanged,
+    SteeringChanged,
+    WarningAnswered,
+    WarningIssued,
+    WarningPolicyChanged,
+    WorkerEvent,
+)
+from assistant.core.forecast import WarningCheck
+from assistant.core.run import (
+    ConfigurationSummary,
+    Run,
+    RunState,
+    best_of,
+    best_so_far,
+    configuration_summaries,
+    first_to_reach,
+    knowledge_of,
+    measured_s,
+    pareto_front_of,
+)
+from assistant.core.sla import AutoSteering, Spending, Steering, spending
+from strategies import (
+    AnovaModel,
+    Configuration,
+    DesignModel,
+    Knowledge,
+    Level,
+    Observation,
+    UntriedPredictions,
+    estimate_noise,
+)
+
+QUEUED, RUNNING = RunState.QUEUED, RunState.RUNNING
+
+
+def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911, PLR0912 - a case each
+    """Return the run of an event as it is after it.
+
+    Raises:
+        ExperimentError: there is no such run, or it is in another state than the event needs.
+    """
+    if isinstance(event, RunSubmitted):
+        return _submitted(runs, event)
+    run = find_run(runs, event.run_id)
+    match event:
+        case RunStarted(at_s=at_s, worker=worker, token=token):
+            return replace(
+                _in(run, QUEUED), started_s=at_s, attempts=run.attempts + 1, worker=worker,
+                token=token, reported=None, reported_s=None,
+            )  # fmt: skip
+        case RunReturned(lost=lost):
+            return replace(_in(run, RUNNING), started_s=None, lost=run.lost + lost)
+        case RunPrioritised(priority=priority):
+            return replace(_in(run, QUEUED), priority=priority)
+        case RunHeld():
+            return replace(_in(run, QUEUED), held=True)
+        case RunReleased():
+            return replace(_in(run, QUEUED), held=False)
+        case RunCancelled(at_s=at_s, reason=reason):
+            return replace(_in(run, QUEUED, RUNNING), ended_s=at_s, cancelled=reason)
+        case RunReported(at_s=at_s, measures=measures):
+            return replace(_in(run, RUNNING), reported=measures, reported_s=at_s)
+        case ResultRefused():
+            return run
+        case RunCompleted(at_s=at_s, outcome=outcome, duration_s=told_s):
+            known_s = measured_s(told_s)
+            return replace(_in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s)
+        case RunStopped(at_s=at_s, outcome=outcome, duration_s=told_s, reason=reason):
+            known_s = measured_s(told_s)
+            return replace(
+                _in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s, stopped=reason
+            )
+        case RunFailed(at_s=at_s, failure=failure, duration_s=told_s):
+            known_s = measured_s(told_s)
+            return replace(_in(run, RUNNING), ended_s=at_s, failure=failure, duration_s=known_s)
+        case RunRated(good=good):
+            return replace(_in(run, RunState.COMPLETED), good=good)
+
+
+def waiting_runs(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs that may start, the next one in front: by priority, then as submitted."""
+    ready = (run for run in runs if run.state is QUEUED and not run.held)
+    return sorted(ready, key=lambda run: (-run.priority, run.id))
+
+
+def find_run(runs: Mapping[int, Run], run_id: int) -> Run:
+    """Return one run. Raises ExperimentError if there is none of that number."""
+    if run_id in runs:
+        return runs[run_id]
+    raise ExperimentError(
+        f"there is no run {run_id}; runs are numbered 1 to {len(runs)}"
+        if runs
+        else f"there is no run {run_id}; none has been submitted"
+    )
+
+
+def _submitted(runs: Mapping[int, Run], event: RunSubmitted) -> Run:
+    if event.run_id != len(runs) + 1:
+        raise ExperimentError(f"run {event.run_id} cannot follow run {len(runs)}")
+    return Run(
+        id=event.run_id,
+        configuration=event.configuration,
+        source=event.source,
+        seed=event.seed,
+        reason=event.reason,
+        batch=event.batch,
+        submitted_s=event.at_s,
+    )
+
+
+def _in(run: Run, *states: RunState) -> Run:
+    if run.state not in states:
+        wanted = " or ".join(states)
+        raise ExperimentError(f"run {run.id} is {run.state}, not {wanted}")
+    return run
+
+
+RUN_EVENTS = get_args(RunEvent)
+WORKER_EVENTS = get_args(WorkerEvent)
+
+
+class Experiment:
+    """State = fold(journal).
+
+    ``n_events`` counts the journal, ``version`` what of it was decided: workers that go on leave
+    the version as it is.
+
+    Args:
+        opened: the first event, which holds all that the experiment depends on.
+    """
+
+    def __init__(self, opened: ExperimentOpened) -> None:
+        self.opened = opened
+        self.n_events = 1
+        self.version = 1
+        self._runs: dict[int, Run] = {}
+        self._batches: list[BatchSuggested] = []
+        self._finished: ExperimentFinished | None = None
+        self._advice: list[MissWarning] = []
+        self._answers: dict[int, WarningAnswered] = {}
+        self._superseded: set[int] = set()
+        self._lapsed: set[int] = set()
+        self._checks: list[WarningCheck] = []
+        self.space = opened.space
+        self.sla = opened.sla
+        self.goal_set_after = 0  # runs that were over when the present goal was agreed
+        self.steering = opened.steering
+        self.watch = opened.watch
+        self.plan: Mapping[str, tuple[Level, ...]] = {}
+        self.handed_over: AutoSteeringChanged | None = None
+
+    @classmethod
+    def replay(cls, events: Iterable[Event]) -> Experiment:
+        """Return the state after a whole journal. Raises ExperimentError if it makes no sense."""
+        journal = iter(events)
+        first = next(journal, None)
+        if not isinstance(first, ExperimentOpened):
+            raise ExperimentError("a journal must begin with the opening of the experiment")
+        experiment = cls(first)
+        for event in journal:
+            experiment.apply(event)
+        return experiment
+
+    def apply(self, event: Event) -> None:  # noqa: PLR0912 - a case for each event
+        """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
+        match event:
+            case _ if isinstance(event, RUN_EVENTS):
+                self._runs[event.run_id] = reduce_run(self._runs, event)
+            case BatchSuggested():
+                self._apply_batch(event)
+            case ForecastChecked(check=check):
+                self._checks.append(check)
+            case WarningIssued(advice=advice):
+                self._apply_advice(advice)
+            case WarningAnswered():
+                self._apply_answer(event)
+            case SteeringChanged(steering=steering):
+                self._steer(steering)
+            case BudgetChanged(sla=sla):
+                self._lapse_advice()
+                self._checks.clear()
+                if sla.goal != self.sla.goal:
+                    self.goal_set_after = len(self.runs_in(RunState.COMPLETED, RunState.FAILED))
+                self.sla = sla
+            case WarningPolicyChanged(watch=watch):
+                self._lapse_advice()
+                self.watch = watch
+            case SpaceChanged(space=space):
+                self._apply_space(event)
+                self.space = space
+            case PlanSubmitted(levels=levels):
+                self.plan = levels
+            case AutoSteeringChanged():
+                self.handed_over = event
+            case ExperimentFinished():
+                self._finished = event
+            case ExperimentReopened():
+                self._finished = None
+            case ExperimentOpened():
+                raise ExperimentError("an experiment is opened once")
+        self.n_events += 1
+        self.version += not isinstance(event, WORKER_EVENTS)
+        for derived in _DERIVED:
+            self.__dict__.pop(derived, None)
+
+    def _apply_batch(self, event: BatchSuggested) -> None:
+        if event.number != len(self._batches) + 1:
+            raise ExperimentError(f"batch {event.number} cannot follow batch {len(self._batches)}")
+        self._lapse_advice()
+        self._batches.append(event)
+
+    def _apply_advice(self, advice: MissWarning) -> None:
+        if advice.number != len(self._advice) + 1:
+            raise ExperimentError(
+                f"advice {advice.number} cannot follow advice {len(self._advice)}"
+            )
+        self._advice.append(advice)
+
+    def _apply_answer(self, event: WarningAnswered) -> None:
+        if not 1 <= event.number <= len(self._advice):
+            raise ExperimentError(f"there is no advice {event.number}")
+        if event.number in self._answers:
+            raise ExperimentError(
+                f"advice {event.number} was {self._answers[event.number].answer} already"
+            )
+        self._answers[event.number] = event
+        if event.answer == "accepted" and self.open_batch is not None:
+            self._superseded.add(self.open_batch.number)  # its suggestions are free again
+        self._steer(replace(self.steering, exploitation=event.exploitation))
+
+    def _steer(self, steering: Steering) -> None:
+        if steering != self.steering:  # what was forecast before says nothing of the new way
+            self._checks.clear()
+        self.steering = steering
+
+    def _apply_space(self, event: SpaceChanged) -> None:
+        if event.space.lineage != self.opened.space.lineage:
+            raise ExperimentError("an experiment keeps to the lineage of its space")
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs in the order of their submission."""
+        return tuple(self._runs.values())
+
+    @property
+    def batches(self) -> tuple[BatchSuggested, ...]:
+        """All batches of suggestions, the latest last."""
+        return tuple(self._batches)
+
+    @property
+    def finished(self) -> ExperimentFinished | None:
+        """The last word, once it is said."""
+        return self._finished
+
+    @property
+    def automatic(self) -> AutoSteering | None:
+        """How it steers itself; None while a person decides, or once it is finished."""
+        if self.handed_over is None or self._finished is not None:
+            return None
+        return self.handed_over.automatic
+
+    def run(self, run_id: int) -> Run:
+        """Return one run. Raises ExperimentError if there is none of that number."""
+        return find_run(self._runs, run_id)
+
+    @property
+    def waiting(self) -> tuple[Run, ...]:
+        """Runs that may start, the next one in front; see `runs.waiting`."""
+        return tuple(waiting_runs(self._runs.values()))
+
+    def runs_in(self, *states: RunState) -> tuple[Run, ...]:
+        """Return the runs in any of the states, oldest first."""
+        return tuple(run for run in self._runs.values() if run.state in states)
+
+    @property
+    def n_charged(self) -> int:
+        """Runs that count against the budget; see `Run.is_charged`."""
+        return sum(run.is_charged for run in self._runs.values())
+
+    @property
+    def tried(self) -> tuple[int, int]:
+        """Configurations with a run: how many are allowed now, and how many are not any more."""
+        ever = {run.configuration for run in self._runs.values()}
+        n_allowed = sum(map(self.space.is_allowed, ever))
+        return n_allowed, len(ever) - n_allowed
+
+    @property
+    def remaining_runs(self) -> int | None:
+        """Runs that may still be submitted; None without a limit."""
+        return self.sla.remaining_runs(self.n_charged)
+
+    @property
+    def known_measures(self) -> frozenset[str] | None:
+        """Names of the measures that the runs have given; None before the first result."""
+        outcomes = [run.outcome for run in self._runs.values() if run.outcome is not None]
+        return frozenset(name for one in outcomes for name in one.measures) if outcomes else None
+
+    @cached_property
+    def spending(self) -> Spending | None:
+        """What the runs that are over have cost; None if no tariff is agreed."""
+        tariff = self.sla.tariff
+        return None if tariff is None else spending(self.runs, self.space.values, tariff)
+
+    @property
+    def cost(self) -> float | None:
+        """The cost so far, in units of the tariff.
+
+        None without a tariff, or while of no run that is over the cost is known. Where it is
+        unknown of some runs only, they count as the mean of the others; `spending` says how many.
+        """
+        return None if self.spending is None else self.spending.total
+
+    @cached_property
+    def goal_run(self) -> Run | None:
+        """The run by which the agreed goal was reached first; None if it is not, or none is agreed.
+
+        See `goal.first_to_reach`.
+        """
+        if self.sla.goal is None:
+            return None
+        return first_to_reach(self.runs, self.opened.objective, self.sla.goal)
+
+    @property
+    def advice(self) -> tuple[MissWarning, ...]:
+        """All advice given, the latest last."""
+        return tuple(self._advice)
+
+    @property
+    def open_advice(self) -> MissWarning | None:
+        """The latest advice, while nobody has answered it and nothing has overtaken it.
+
+        A later batch, another budget or another way to count overtake it.
+        """
+        if not self._advice:
+            return None
+        number = self._advice[-1].number
+        return None if number in self._answers or number in self._lapsed else self._advice[-1]
+
+    @property
+    def checks(self) -> tuple[WarningCheck, ...]:
+        """What the forecast said with each batch, since steering and agreement are as they are."""
+        return tuple(self._checks)
+
+    def supposing(self, events: Iterable[Event]) -> Experiment:
+        """Return another experiment: this one after further events. This one stays as it is.
+
+        Raises ExperimentError if they do not follow.
+        """
+        other = copy(self)
+        for name, value in vars(self).items():
+            if name.startswith("_") and isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
+        for event in events:
+            other.apply(event)
+        return other
+
+    def _lapse_advice(self) -> None:
+        """Close an advice that nobody answered and that speaks of what is no more."""
+        if self.open_advice is not None:
+            self._lapsed.add(self.open_advice.number)
+
+    def answer_to(self, advice: MissWarning) -> WarningAnswered | None:
+        """Return what the analyst did about an advice; None if nothing yet."""
+        return self._answers.get(advice.number)
+
+    @property
+    def open_batch(self) -> BatchSuggested | None:
+        """The latest batch, while nothing of it has been submitted."""
+        if not self._batches or not self._batches[-1].suggestions:
+            return None
+        number = self._batches[-1].number
+        acted = any(run.batch == number for run in self._runs.values())
+        return None if acted else self._batches[-1]
+
+    @property
+    def confidence(self) -> float | None:
+        """Share of suggestions that were taken as they were, over the batches acted upon.
+
+        The paper's confidence level as it is lived; None before the first batch is acted upon.
+        """
+        acted = {run.batch for run in self._runs.values() if run.batch is not None}
+        offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
+        taken = sum(
+            run.batch is not None and run.source in ("initial", "suggested", "replicate")
+            for run in self._runs.values()
+        )
+        return taken / offered if offered else None
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What a strategy may know now: completed, failed, waiting and already proposed."""
+        proposed = {
+            suggestion.configuration
+            for batch in self._batches
+            if batch.number not in self._superseded
+            for suggestion in batch.suggestions
+        }
+        return knowledge_of(self.space, self._runs.values(), proposed)
+
+    @cached_property
+    def submitted_knowledge(self) -> Knowledge:
+        """As `knowledge`, but only submitted runs are pending: for counting what waits."""
+        queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
+        return replace(self.knowledge, pending=frozenset(queued))
+
+    @cached_property
+    def measured_model(self) -> DesignModel:
+        """Main effects of the qualities as measured, whether or not constraints were met.
+
+        Strategies learn from responses, in which a violation counts; people read values.
+        """
+        return DesignModel.fit(self.space, self.measured)
+
+    @property
+    def measured(self) -> tuple[Observation, ...]:
+        """Completed runs with the qualities as measured, whether or not constraints were met."""
+        return tuple(
+            Observation(run.configuration, run.outcome.quality)
+            for run in self._runs.values()
+            if run.outcome is not None
+        )
+
+    @cached_property
+    def measured_anova(self) -> AnovaModel | None:
+        """The ANOVA model of the qualities as measured; None before the first result."""
+        measured = self.measured
+        return AnovaModel(self.space, measured) if measured else None
+
+    @cached_property
+    def reach(self) -> UntriedPredictions | None:
+        """What the ANOVA model expects of the untried configurations; None if it cannot say."""
+        return UntriedPredictions.of(self.knowledge)
+
+    @cached_property
+    def standings(self) -> Mapping[Configuration, ConfigurationSummary]:
+        """How every configuration with a completed run stands: by the mean of its runs."""
+        return configuration_summaries(self._runs.values())
+
+    def standing(self, run: Run) -> ConfigurationSummary | None:
+        """Return how the configuration of a run stands; None if none of its runs completed."""
+        return self.standings.get(run.configuration)
+
+    @property
+    def best(self) -> Run | None:
+        """The first run of the best configuration, the earlier one on a tie.
+
+        Feasible ones come first, then quality, by the mean of its runs; see `standing`. Of two
+        measures the first alone counts; `front` has the trade-offs.
+        """
+        leader = best_of(self.standings.values())
+        return None if leader is None else leader.run
+
+    @property
+    def front(self) -> tuple[Run, ...]:
+        """The first runs of the configurations that nothing beats in both measures.
+
+        The best by the first measure comes first. Empty without a second measure.
+        """
+        return tuple(one.run for one in pareto_front_of(self.standings.values()))
+
+    @property
+    def baseline(self) -> Run | None:
+        """The run of today's configuration, whoever wanted it; None if there is none."""
+        today = self.opened.baseline
+        same = (run for run in self._runs.values() if run.configuration == today)
+        return None if today is None else next(same, None)
+
+    @property
+    def is_noisy(self) -> bool | None:
+        """Whether results vary: as the application says, else as replicates showed; or unknown."""
+        if self.opened.deterministic is not None:
+            return not self.opened.deterministic
+        noise = estimate_noise(self.knowledge.observations)
+        return None if noise is None else noise.variance > 0
+
+    def free_in(self, batch: BatchSuggested) -> list[int]:
+        """Return the positions in a batch that can be submitted: no run yet, or a confirmation."""
+        known = {run.configuration for run in self._runs.values()}
+        return [
+            position
+            for position, one in enumerate(batch.suggestions)
+            if one.kind == "confirmation" or one.configuration not in known
+        ]
+
+    def best_so_far(self) -> tuple[ConfigurationSummary, ...]:
+        """Return, for each completed run in order of completion, what was best until then."""
+        return best_so_far(self._runs.values())
+
+
+_DERIVED = tuple(
+    name for name, value in vars(Experiment).items() if isinstance(value, cached_property)
+)
+"""What is computed once after each event."""

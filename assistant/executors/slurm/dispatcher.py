@@ -1,0 +1,512 @@
+"""Who may run what: tickets, sessions of pilots, and the runs that wait; no network, no Slurm.
+
+A run is bound late: it is given to the pilot that asks, not to a job that Slurm may start some day.
+What a pilot says counts only in the newest session of a ticket that is not revoked, and of a run
+only under the number of the attempt that was given out last.
+
+The gate that pilots come to: one thread, signed frames over TCP, everything bounded.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.objective import Measure
+from assistant.core.ports import ExecutionRequest, ExecutionResult
+from assistant.executors.slurm.protocol import (
+    MOST_HEADER,
+    FrameError,
+    FrameHeader,
+    completion_of,
+    decode_body,
+    decode_header,
+    encode,
+    measures_of,
+    work_as_json,
+)
+
+MOST_DEATHS = 3
+"""Times that a run may have lost its pilot before it is taken for the reason."""
+
+MOST_HELLOS = 64
+"""Of one ticket: Slurm may put a job back, but not for ever."""
+
+LEASE_S = 15.0
+"""How long nothing may be heard of a pilot."""
+
+UNPLUGGED_S = 5.0
+"""How long its connection may be away, once it was there."""
+
+STOPPED = "the run was ended early, as was asked"
+
+Answer = dict[str, Any]
+
+END: Mapping[str, Any] = {"do": "end"}
+
+Why = Literal["died", "ended"]
+
+_WHYS = {
+    "died": "worker processes died while this run was under way (killed, or out of memory)",
+    "ended": "its Slurm jobs were ended while this run was under way; does a run fit into their "
+    "walltime?",
+}
+
+
+class ReplayError(FrameError):
+    """A question whose number was used before."""
+
+
+@dataclass
+class _Assignment:
+    """A run that a pilot has."""
+
+    work: ExecutionRequest
+    attempt: int
+    place: int
+    stop: bool = False
+
+
+@dataclass
+class _PilotRecord:
+    secret: bytes
+    session: str = ""
+    counter: int = 0
+    hellos: set[str] = field(default_factory=set)
+    seen_s: float | None = None
+    unplugged_s: float | None = None
+    given: _Assignment | None = None
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PilotState:
+    """What is known of a pilot whose ticket counts: whether it was ever heard, and is busy."""
+
+    heard: bool
+    busy: bool
+
+
+class PilotDispatcher:
+    """Gives runs to pilots, and takes what comes of them. Any thread may call.
+
+    Args:
+        over: told what came of each run, once.
+        reported: told what runs have measured so far.
+        about: what every pilot has to say of itself, such as the same version as here.
+        now_s: a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        over: Callable[[ExecutionResult], None],
+        reported: Callable[[int, Mapping[str, Measure]], None],
+        about: Mapping[str, str] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._over, self._reported, self._now_s = over, reported, now_s
+        self._about_us = dict(about or {})
+        self._lock = threading.RLock()
+        self._pilots: dict[str, _PilotRecord] = {}
+        self._waiting: dict[int, ExecutionRequest] = {}
+        self._deaths: Counter[int] = Counter()
+        self._n_taken, self._n_given = 0, 0
+        self.on_change: Callable[[], None] = lambda: None
+        self.n_heard = 0
+        """Hellos that were let in."""
+        self.broken: str | None = None
+        """Why no pilot can work, as one of them said."""
+
+    # What the executor asks
+
+    def add(self, pilot: str, secret: bytes) -> None:
+        """Let a ticket count from now on."""
+        with self._lock:
+            self._pilots[pilot] = _PilotRecord(secret)
+
+    def take(self, work: ExecutionRequest) -> None:
+        """Take a run; the oldest that waits is given first."""
+        with self._lock:
+            self._waiting[self._n_taken] = work
+            self._n_taken += 1
+        self.on_change()
+
+    def stop(self, run_id: int) -> None:
+        """End a run that waits or goes on."""
+        with self._lock:
+            for pilot in self._pilots.values():
+                if pilot.given is not None and pilot.given.work.run_id == run_id:
+                    pilot.given.stop = True
+            for place, work in list(self._waiting.items()):
+                if work.run_id == run_id:
+                    del self._waiting[place]
+                    self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
+
+    def forget(self) -> list[str]:
+        """Forget all runs, and revoke the tickets of the pilots that had one; return those."""
+        with self._lock:
+            self._waiting.clear()
+            self._deaths.clear()
+            busy = [name for name, pilot in self._pilots.items() if pilot.given is not None]
+            for name in busy:
+                self._pilots[name].given = None
+                self._pilots[name].over = True
+        self.on_change()
+        return busy
+
+    def end(self) -> None:
+        """Forget all runs, and revoke every ticket."""
+        with self._lock:
+            self.forget()
+            for pilot in self._pilots.values():
+                pilot.over = True
+        self.on_change()
+
+    def revoke(self, name: str) -> None:
+        """Let a ticket count no more; its run, if it has one, waits again."""
+        with self._lock:
+            pilot = self._pilots[name]
+            pilot.over = True
+            self._put_back(pilot, "died")
+        self.on_change()
+
+    def expire(self) -> list[str]:
+        """Revoke the tickets of pilots that nothing was heard of for too long; return them."""
+        with self._lock:
+            now_s = self._now_s()
+            silent = [name for name, one in self._pilots.items() if _is_silent(one, now_s)]
+            for name in silent:
+                self.revoke(name)
+            return silent
+
+    def pardon(self, slept_s: float) -> None:
+        """Take back a time in which this machine slept and nothing could be heard."""
+        with self._lock:
+            for pilot in self._pilots.values():
+                if pilot.seen_s is not None:
+                    pilot.seen_s += slept_s
+                if pilot.unplugged_s is not None:
+                    pilot.unplugged_s += slept_s
+
+    def seen(self) -> dict[str, PilotState]:
+        """Return the pilots whose tickets count."""
+        with self._lock:
+            return {
+                name: PilotState(bool(pilot.session), pilot.given is not None)
+                for name, pilot in self._pilots.items()
+                if not pilot.over
+            }
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs wait or go on."""
+        with self._lock:
+            given = sum(pilot.given is not None for pilot in self._pilots.values())
+            return len(self._waiting) + given
+
+    # What the gate asks
+
+    def secret(self, pilot: str) -> bytes | None:
+        """Return the secret of a ticket, also of one that counts no more."""
+        with self._lock:
+            known = self._pilots.get(pilot)
+            return None if known is None else known.secret
+
+    def admit(self, header: FrameHeader) -> bool:
+        """Take the number of a question that is signed; tell whether its session is the newest.
+
+        Raises:
+            ReplayError: it was used before.
+        """
+        with self._lock:
+            pilot = self._pilots[header.pilot]
+            if header.kind == "hello":
+                if header.session in pilot.hellos:
+                    raise ReplayError("this hello was said before")
+                pilot.hellos.add(header.session)
+                if len(pilot.hellos) > MOST_HELLOS:
+                    self.revoke(header.pilot)
+            elif header.session == pilot.session:
+                if header.counter <= pilot.counter:
+                    raise ReplayError(f"question {header.counter} was asked before")
+                pilot.counter = header.counter
+            return header.kind == "hello" or header.session == pilot.session
+
+    def answer(self, header: FrameHeader, body: Mapping[str, Any], session: str) -> Answer:
+        """Return the answer to a question that was admitted.
+
+        Args:
+            header: of the question.
+            body: what it says.
+            session: for a hello, the one that begins.
+
+        Raises:
+            FrameError: the body is not what its kind has.
+        """
+        with self._lock:
+            pilot = self._pilots[header.pilot]
+            if pilot.over:
+                return dict(END)
+            if header.kind == "hello":
+                return self._begin(pilot, session, body)
+            if header.session != pilot.session:
+                return {**END, "why": "a newer session of the same ticket began"}
+            pilot.seen_s, pilot.unplugged_s = self._now_s(), None
+            if header.kind == "next":
+                return self._next(pilot)
+            if header.kind == "bye":
+                return self._end(pilot, body)
+            return self._about(pilot, header.kind, body)
+
+    def plugged(self, name: str, session: str, *, there: bool) -> None:
+        """Know that the connection of a session is there, or is not."""
+        with self._lock:
+            pilot = self._pilots.get(name)
+            if pilot is not None and pilot.session == session:
+                pilot.unplugged_s = None if there else self._now_s()
+
+    # Inside
+
+    def _begin(self, pilot: _PilotRecord, session: str, body: Mapping[str, Any]) -> Answer:
+        for name, ours in self._about_us.items():
+            if body.get(name) != ours:
+                self.broken = (
+                    f"a pilot has {name} {str(body.get(name))[:60]}, and here is {ours}; results "
+                    "would not compare, so install the same"
+                )
+                return self._end(pilot, {})
+        self._put_back(pilot, "died")  # of the session before, which is fenced off from now on
+        pilot.session, pilot.counter = session, 0
+        pilot.seen_s, pilot.unplugged_s = self._now_s(), None
+        self.n_heard += 1
+        return {"do": "go", "session": session}
+
+    def _end(self, pilot: _PilotRecord, body: Mapping[str, Any]) -> Answer:
+        if isinstance(body.get("broken"), str):
+            self.broken = body["broken"]
+        pilot.over = True
+        self._put_back(pilot, "ended")
+        return dict(END)
+
+    def _next(self, pilot: _PilotRecord) -> Answer:
+        if pilot.given is None:  # else the answer was lost on its way
+            if not self._waiting:
+                return {"do": "wait"}
+            place = min(self._waiting)
+            self._n_given += 1
+            pilot.given = _Assignment(self._waiting.pop(place), self._n_given, place)
+        return {
+            "do": "run", "attempt": pilot.given.attempt, "work": work_as_json(pilot.given.work),
+        }  # fmt: skip
+
+    def _about(self, pilot: _PilotRecord, kind: str, body: Mapping[str, Any]) -> Answer:
+        given = pilot.given
+        if given is None or body.get("attempt") != given.attempt:
+            return {"do": "drop"}  # what it has is nobody's any more, and neither its result
+        if kind == "result":
+            found = completion_of(body.get("completion") or {})
+            pilot.given = None
+            self._deaths.pop(given.work.run_id, None)
+            self._tell(replace(found, run_id=given.work.run_id))
+            return {"do": "go"}
+        if kind == "lost":
+            self._put_back(pilot, "ended" if body.get("why") == "ended" else "died")
+            return {"do": "go"}
+        if kind == "report" and not given.stop:
+            self._reported(given.work.run_id, measures_of(body.get("measures")))
+        return {"do": "stop" if given.stop else "go"}
+
+    def _put_back(self, pilot: _PilotRecord, why: Why) -> None:
+        given, pilot.given = pilot.given, None
+        if given is None:
+            return
+        run_id = given.work.run_id
+        self._deaths[run_id] += 1
+        if given.stop:
+            self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
+        elif self._deaths[run_id] >= MOST_DEATHS:
+            self._tell(ExecutionResult(run_id, None, _WHYS[why], 0.0))
+        else:
+            self._waiting[given.place] = given.work
+            self.on_change()
+
+    def _tell(self, completion: ExecutionResult) -> None:
+        self._deaths.pop(completion.run_id, None)
+        self._over(completion)
+
+
+def _is_silent(pilot: _PilotRecord, now_s: float) -> bool:
+    if pilot.over or pilot.seen_s is None:
+        return False
+    unplugged_s = 0.0 if pilot.unplugged_s is None else now_s - pilot.unplugged_s
+    return now_s - pilot.seen_s > LEASE_S or unplugged_s > UNPLUGGED_S
+
+
+WAIT_S = 5.0
+"""How long a pilot with nothing to do is kept waiting for an answer."""
+
+STRANGER_S = 5.0
+"""How long the first header of a connection may take."""
+
+IDLE_S = 120.0
+"""How long a pilot may say nothing on its connection."""
+
+BODY_S = 30.0
+"""How long a body may take, and an answer to be taken."""
+
+MOST_STRANGERS = 64
+"""Connections at once that have not shown a ticket."""
+
+
+class PilotServer:
+    """Listens for pilots until it is closed.
+
+    Args:
+        desk: answers what they ask.
+        host: address of this machine to listen at.
+
+    Raises:
+        SettingsError: this machine has no such address.
+    """
+
+    def __init__(self, desk: PilotDispatcher, host: str) -> None:
+        self._desk = desk
+        try:
+            family, *_ = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
+            self._socket = socket.create_server((host, 0), family=family, backlog=256)
+        except OSError as error:
+            raise SettingsError(
+                f"cannot listen at '{host}' ({error.strerror or error}); host of [executor] is an "
+                "address of this machine that the nodes of the cluster reach"
+            ) from error
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self._strangers = 0
+        self._plugged: dict[str, asyncio.StreamWriter] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="slurm gate", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(30.0):
+            raise ExecutorError("the gate for Slurm's pilots did not start within 30 s")
+        desk.on_change = self._changed
+
+    def close(self) -> None:
+        """Listen no more, and end every connection."""
+        self._desk.on_change = lambda: None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join(30.0)
+
+    # In the thread
+
+    def _run(self) -> None:
+        asyncio.run(self._listen())
+
+    async def _listen(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._closing, self._change = asyncio.Event(), asyncio.Event()
+        server = await asyncio.start_server(self._come, sock=self._socket, limit=MOST_HEADER)
+        self._ready.set()
+        await self._closing.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _changed(self) -> None:
+        """Let everybody who waits look again; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is over
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None or self._strangers >= MOST_STRANGERS:
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (FrameError, OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+            pass  # nothing that a pilot does: it is not answered, and comes again if it was one
+        except asyncio.CancelledError:
+            pass  # the gate closes
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(STRANGER_S):
+                header, secret = await self._header(reader)
+                is_newest = self._desk.admit(header)
+        finally:
+            self._strangers -= 1
+        name, session = header.pilot, header.session
+        if is_newest:  # of a session that is fenced off, what was said may be said again
+            before, self._plugged[name] = self._plugged.get(name), writer
+            if before is not None:
+                before.close()
+        try:
+            while True:
+                async with asyncio.timeout(BODY_S):
+                    body = decode_body(header, await reader.readexactly(header.length))
+                told = await self._answer(header, body, reader)
+                session = str(told.get("session", session))
+                about = (header.pilot, header.session, header.counter, header.kind)
+                writer.write(encode(secret, "answer", about, told))
+                async with asyncio.timeout(BODY_S):
+                    await writer.drain()
+                async with asyncio.timeout(IDLE_S):
+                    header, secret = await self._header(reader)
+                if header.pilot != name:
+                    return
+                self._desk.admit(header)
+        finally:
+            if self._plugged.get(name) is writer:
+                del self._plugged[name]
+                self._desk.plugged(name, session, there=False)
+
+    async def _header(self, reader: asyncio.StreamReader) -> tuple[FrameHeader, bytes]:
+        """Return the next header and the secret that it is signed with.
+
+        Raises:
+            FrameError: it is none, or signed with no secret of a ticket.
+        """
+        try:
+            header = decode_header((await reader.readuntil(b"\n"))[:-1])
+        except asyncio.LimitOverrunError as error:
+            raise FrameError("no header of a frame") from error
+        secret = self._desk.secret(header.pilot)
+        if secret is None or not header.is_signed(secret, "ask"):
+            raise FrameError("nobody's signature")
+        return header, secret
+
+    async def _answer(
+        self, header: FrameHeader, body: dict[str, Any], reader: asyncio.StreamReader
+    ) -> dict[str, Any]:
+        """Return the answer; one that says wait only after a while in which nothing came."""
+        until_s = self._loop.time() + WAIT_S
+        session = secrets.token_hex(16)
+        while True:
+            change = self._change
+            told = self._desk.answer(header, body, session)
+            left_s = until_s - self._loop.time()
+            if told["do"] != "wait" or left_s <= 0:
+                return told
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await change.wait()
+            if reader.at_eof():
+                raise FrameError("it has gone")

@@ -1,0 +1,369 @@
+"""Slurm's own commands: what is asked, and what their answers mean. Never a shell.
+
+What a job of ours asks of Slurm, whoever lives in it, and where its nodes find this machine.
+
+The folder that an executor and its pilots share, and what earlier ones left in it.
+"""
+
+import contextlib
+import fcntl
+import math
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.ports import Environment
+from assistant.executors.slurm.protocol import write_private
+from assistant.executors.spec import BatchSystem
+
+COMMAND_S = 30.0
+"""How long a command may take."""
+
+PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo")
+
+KEPT = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "SLURM_CONF",
+    "PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "COPPERLINE_CACHE_DIR",
+)  # fmt: skip
+"""Variables that Slurm's commands, and with them the jobs, have; no others."""
+
+OURS = (
+    "-J", "--job-name", "--comment", "-a", "--array", "--wrap", "--parsable", "--export",
+    "--export-file", "--get-user-env", "-o", "--output", "-e", "--error", "-i", "--input",
+    "-W", "--wait", "-D", "--chdir", "--open-mode", "--requeue", "--no-requeue", "-N", "--nodes",
+    "-n", "--ntasks", "-H", "--hold", "-M", "--clusters", "--test-only", "--usage", "--help",
+    "-h", "-V", "--version", "-Q", "--quiet", "--uid", "--gid",
+)  # fmt: skip
+"""Options of sbatch that a pilot's job has by itself or cannot have."""
+
+_AWAY = re.compile(
+    r"unable to contact|connection refused|connection (failure|reset)|timed out|standby|"
+    r"zero bytes|temporarily|transport endpoint|communication|no controller|"
+    r"slurmctld.*(down|not respond)|unexpected message|protocol authentication|munge",
+    re.IGNORECASE,
+)
+"""What Slurm says when its controller is away, or busy; anything else is its last word."""
+
+
+class SlurmUnavailableError(ExecutorError):
+    """A command of Slurm's could not be answered just now; whether it had an effect is unknown."""
+
+
+class SlurmRefusedError(ExecutorError):
+    """Slurm refused something, and would again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job of ours as the controller sees it.
+
+    Attributes:
+        name: of its ticket.
+        state: such as PENDING or RUNNING.
+        reason: why it waits.
+    """
+
+    name: str
+    state: str
+    reason: str
+
+    @property
+    def is_held(self) -> bool:
+        """Whether Slurm gave up starting it: nobody but a person would release it."""
+        return "requeued held" in self.reason.lower().replace("_", " ")
+
+
+def check_commands() -> None:
+    """Refuse to begin where Slurm's commands are not installed. Raises SettingsError."""
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    if lacking:
+        raise SettingsError(
+            f"there is no '{lacking[0]}' on this machine; start the sweep where Slurm's commands "
+            "are, or choose another executor"
+        )
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Refuse options of sbatch that cannot be. Raises SettingsError."""
+    for option in options:
+        if not option.startswith("-") or any(ord(one) < 32 for one in option):
+            raise SettingsError(
+                f"the option '{option}' of [executor] does not begin with '-'; give each with its "
+                "value in one text, such as '--constraint=fast'"
+            )
+        name = option.partition("=")[0]
+        if option in ("-", "--") or _is_ours(name):
+            raise SettingsError(
+                f"the option '{option}' of [executor] is not for the job of a pilot; it has its "
+                "own name, output, size and environment"
+            )
+
+
+def _is_ours(name: str) -> bool:
+    """Tell whether an option is one of `OURS`, which sbatch knows by their beginnings too."""
+    if name.startswith("--"):
+        return any(one.startswith(name) for one in OURS)
+    return name[:2] in OURS
+
+
+def time_text(seconds: float) -> str:
+    """Return a walltime as sbatch has it, rounded up to minutes as Slurm does.
+
+    >>> time_text(90), time_text(7200), time_text(90000)
+    ('0-00:02:00', '0-02:00:00', '1-01:00:00')
+    """
+    minutes = max(1, -int(-seconds // 60))
+    days, rest = divmod(minutes, 24 * 60)
+    return f"{days}-{rest // 60:02d}:{rest % 60:02d}:00"
+
+
+def submit_job(arguments: Sequence[str]) -> None:
+    """Submit a job. Raises AwayError if it is unknown whether it was taken, and RefusedError."""
+    _ask(["sbatch", *arguments])
+
+
+def jobs_by_name(names: Iterable[str]) -> dict[str, list[SlurmJob]]:
+    """Return the jobs that are not over, by name. Raises AwayError and RefusedError."""
+    told = _ask(
+        ["squeue", "--noheader", f"--user={os.geteuid()}", f"--name={','.join(names)}",
+         "--states=all", "--format=%j|%T|%r"]
+    )  # fmt: skip
+    found: dict[str, list[SlurmJob]] = {}
+    for line in told.splitlines():
+        name, state, reason = [*line.strip().split("|", 2), "", ""][:3]
+        if state not in _OVER:
+            found.setdefault(name, []).append(SlurmJob(name, state, reason))
+    return found
+
+
+_OVER = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT",
+}  # fmt: skip
+
+
+def cancel_jobs(names: Iterable[str]) -> None:
+    """Cancel jobs by their names. Raises AwayError and RefusedError."""
+    for name in names:
+        _ask(["scancel", f"--user={_user()}", f"--name={name}"])
+
+
+def is_local_slurm(partition: str | None) -> bool:
+    """Tell whether all nodes are this machine. Raises AwayError and RefusedError."""
+    chosen = [] if partition is None else [f"--partition={partition}"]
+    told = _ask(["sinfo", "--noheader", "--Node", "--format=%o", *chosen]).split()
+    names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
+    return bool(told) and set(told) <= names
+
+
+def _user() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _ask(command: list[str]) -> str:
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    try:
+        done = subprocess.run(  # noqa: S603 - a list, never a shell
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=COMMAND_S, check=False, start_new_session=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise SlurmUnavailableError(
+            f"{command[0]} did not answer within {COMMAND_S:.0f} s"
+        ) from error
+    except OSError as error:
+        raise SlurmRefusedError(f"{command[0]} cannot be started: {error.strerror}") from error
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode != 0:
+        last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        what = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
+        if done.returncode < 0 or _AWAY.search(said):
+            raise SlurmUnavailableError(f"{command[0]}: {what}")
+        raise SlurmRefusedError(f"{command[0]}: {what}")
+    return done.stdout.decode(errors="replace")
+
+
+FOLDER = Path("copperline-out") / "slurm"
+"""What this machine and the nodes share, unless it is said."""
+
+
+def job_options(
+    name: str, output: Path, batch: BatchSystem, environment: Environment, *, requeue: bool
+) -> list[str]:
+    """Return what sbatch is told of a job, one argument each; no shell reads them.
+
+    Args:
+        name: of the job.
+        output: the file of what it prints; it is appended to.
+        batch: what was said of jobs.
+        environment: what a run needs, and hence a job, that makes one at a time.
+        requeue: whether Slurm shall start it again after its node has died.
+    """
+    told = [
+        f"--job-name={name}", f"--comment={name}", "--parsable", "--export=ALL", "--nodes=1",
+        "--ntasks=1", f"--cpus-per-task={environment.cores or 1}",
+        "--requeue" if requeue else "--no-requeue", "--open-mode=append", f"--output={output}",
+        f"--chdir={Path.cwd()}",
+    ]  # fmt: skip
+    if environment.memory_bytes is not None:
+        told.append(f"--mem={math.ceil(environment.memory_bytes / 2**20)}M")
+    if batch.walltime_s is not None:
+        told.append(f"--time={time_text(batch.walltime_s)}")
+    if batch.partition is not None:
+        told.append(f"--partition={batch.partition}")
+    if batch.account is not None:
+        told.append(f"--account={batch.account}")
+    return [*told, *batch.options]
+
+
+def host_of(batch: BatchSystem) -> str:
+    """Return the address of this machine that nodes reach; loopback only if all are this one.
+
+    Raises:
+        SettingsError: it is not said and has to be, or cannot be.
+        AwayError, RefusedError: Slurm does not tell where its nodes are.
+    """
+    if batch.host is None:
+        if is_local_slurm(batch.partition):
+            return "127.0.0.1"
+        raise SettingsError(
+            "the nodes of this cluster are other machines: say in [executor] as host the address "
+            "of this machine that they reach, and as folder one that they share"
+        )
+    if batch.host in ("0.0.0.0", "::", "*", ""):  # noqa: S104 - refused
+        raise SettingsError(
+            f"host '{batch.host}' of [executor] is no address that jobs could go to; give the "
+            "address of this machine that the nodes of the cluster reach"
+        )
+    return batch.host
+
+
+@contextlib.contextmanager
+def slurm_errors_translated() -> Iterator[None]:
+    """Raise what Slurm says for whoever steers: SettingsError for what it would never take."""
+    try:
+        yield
+    except SlurmUnavailableError as error:
+        raise ExecutorError(f"Slurm does not answer ({error}); is it running?") from error
+    except SlurmRefusedError as error:
+        raise SettingsError(
+            f"Slurm takes no job of this sweep ({error}); see [executor] (partition, account, "
+            "walltime, options) and [environment] (cores, memory)"
+        ) from error
+
+
+MARK = "sweep-"
+"""Before the names of the folders of executors."""
+
+SCRIPT = """#!/bin/sh
+exec "$1" -P -m assistant.executors.slurm.pilot "$2"
+"""
+"""What every job is; who and where comes as arguments, never as text of the script."""
+
+_TICKET = "ticket-"
+
+
+class PilotFolder:
+    """A folder of one executor, which only its user can enter; locked as long as that lives.
+
+    Args:
+        base: where it is made; also made if it is not there.
+
+    Raises:
+        SettingsError: it cannot be made there, or others could put files into it.
+    """
+
+    def __init__(self, base: Path) -> None:
+        try:
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mode = base.stat().st_mode
+            if mode & 0o022 and not mode & stat.S_ISVTX:
+                raise SettingsError(
+                    f"others may write into '{base}', where the tickets of Slurm's pilots would "
+                    f"lie; chmod go-w '{base}', or name another folder in [executor]"
+                )
+            self.path = Path(tempfile.mkdtemp(prefix=MARK, dir=base.resolve()))
+            self.script = self.path / "pilot.sh"
+            write_private(self.script, SCRIPT.encode())
+            owner = self.path / "owner"
+            write_private(owner, b"")
+            self._lock = _locked(owner)
+            owner.write_text(socket.gethostname())  # an owner counts once it holds its lock
+        except OSError as error:
+            raise SettingsError(
+                f"cannot make a folder for Slurm's pilots in '{base}': {error.strerror}"
+            ) from error
+        if self._lock is None:
+            raise SettingsError(f"'{self.path}' cannot be locked; name another folder")
+
+    def ticket(self, pilot: str) -> Path:
+        """Return where a ticket lies."""
+        return self.path / f"{_TICKET}{pilot}"
+
+    def pilots(self) -> set[str]:
+        """Return the public ids of all tickets."""
+        return _pilots(self.path)
+
+    def output(self, pilot: str) -> Path:
+        """Return where what a pilot prints is kept."""
+        return self.path / f"output-{pilot}"
+
+    def last_words(self, pilot: str) -> str:
+        """Return the last line that a pilot printed."""
+        with contextlib.suppress(OSError):
+            text = self.output(pilot).read_bytes()[-4096:].decode(errors="replace")
+            return (text.strip().splitlines() or [""])[-1]
+        return ""
+
+    def release(self, *, tidy: bool) -> None:
+        """Let it go; if it is not ``tidy``, the next executor tidies up."""
+        if self._lock is not None:
+            if tidy:
+                remove_folder(self.path)
+            os.close(self._lock)
+            self._lock = None
+
+
+def leftover_folders(base: Path) -> dict[Path, set[str]]:
+    """Return folders whose executors on this machine are gone, with the ids of their pilots."""
+    found: dict[Path, set[str]] = {}
+    for path in sorted(base.glob(f"{MARK}*")):
+        owner = path / "owner"
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid != os.geteuid() or owner.read_text() != socket.gethostname():
+                continue
+            lock = _locked(owner)
+            if lock is not None:
+                os.close(lock)
+                found[path] = _pilots(path)
+    return found
+
+
+def remove_folder(path: Path) -> None:
+    """Remove the folder of an executor."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _pilots(path: Path) -> set[str]:
+    return {one.name.removeprefix(_TICKET) for one in path.glob(f"{_TICKET}*")}
+
+
+def _locked(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of a file; None if another process has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,433 @@
+"""The ticket that a pilot carries: a secret of ours, and where whoever gave it can be reached.
+
+A Slurm job id is never trusted: a controller that is killed gives ids out again and brings
+cancelled jobs back. Whether a pilot may run anything is asked under its ticket.
+
+What pilots and the gate say to each other: JSON in signed frames, nothing secret in them.
+
+A pilot's line to the gate: a question and its answer, asked again until it comes.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import pickle
+import re
+import secrets
+import socket
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from assistant.core.errors import AssistantError, ExecutorError, SettingsError
+from assistant.core.objective import Measure
+from assistant.core.ports import Application, ExecutionRequest, ExecutionResult
+
+PREFIX = "copperline-"
+"""Before the public id of a ticket, in the names of Slurm's jobs."""
+
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PilotTicket:
+    """What a pilot is told.
+
+    Attributes:
+        pilot: the public id; 16 hexadecimal digits.
+        secret: 256 bits that are never sent.
+        host: where the gate listens.
+        port: of the gate.
+        application: a file, the application pickled.
+        digest: SHA-256 of that file.
+        path: where modules are looked for, as by who gave the ticket.
+        walltime_s: how long the job may last; None is not known.
+        idle_s: how long the pilot may have nothing to do.
+        gone_s: how long the gate may not answer.
+    """
+
+    pilot: str
+    secret: bytes
+    host: str
+    port: int
+    application: str
+    digest: str
+    path: tuple[str, ...] = ()
+    walltime_s: float | None = None
+    idle_s: float = 30.0
+    gone_s: float = 60.0
+
+    @property
+    def job_name(self) -> str:
+        """The name of its job, known to everybody."""
+        return PREFIX + self.pilot
+
+    def write(self, path: Path) -> None:
+        """Write it into a file that only its owner may read."""
+        body = {name: getattr(self, name) for name in self.__slots__}
+        text = json.dumps({**body, "secret": self.secret.hex(), "path": list(self.path)})
+        write_private(path, text.encode())
+
+
+def new_id() -> str:
+    """Return a public id."""
+    return secrets.token_hex(8)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Make a file that only its owner may read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(content)
+
+
+def read_ticket(path: Path) -> PilotTicket:
+    """Return the ticket of a file.
+
+    Raises:
+        ExecutorError: it is not there, may be read by others, or is no ticket.
+    """
+    content = _read_own(path, 0o077, MOST_BYTES)
+    try:
+        body = json.loads(content)
+        secret, folders = bytes.fromhex(body.pop("secret")), tuple(body.pop("path"))
+        return PilotTicket(secret=secret, path=folders, **body)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ExecutorError(f"'{path}' is no ticket ({error})") from error
+
+
+def pickle_application(application: Application, folder: Path) -> tuple[Path, str]:
+    """Write an application into a file of a folder; return the file and its SHA-256.
+
+    Raises:
+        SettingsError: it cannot be sent to other processes.
+    """
+    try:
+        if type(application).__module__ == "__main__":
+            raise pickle.PicklingError("its class is part of the program that was started")
+        content = pickle.dumps(application)
+    except Exception as error:
+        raise SettingsError(
+            f"the application '{application.name}' cannot be sent to other processes ({error}); "
+            "define its class in a module that they can import"
+        ) from error
+    path = folder / "application"
+    write_private(path, content)
+    return path, hashlib.sha256(content).hexdigest()
+
+
+def load_application(ticket: PilotTicket) -> Application:
+    """Return the application of a ticket.
+
+    Raises:
+        ExecutorError: the file is not there, is another's, or is not the one of the ticket.
+    """
+    content = _read_own(Path(ticket.application), 0o022, None)
+    if hashlib.sha256(content).hexdigest() != ticket.digest:
+        raise ExecutorError(f"'{ticket.application}' is not the application of the ticket")
+    application: Application = pickle.loads(content)  # noqa: S301 - ours: owner and digest fit
+    return application
+
+
+def _read_own(path: Path, forbidden: int, most_bytes: int | None) -> bytes:
+    """Return what a plain file of this user's holds, with none of the forbidden mode bits."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise ExecutorError(f"cannot read '{path}': {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+            raise ExecutorError(f"'{path}' is no plain file of this user's")
+        if about.st_mode & forbidden:
+            mode = stat.S_IMODE(about.st_mode)
+            raise ExecutorError(f"'{path}' is open to others (mode {mode:04o})")
+        content = file.read(-1 if most_bytes is None else most_bytes + 1)
+    if most_bytes is not None and len(content) > most_bytes:
+        raise ExecutorError(f"'{path}' is longer than {most_bytes} bytes: not a file of ours")
+    return content
+
+
+MOST_HEADER = 1024
+"""Bytes of a header."""
+
+MOST_BODY = 1 << 20
+MOST_RESULT = 16 << 20
+"""Bytes of a body, and of one with measures."""
+
+KINDS = ("hello", "next", "heartbeat", "report", "result", "lost", "bye")
+
+Direction = Literal["ask", "answer"]
+
+_HEX = re.compile(r"[0-9a-f]{1,64}")
+
+
+class FrameError(AssistantError):
+    """What came is no frame, or not from who it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHeader:
+    """The first line of a frame.
+
+    Attributes:
+        pilot: the public id of its ticket.
+        session: that the gate gave in answer to a hello; of a hello, a number used once.
+        counter: of the question in its session.
+        kind: of the question.
+        length: of the body, in bytes.
+        digest: SHA-256 of the body.
+        signature: of all this and the direction.
+    """
+
+    pilot: str
+    session: str
+    counter: int
+    kind: str
+    length: int
+    digest: str
+    signature: str = ""
+
+    def sign(self, secret: bytes, direction: Direction) -> str:
+        """Return what its signature has to be."""
+        told = (self.pilot, self.session, str(self.counter), self.kind, str(self.length))
+        text = "\n".join((direction, *told, self.digest))
+        return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+
+    def is_signed(self, secret: bytes, direction: Direction) -> bool:
+        """Tell whether the signature is that of who has the secret."""
+        return hmac.compare_digest(self.sign(secret, direction), self.signature)
+
+    def answers(self, asked: "FrameHeader") -> bool:
+        """Tell whether it belongs to a question."""
+        ours = (asked.pilot, asked.session, asked.counter, asked.kind)
+        return (self.pilot, self.session, self.counter, self.kind) == ours
+
+    @property
+    def most_bytes(self) -> int:
+        """How long the body may be."""
+        return MOST_RESULT if self.kind in ("report", "result") else MOST_BODY
+
+
+def encode(
+    secret: bytes, direction: Direction, about: tuple[str, str, int, str], body: Mapping[str, Any]
+) -> bytes:
+    """Return a frame.
+
+    Args:
+        secret: of the pilot's ticket.
+        direction: a question, or its answer.
+        about: pilot, session, counter and kind.
+        body: what is said.
+
+    Raises:
+        FrameError: the body is too long, or JSON has no word for it.
+    """
+    try:
+        content = json.dumps(body, allow_nan=False, default=_plain).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FrameError(f"this cannot be sent: {error}") from error
+    header = FrameHeader(*about, len(content), hashlib.sha256(content).hexdigest())
+    if len(content) > header.most_bytes:
+        raise FrameError(
+            f"{len(content)} bytes are too many to send; at most {header.most_bytes} may go"
+        )
+    signed = replace(header, signature=header.sign(secret, direction))
+    line = json.dumps({name: getattr(signed, name) for name in FrameHeader.__slots__})
+    return line.encode() + b"\n" + content
+
+
+def decode_header(line: bytes) -> FrameHeader:
+    """Return the header of a frame; its signature is still to be looked at.
+
+    Raises:
+        FrameError: it is none.
+    """
+    try:
+        body = json.loads(line) if len(line) <= MOST_HEADER else None
+        header = FrameHeader(**body)  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FrameError("no header of a frame") from error
+    texts: list[object] = [header.pilot, header.session, header.digest, header.signature]
+    numbers: list[object] = [header.counter, header.length]
+    if (
+        not all(isinstance(text, str) and _HEX.fullmatch(text) for text in texts)
+        or not all(_is_count(number) for number in numbers)
+        or header.kind not in KINDS
+        or header.length > header.most_bytes
+    ):
+        raise FrameError("no header of a frame")
+    return header
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and type(value) is int and 0 <= value < 2**53
+
+
+def decode_body(header: FrameHeader, content: bytes) -> dict[str, Any]:
+    """Return what a frame says, once its header is known to be signed.
+
+    Raises:
+        FrameError: the body is not the one that was signed, or no object.
+    """
+    if hashlib.sha256(content).hexdigest() != header.digest:
+        raise FrameError("the body is not the one that was signed")
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise FrameError("the body is no object")
+    return body
+
+
+def work_as_json(work: ExecutionRequest) -> dict[str, Any]:
+    """Return a run to execute as JSON has it."""
+    return {
+        "run_id": work.run_id, "values": dict(work.values), "seed": work.seed,
+        "limit_s": work.limit_s,
+    }  # fmt: skip
+
+
+def work_of(body: Mapping[str, Any]) -> ExecutionRequest:
+    """Return the run that JSON tells of."""
+    return ExecutionRequest(body["run_id"], body["values"], body["seed"], body["limit_s"])
+
+
+def completion_as_json(completion: ExecutionResult) -> dict[str, Any]:
+    """Return what came of a run as JSON has it."""
+    return {name: getattr(completion, name) for name in ExecutionResult.__slots__}
+
+
+def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
+    """Return what came of a run. Raises FrameError if that cannot be understood."""
+    try:
+        told = dict(body)
+        measures = told.pop("measures")
+        found = ExecutionResult(
+            measures=None if measures is None else measures_of(measures),
+            run_id=int(told.pop("run_id")), failure=told.pop("failure"),
+            duration_s=float(told.pop("duration_s")), stopped=bool(told.pop("stopped")),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        raise FrameError(f"no result of a run: {error}") from error
+    if found.failure is not None and not isinstance(found.failure, str):
+        raise FrameError("no result of a run: its failure is no text")
+    return found
+
+
+def measures_of(body: object) -> dict[str, Measure]:
+    """Return measures from JSON, in which a series is a list. Raises FrameError."""
+    if not isinstance(body, dict):
+        raise FrameError("measures are not an object")
+    return {name: _measure(name, value) for name, value in body.items()}
+
+
+def _measure(name: str, value: object) -> Measure:
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, list) and all(isinstance(one, int | float) for one in value):
+        return tuple(value)
+    raise FrameError(f"the measure '{name}' is neither a number nor a list of numbers")
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy's, or an array, as Python has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+ANSWER_S = 20.0
+"""How long one try may take; an answer that says wait takes some seconds."""
+
+AGAIN_S = 0.5
+"""Between two tries."""
+
+
+class DispatcherUnreachableError(ExecutorError):
+    """The gate does not answer; or does not know the ticket, which nobody can tell from it."""
+
+
+class PilotConnection:
+    """One connection at a time, made again when it breaks.
+
+    Args:
+        ticket: whose secret signs, and which says where the gate is.
+    """
+
+    def __init__(self, ticket: PilotTicket) -> None:
+        self._ticket = ticket
+        self._socket: socket.socket | None = None
+        self._session, self._counter = "", 0
+
+    def hello(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin a session. Raises NoAnswerError."""
+        told = self.ask("hello", about)
+        self._session, self._counter = str(told.get("session", "")), 0
+        return told
+
+    def ask(
+        self, kind: str, body: Mapping[str, Any] | None = None, within_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return the gate's answer.
+
+        Args:
+            kind: of the question.
+            body: what is told.
+            within_s: for how long it is tried; None is what the ticket says.
+
+        Raises:
+            NoAnswerError: none came.
+            FrameError: what is told cannot be sent.
+        """
+        until_s = time.monotonic() + (self._ticket.gone_s if within_s is None else within_s)
+        while True:
+            try:
+                return self._try(kind, body or {})
+            except (OSError, _ConnectionBrokenError) as error:
+                self.close()
+                if time.monotonic() + AGAIN_S > until_s:
+                    gate = f"{self._ticket.host}:{self._ticket.port}"
+                    raise DispatcherUnreachableError(
+                        f"the gate {gate} does not answer ({error})"
+                    ) from error
+                time.sleep(AGAIN_S)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _try(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        self._counter += 1
+        session = secrets.token_hex(16) if kind == "hello" else self._session
+        about = (self._ticket.pilot, session, self._counter, kind)
+        frame = encode(self._ticket.secret, "ask", about, body)
+        if self._socket is None:
+            address = (self._ticket.host, self._ticket.port)
+            self._socket = socket.create_connection(address, timeout=ANSWER_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(frame)
+        with self._socket.makefile("rb") as file:
+            line = file.readline(MOST_HEADER + 1)
+            try:
+                header = decode_header(line.removesuffix(b"\n"))
+                asked = decode_header(frame.partition(b"\n")[0])
+                signed = header.is_signed(self._ticket.secret, "answer")
+                if not signed or not header.answers(asked):
+                    raise FrameError("an answer that is not the gate's to this question")
+                return decode_body(header, file.read(header.length))
+            except FrameError as error:
+                raise _ConnectionBrokenError(
+                    str(error) if line else "it closed the connection"
+                ) from error
+
+
+class _ConnectionBrokenError(Exception):
+    """No answer of the gate's came on this connection."""

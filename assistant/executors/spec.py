@@ -1,0 +1,260 @@
+"""Where a scheduler of Dask is, and with whom it may be talked to.
+
+Where runs are to be executed, as it was asked for: values only.
+
+What this machine has, and whether runs that are to be executed here fit into it.
+"""
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from assistant.core.errors import SettingsError, hint
+from assistant.core.ports import Environment
+
+
+@dataclass(frozen=True)
+class TlsCertificates:
+    """PEM files of TLS: of the authority, of this client, and of its key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def check_address(address: str | None, certificates: TlsCertificates | None) -> None:
+    """Refuse an address that cannot be, and one whose connection anybody could read or enter.
+
+    Raises:
+        SettingsError: it is no address, or neither on this machine nor encrypted.
+    """
+    if _is_missing("distributed"):
+        raise SettingsError("Dask is not installed; pip install 'copperline[dask]' installs it")
+    if address is None:
+        if certificates is not None:
+            raise SettingsError(
+                "certificates go with the address of a scheduler; a cluster of our own is on "
+                "loopback and needs none"
+            )
+        return
+    parts = urlsplit(address)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in ("tcp", "tls") or not parts.hostname or port is None:
+        raise SettingsError(
+            f"the Dask address '{address}' is not of the form tls://HOST:PORT (or tcp://HOST:PORT "
+            "on this machine)"
+        )
+    if parts.scheme == "tls" and certificates is None:
+        raise SettingsError(
+            f"the Dask address '{address}' needs certificates: authority, certificate and key"
+        )
+    if parts.scheme == "tcp" and not is_loopback(parts.hostname):
+        raise SettingsError(
+            f"the Dask address '{address}' is not on this machine, and tcp is not encrypted: "
+            "whoever reaches a Dask scheduler can run programs there. Use tls://, with certificates"
+        )
+    _check_files(certificates)
+
+
+def check_own_workers(address: str | None, certificates: TlsCertificates | None) -> None:
+    """Refuse what cannot be for workers that a batch system starts.
+
+    Raises:
+        SettingsError: dask-jobqueue is not installed, or there is a scheduler elsewhere already.
+    """
+    if _is_missing("distributed") or _is_missing("dask_jobqueue"):
+        raise SettingsError(
+            "dask-jobqueue is not installed; pip install 'copperline[slurm]' installs it"
+        )
+    if address is not None:
+        raise SettingsError(
+            f"the Dask scheduler at {address} has workers of its own; say either its address or "
+            "the system that starts workers"
+        )
+    _check_files(certificates)
+
+
+def _check_files(certificates: TlsCertificates | None) -> None:
+    if certificates is not None:
+        for name in ("authority", "certificate", "key"):
+            path = getattr(certificates, name)
+            if not path.is_file():
+                raise SettingsError(f"the file '{path}' ({name} of TLS) is not there")
+
+
+def _is_missing(package: str) -> bool:
+    """Tell whether a package is missing here."""
+    from importlib.util import find_spec
+
+    return find_spec(package) is None
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is of this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+NAMES = ("serial", "process_pool", "dask", "slurm")
+"""The registered executors; the registry `EXECUTORS` has them in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSystem:
+    """What a batch system is told of the jobs in which runs are executed.
+
+    Attributes:
+        system: its kind.
+        partition: of the cluster; None is the usual one.
+        account: that the jobs are charged to; None is the usual one.
+        walltime_s: how long a job may last; None is what the partition allows.
+        options: more of them, handed over as they are, one argument each.
+        host: address of this machine as the nodes of the cluster reach it.
+        folder: that this machine and the nodes share.
+    """
+
+    system: str = "slurm"
+    partition: str | None = None
+    account: str | None = None
+    walltime_s: float | None = None
+    options: tuple[str, ...] = ()
+    host: str | None = None
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        told = {"partition": self.partition, "account": self.account, "host": self.host}
+        texts = {name: (text,) for name, text in told.items() if text is not None}
+        for name, several in {**texts, "options": self.options}.items():
+            for text in several:
+                if not text or not text.isprintable():
+                    raise SettingsError(f"[executor]: {name} is empty or not printable: {text!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorSpec:
+    """Where runs are to be executed.
+
+    Attributes:
+        executor: a registered name; None is serial for one worker, and a pool for more.
+        address: of a scheduler of Dask; None starts workers here.
+        certificates: of TLS, for it.
+        batch: the batch system that starts workers; None where none does.
+        environment: what each run needs.
+    """
+
+    executor: str | None = None
+    address: str | None = None
+    certificates: TlsCertificates | None = None
+    batch: BatchSystem | None = None
+    environment: Environment = field(default_factory=Environment)
+
+    def __post_init__(self) -> None:
+        if self.executor not in (None, *NAMES):
+            raise SettingsError(
+                f"no executor '{self.executor}'" + hint(str(self.executor), list(NAMES))
+            )
+        if self.executor == "dask" and self.batch is not None:
+            check_own_workers(self.address, self.certificates)
+        elif self.executor == "dask":
+            check_address(self.address, self.certificates)
+        elif self.address is not None or self.certificates is not None:
+            raise SettingsError("an address and certificates go with the executor 'dask'")
+        if self.batch is not None and self.executor not in ("dask", "slurm"):
+            raise SettingsError(
+                "system, partition, account, walltime, options, host and folder go with the "
+                "executors 'slurm' and 'dask', whose jobs they are about"
+            )
+
+    def check(self, workers: int) -> None:
+        """Refuse a number of runs at once that cannot be.
+
+        Raises:
+            SettingsError: it is below 1, or above for the serial executor.
+        """
+        if workers < 1:
+            raise SettingsError(f"the number of workers must be at least 1, not {workers}")
+        if self.executor == "serial" and workers > 1:
+            raise SettingsError(f"the executor 'serial' makes one run at a time, not {workers}")
+
+
+LOCAL = ExecutorSpec()
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCapacity:
+    """Cores and memory that programs may use."""
+
+    cores: int
+    memory_bytes: int
+
+
+def this_machine() -> MachineCapacity:
+    """Return what this process may use: its affinity, and the limit of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        told = _CGROUP_LIMIT.read_text().strip()
+    except OSError:
+        told = ""
+    return MachineCapacity(
+        cores or 1, min(memory_bytes, int(told)) if told.isdigit() else memory_bytes
+    )
+
+
+def is_here(place: ExecutorSpec) -> bool:
+    """Whether all runs are executed on this machine."""
+    if place.executor in (None, "serial", "process_pool"):
+        return True
+    return place.executor == "dask" and place.address is None and place.batch is None
+
+
+def check_capacity(
+    place: ExecutorSpec, workers: int, machine: MachineCapacity | None = None
+) -> None:
+    """Refuse runs at once that do not fit into the machine that executes them.
+
+    Args:
+        place: where they are to be executed; elsewhere than here is not judged.
+        workers: how many at once.
+        machine: this one if None.
+
+    Raises:
+        SettingsError: they need more cores or more memory together than it has.
+    """
+    wanted = place.environment
+    if (wanted.cores is None and wanted.memory_bytes is None) or not is_here(place):
+        return
+    has = machine or this_machine()
+    at_once = "a run" if workers == 1 else f"{workers} runs at once"
+    out = (
+        "; ask for less in [environment]"
+        + ", for fewer workers" * (workers > 1)
+        + ", or for an executor with other machines in [executor]"
+    )
+    if wanted.cores is not None and workers * wanted.cores > has.cores:
+        each = "" if workers == 1 else f" with {wanted.cores} each"
+        raise SettingsError(
+            f"{at_once}{each} would need {workers * wanted.cores} cores and this machine has "
+            f"{has.cores}{out}"
+        )
+    if wanted.memory_bytes is not None and workers * wanted.memory_bytes > has.memory_bytes:
+        each = "" if workers == 1 else f" with {_gib(wanted.memory_bytes)} each"
+        raise SettingsError(
+            f"{at_once}{each} would need {_gib(workers * wanted.memory_bytes)} of memory "
+            f"and this machine has {_gib(has.memory_bytes)}{out}"
+        )
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / (1 << 30):,.1f}".removesuffix(".0") + " GiB"

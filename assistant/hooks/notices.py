@@ -1,0 +1,472 @@
+"""What hooks are told, and when: values and decisions, made from the journal alone.
+
+So the command line, the browser and a script tell the same of the same events.
+
+Hooks: programs of the operator's that are told while nobody watches, as the sweep file has them.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from assistant.analysis.forecast import forecast
+from assistant.applications.command import why_missing
+from assistant.core.errors import SettingsError
+from assistant.core.events import (
+    AlternativeKind,
+    Event,
+    ExperimentFinished,
+    MissWarning,
+    RunFailed,
+    WarningIssued,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.files import is_folder
+from assistant.core.run import Run, RunState
+from assistant.presentation.text.number_format import quantity
+from strategies import Level
+
+VERSION = 1
+"""Of the object that a hook reads; greater once a field changes its meaning or goes."""
+
+FAILURES_EVERY_S = 60.0
+"""Least time from one call about failed runs to the next."""
+
+MAX_VARIABLE = 2_000
+"""Characters of an environment variable; the object has the whole text."""
+
+Kind = Literal["warning", "finish", "failure"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """How far the experiment is; results from before are not counted.
+
+    Args:
+        executed: runs that have ended, in whatever way.
+        failed: those of them that failed.
+        remaining: runs that may still be submitted; None without a limit.
+    """
+
+    executed: int
+    failed: int
+    remaining: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BestConfiguration:
+    """The best configuration so far: its first run, and the mean value of all its runs."""
+
+    run: int
+    value: float
+    unit: str
+    feasible: bool
+    values: Mapping[str, Level]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeAlternative:
+    """A change that a warning proposes: ``number`` is what `steer --accept` takes, from 1."""
+
+    number: int
+    kind: AlternativeKind
+    text: str
+    chance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WarningDetails:
+    """The numbers of a warning: of the paper's rule or of the forecast, as ``basis`` says.
+
+    Args:
+        number: of the warning, from 1.
+        basis: what gave it.
+        exploitation: the share inside regions that is proposed; None proposes to leave it.
+        pending: of the paper's rule, as the next two; None of a warning by the forecast.
+        remaining: runs that can still be executed.
+        shortfall: runs too few.
+        goal: the agreed value; as the next three None or empty where the paper's rule warned.
+        chance: to reach it.
+        band: of the chance, from and to.
+        alternatives: the changes proposed, the best chance first.
+    """
+
+    number: int
+    basis: Literal["paper", "forecast"]
+    exploitation: float | None
+    pending: int | None = None
+    remaining: int | None = None
+    shortfall: int | None = None
+    goal: float | None = None
+    chance: float | None = None
+    band: tuple[float, float] | None = None
+    alternatives: tuple[NoticeAlternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndDetails:
+    """Why it ended, and what came of the goal.
+
+    Args:
+        reason: in words.
+        finished: False if it can go on: only automatic steering has ended.
+        goal: the agreed value; None if none is.
+        reached_by: the run that reached it first; None if none has.
+        chance: to reach it with what is left, 1 or 0 once that is decided; None if unknown.
+    """
+
+    reason: str
+    finished: bool
+    goal: float | None = None
+    reached_by: int | None = None
+    chance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureDetails:
+    """What failed: a run, or the sweep itself (``run`` and ``values`` are None then).
+
+    ``count`` is the number of runs that failed since the last call, this one included; ``text`` is
+    about the latest of them.
+    """
+
+    of: Literal["run", "sweep"]
+    run: int | None
+    values: Mapping[str, Level] | None
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What one hook is told once; of the last three the one of its kind is given, or all None.
+
+    Args:
+        kind: of the hook.
+        test: whether this is only a test of the hook.
+        experiment: its identifier.
+        name: of the experiment.
+        at: the time of it, ISO 8601 in UTC.
+        sentence: all that matters, in one line.
+        objective: what is wanted.
+        runs: how far the experiment is.
+        best: None before the first result.
+        warning: for ``warning``.
+        finish: for ``finish``.
+        failure: for ``failure``.
+        version: of this object.
+    """
+
+    kind: Kind
+    test: bool
+    experiment: str
+    name: str
+    at: str
+    sentence: str
+    objective: str
+    runs: RunCounts
+    best: BestConfiguration | None
+    warning: WarningDetails | None = None
+    finish: EndDetails | None = None
+    failure: FailureDetails | None = None
+    version: int = VERSION
+
+    def as_json(self) -> str:
+        """Return it as one JSON object in one line, as a hook reads it on standard input."""
+        return json.dumps(asdict(self), allow_nan=False) + "\n"
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The same few as environment variables; what is unknown is empty."""
+        best, left = self.best, self.runs.remaining
+        told = {
+            "KIND": self.kind,
+            "EXPERIMENT": self.experiment,
+            "NAME": self.name,
+            "AT": self.at,
+            "SENTENCE": self.sentence,
+            "EXECUTED": str(self.runs.executed),
+            "FAILED": str(self.runs.failed),
+            "REMAINING": "" if left is None else str(left),
+            "BEST": "" if best is None else repr(best.value),
+            "UNIT": "" if best is None else best.unit,
+        }
+        return {f"COPPERLINE_{name}": _plain(text) for name, text in told.items()}
+
+
+def _plain(text: str) -> str:
+    """Return what an environment variable can hold: no NUL, whole characters, not too long."""
+    whole = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return whole if len(whole) <= MAX_VARIABLE else f"{whole[: MAX_VARIABLE - 4]} ..."
+
+
+def iso(at_s: float) -> str:
+    """Return a time of day in UTC.
+
+    >>> iso(0.0)
+    '1970-01-01T00:00:00Z'
+    """
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def of_warning(experiment: Experiment, advice: MissWarning, at_s: float) -> Notice:
+    """Return what is told of a warning."""
+    return replace(
+        _notice(experiment, "warning", at_s, advice.text), warning=_warning_details(advice)
+    )
+
+
+def _warning_details(advice: MissWarning) -> WarningDetails:
+    goal = None if advice.outlook is None else advice.outlook.goal
+    if advice.basis == "paper" or goal is None:
+        seen = advice.forecast
+        return WarningDetails(
+            advice.number, advice.basis, advice.exploitation, seen.pending, seen.remaining,
+            seen.shortfall,
+        )  # fmt: skip
+    return WarningDetails(
+        advice.number, advice.basis, advice.exploitation,
+        goal=goal.goal, chance=goal.chance, band=goal.band,
+        alternatives=tuple(
+            NoticeAlternative(number, one.kind, one.text, one.chance)
+            for number, one in enumerate(advice.alternatives, 1)
+        ),
+    )  # fmt: skip
+
+
+def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
+    """Return what is told at the end, of the experiment or only of automatic steering."""
+    ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
+    what = "is finished" if ended.finished else "is not steered any more"
+    sentence = f"{experiment.opened.name} {what}: {reason}. {_leader(experiment)}"
+    return replace(_notice(experiment, "finish", at_s, sentence), finish=ended)
+
+
+def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool) -> EndDetails:
+    if experiment.sla.goal is None:
+        return EndDetails(reason, finished)
+    goal = forecast(experiment, at_s).goal
+    if goal is None:
+        return EndDetails(reason, finished, experiment.sla.goal)
+    return EndDetails(reason, finished, goal.goal, goal.reached_by, goal.chance)
+
+
+def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
+    """Return what is told of a run that failed, and of ``count - 1`` others since the last call."""
+    text = run.failure or ""
+    others = "" if count < 2 else f" ({count} runs have failed since the last call)"
+    values = experiment.space.values(run.configuration)
+    notice = _notice(experiment, "failure", at_s, f"run {run.id} failed: {text}{others}")
+    return replace(notice, failure=FailureDetails("run", run.id, values, text, count))
+
+
+def of_failed_sweep(experiment: Experiment, text: str, count: int, at_s: float) -> Notice:
+    """Return what is told of a sweep that ended by an error; ``count`` runs failed unheard."""
+    name = experiment.opened.name
+    notice = _notice(experiment, "failure", at_s, f"{name} ended by an error: {text}")
+    return replace(notice, failure=FailureDetails("sweep", None, None, text, count))
+
+
+def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
+    """Return a sample for trying a hook: the experiment as it is, and a made-up occasion."""
+    text = f"a test of the hook on_{kind}; nothing has happened"
+    notice = replace(_notice(experiment, kind, at_s, text), test=True)
+    match kind:
+        case "warning":
+            return replace(notice, warning=_sample(experiment))
+        case "finish":
+            return replace(notice, finish=_ending(experiment, text, at_s, finished=False))
+        case "failure":
+            return replace(notice, failure=FailureDetails("sweep", None, None, text, 0))
+
+
+def _sample(experiment: Experiment) -> WarningDetails:
+    """Return a made-up warning with the keys that one of this experiment would have."""
+    advised = experiment.watch.advised
+    if not experiment.watch.warns_by_forecast(experiment.sla):
+        return WarningDetails(1, "paper", advised, 0, experiment.remaining_runs, 0)
+    proposed = NoticeAlternative(1, "more_runs", "an example: run 10 more", 0.5)
+    return WarningDetails(
+        1, "forecast", experiment.steering.exploitation,
+        goal=experiment.sla.goal, chance=0.1, band=(0.04, 0.23), alternatives=(proposed,),
+    )  # fmt: skip
+
+
+def _notice(experiment: Experiment, kind: Kind, at_s: float, sentence: str) -> Notice:
+    opened = experiment.opened
+    ours = [run for run in experiment.runs if run.source != "imported"]
+    n_failed = sum(run.state is RunState.FAILED for run in ours)
+    n_completed = sum(run.state is RunState.COMPLETED for run in ours)
+    return Notice(
+        kind=kind,
+        test=False,
+        experiment=opened.experiment_id,
+        name=opened.name,
+        at=iso(at_s),
+        sentence=" ".join(sentence.split()),
+        objective=str(opened.objective),
+        runs=RunCounts(n_completed + n_failed, n_failed, experiment.remaining_runs),
+        best=_best(experiment),
+    )
+
+
+def _best(experiment: Experiment) -> BestConfiguration | None:
+    run = experiment.best
+    standing = None if run is None else experiment.standing(run)
+    if run is None or standing is None:
+        return None
+    outcome, unit = standing.outcome, experiment.opened.objective.unit
+    values = experiment.space.values(run.configuration)
+    return BestConfiguration(run.id, outcome.value, unit, outcome.feasible, values)
+
+
+def _leader(experiment: Experiment) -> str:
+    best = _best(experiment)
+    if best is None:
+        return "No run has given a result."
+    wrapper = experiment.opened.objective.wrapper
+    but = "" if best.feasible else ", which violates a constraint"
+    return f"Best so far: {wrapper} {quantity(best.value, best.unit)} in run {best.run}{but}."
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeState:
+    """What was told of failed runs so far.
+
+    Args:
+        told_s: when the last call was; None before the first.
+        latest: the latest failed run that was not told; None if all were.
+        count: failed runs that were not told.
+        ended: the last end of automatic steering that was told, with the runs it had then.
+    """
+
+    told_s: float | None = None
+    latest: int | None = None
+    count: int = 0
+    ended: tuple[str, int] | None = None
+
+    def may_tell(self, at_s: float) -> bool:
+        """Whether a minute has passed since the last call; a clock that was set back has, too."""
+        return self.told_s is None or not 0 <= at_s - self.told_s < FAILURES_EVERY_S
+
+
+def notices_of_event(
+    experiment: Experiment, event: Event, heard: NoticeState
+) -> tuple[NoticeState, tuple[Notice, ...]]:
+    """Return what an event, which the experiment has taken in, gives to tell.
+
+    The first failed run is told at once; then there is at most one call per `FAILURES_EVERY_S`
+    of the journal's clock, with the number of failures since. What is held back is told with the
+    first event after that, and before the end.
+    """
+    at_s = event.at_s
+    if isinstance(event, RunFailed):
+        heard = replace(heard, latest=event.run_id, count=heard.count + 1)
+    told: tuple[Notice, ...] = ()
+    if heard.count and (heard.may_tell(at_s) or isinstance(event, ExperimentFinished)):
+        heard, told = pending_notices(experiment, heard, at_s)
+    if isinstance(event, WarningIssued):
+        told = (*told, of_warning(experiment, event.advice, at_s))
+    if isinstance(event, ExperimentFinished):
+        told = (*told, of_finish(experiment, event.reason, at_s))
+    return heard, told
+
+
+def pending_notices(
+    experiment: Experiment, heard: NoticeState, at_s: float
+) -> tuple[NoticeState, tuple[Notice, ...]]:
+    """Return what there is to tell of failed runs that were not told yet."""
+    if heard.latest is None:
+        return heard, ()
+    run = experiment.run(heard.latest)
+    notice = of_failed_run(experiment, run, heard.count, at_s)
+    return replace(heard, told_s=at_s, latest=None, count=0), (notice,)
+
+
+def notices_of_end(
+    experiment: Experiment, reason: str, heard: NoticeState, at_s: float
+) -> tuple[NoticeState, tuple[Notice, ...]]:
+    """Return what the end of automatic steering gives to tell; nothing if it was told already."""
+    ended = (reason, len(experiment.runs))
+    if heard.ended == ended:
+        return heard, ()
+    heard, told = pending_notices(experiment, heard, at_s)
+    return replace(heard, ended=ended), (*told, of_finish(experiment, reason, at_s))
+
+
+TIMEOUT_S = 30.0
+LONGEST_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class HookCommands:
+    """What is started when; an empty list starts nothing.
+
+    Args:
+        on_warning: program and arguments, handed over as they are; never a shell.
+        on_finish: the same, at the end of the experiment.
+        on_failure: the same, when a run fails or the sweep ends by an error.
+        timeout_s: a hook that is at work longer is ended, with all that it started.
+        cwd: the folder that hooks run in.
+
+    Raises:
+        SettingsError: a list that names no program, or a timeout that is out of range.
+    """
+
+    on_warning: tuple[str, ...] = ()
+    on_finish: tuple[str, ...] = ()
+    on_failure: tuple[str, ...] = ()
+    timeout_s: float = TIMEOUT_S
+    cwd: str = "."
+
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout_s <= LONGEST_S:
+            raise SettingsError(
+                f"the timeout of hooks is above 0 s and at most a day, not {self.timeout_s:g} s"
+            )
+        for kind in self.kinds:
+            argv = self.argv(kind)
+            if not argv[0] or any("\0" in text for text in argv):
+                raise SettingsError(
+                    f"the hook on_{kind} is a program and its arguments, without NUL characters, "
+                    f"not {json.dumps(argv)}"
+                )
+
+    def check(self) -> None:
+        """Raise SettingsError if one of them cannot be started on this machine."""
+        if self.kinds and not is_folder(Path(self.cwd)):
+            raise SettingsError(f"the folder '{self.cwd}' that hooks run in is missing")
+        search = os.environ.get("PATH", os.defpath)
+        for kind in self.kinds:
+            reason = why_missing(self.argv(kind)[0], self.cwd, search)
+            if reason is not None:
+                raise SettingsError(f"the hook on_{kind} cannot be started: {reason}")
+
+    def argv(self, kind: Kind) -> tuple[str, ...]:
+        """Return program and arguments of a hook; empty if there is none."""
+        return {
+            "warning": self.on_warning,
+            "finish": self.on_finish,
+            "failure": self.on_failure,
+        }[kind]
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds for which there is a hook."""
+        return tuple(kind for kind in KINDS if self.argv(kind))
+
+    def __str__(self) -> str:
+        return "\n".join(f"  on_{kind}: {json.dumps(self.argv(kind))}" for kind in self.kinds)
+
+
+def resolve_hook_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the tables of a sweep with the folder of its hooks absolute, seen from ``folder``."""
+    hooks = tables.get("hooks")
+    if not isinstance(hooks, dict) or not isinstance(hooks.get("cwd", "."), str):
+        return dict(tables)
+    return {**tables, "hooks": {**hooks, "cwd": str((folder / hooks.get("cwd", ".")).absolute())}}

@@ -1,0 +1,249 @@
+"""Starts hooks beside a sweep, which neither waits for them nor fails with them.
+
+Each kind of hook has a thread of its own, which starts its program, hands it the notice, and ends
+it after the timeout with all that it started; notices of one kind are told one after the other.
+What does not work is said once.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Self
+
+from assistant.applications.child_process import run_child
+from assistant.applications.command import why_failed, why_not_started
+from assistant.core.events import Event
+from assistant.core.experiment import Experiment
+from assistant.hooks.notices import (
+    HookCommands,
+    Kind,
+    Notice,
+    NoticeState,
+    notices_of_end,
+    notices_of_event,
+    of_failed_sweep,
+    pending_notices,
+)
+from assistant.session.session import Session
+from sim.api import format_duration
+
+GRACE_S = 2.0
+SILENT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HookResult:
+    """What came back from a hook; ``fault`` is a sentence, None if it ended well and in time."""
+
+    kind: Kind
+    code: int | None
+    wall_s: float
+    said: str
+    fault: str | None
+
+
+def start_hook(hooks: HookCommands, notice: Notice) -> HookResult:
+    """Start the hook for a notice, wait for it, and return what came back."""
+    kind, argv = notice.kind, hooks.argv(notice.kind)
+    started_s = time.monotonic()
+    try:
+        ended = run_child(
+            argv,
+            cwd=hooks.cwd,
+            env={**os.environ, **notice.variables},
+            stdin=notice.as_json().encode(),
+            limit_s=hooks.timeout_s,
+            grace_s=GRACE_S,
+            patient=True,  # mail programs deliver in the background
+        )
+    except (OSError, ValueError) as error:
+        fault = why_not_started(argv[0], error)
+        return HookResult(kind, None, time.monotonic() - started_s, "", fault)
+    said = ended.stdout.text + ended.stderr.text
+    return HookResult(kind, ended.code, ended.wall_s, said, why_failed(ended, hooks.timeout_s))
+
+
+class Notifier:
+    """Tells hooks of what happens in a session, for as long as its ``with`` block lasts.
+
+    At the end of the block hooks get up to their timeout to end; after Ctrl-C a second. An error
+    that ends the block is told as a failure of the sweep. ::
+
+        with Notifier(Hooks(on_finish=("mail", "-s", "done", "me")), print) as notifier:
+            notifier.follow(session)
+
+    Args:
+        hooks: what is started when.
+        say: told in a sentence what does not work, once for each kind of hook; may be called from
+            any thread.
+
+    Raises:
+        SettingsError: a hook that cannot be started on this machine.
+    """
+
+    def __init__(self, hooks: HookCommands, say: Callable[[str], None]) -> None:
+        hooks.check()
+        self._hooks = hooks
+        self._say = say
+        self._lanes = {kind: _HookThread(hooks, kind, self._complain) for kind in hooks.kinds}
+        self._complained: set[str] = set()
+        self._heard = NoticeState()
+        self._session: Session | None = None
+        self._lock = Lock()
+
+    def follow(self, session: Session) -> None:
+        """Listen to a session from now on; to the same experiment, loaded again, too."""
+        self._session = session
+        if self._lanes:
+            session.listen(self._hear)
+
+    def _hear(self, experiment: Experiment, event: Event) -> None:
+        self._guarded(lambda heard: notices_of_event(experiment, event, heard))
+
+    def steering_ended(self, reason: str) -> None:
+        """Tell that nobody steers any more, although the experiment may go on; once."""
+        session = self._session
+        if session is not None:
+            self._guarded(lambda h: notices_of_end(session.experiment, reason, h, session.now_s()))
+
+    def sweep_failed(self, sentence: str) -> None:
+        """Tell that the sweep itself ended by an error."""
+        session = self._session
+        if session is None:
+            return
+
+        def told(heard: NoticeState) -> tuple[NoticeState, tuple[Notice, ...]]:
+            now_s = session.now_s()
+            notice = of_failed_sweep(session.experiment, sentence, heard.count, now_s)
+            return replace(heard, told_s=now_s, latest=None, count=0), (notice,)
+
+        self._guarded(told)
+
+    def _rest(self) -> None:
+        """Tell what was held back of failed runs."""
+        session = self._session
+        if session is not None:
+            self._guarded(lambda h: pending_notices(session.experiment, h, session.now_s()))
+
+    def _guarded(
+        self, decide: Callable[[NoticeState], tuple[NoticeState, tuple[Notice, ...]]]
+    ) -> None:
+        """Decide and hand over; a fault in here is said, and stays away from the sweep."""
+        if not self._lanes:
+            return
+        try:
+            with self._lock:
+                self._heard, told = decide(self._heard)
+                for notice in told:
+                    if notice.kind in self._lanes:
+                        self._lanes[notice.kind].put(notice)
+        except Exception as error:
+            self._complain("", f"no hook was told: {type(error).__name__}: {error}")
+
+    def _complain(self, what: str, sentence: str) -> None:
+        with self._lock:
+            is_new = what not in self._complained
+            self._complained.add(what)
+        if is_new:
+            self._say(sentence)
+
+    def end(self) -> None:
+        """Tell what was held back, and give hooks up to their timeout to end."""
+        self._rest()
+        self.close()
+
+    def close(self, wait_s: float | None = None) -> None:
+        """Give hooks up to their timeout, or to ``wait_s``, to end; then tell nothing more."""
+        wait_s = self._hooks.timeout_s + 2 * GRACE_S if wait_s is None else wait_s
+        until_s = time.monotonic() + wait_s
+        for lane in self._lanes.values():
+            lane.close()
+        try:
+            self._wait(min(until_s, time.monotonic() + SILENT_S))
+            at_work = [f"on_{kind}" for kind, lane in self._lanes.items() if lane.is_at_work]
+            if at_work and wait_s > SILENT_S:
+                limit = format_duration(self._hooks.timeout_s)
+                self._say(f"Waiting for {' and '.join(at_work)}, at most {limit}.")
+                self._wait(until_s)
+        finally:  # Ctrl-C while waiting too
+            for kind, lane in self._lanes.items():
+                n_left = lane.give_up()
+                if n_left:
+                    self._complain(f"left {kind}", f"the hook on_{kind} was not told {n_left} more")
+
+    def _wait(self, until_s: float) -> None:
+        for lane in self._lanes.values():
+            lane.wait(until_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self.sweep_failed(str(error) or type(error).__name__)
+        elif error is not None:
+            self.close(SILENT_S)
+            return
+        self.end()
+
+
+class _HookThread:
+    """The notices for one hook, told one after the other by a thread of its own."""
+
+    def __init__(
+        self, hooks: HookCommands, kind: Kind, complain: Callable[[str, str], None]
+    ) -> None:
+        self._hooks, self._kind, self._complain = hooks, kind, complain
+        self._notices: SimpleQueue[Notice | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._closed = False
+
+    def put(self, notice: Notice) -> None:
+        """Hand over a notice; the thread begins with the first."""
+        if self._closed:
+            return
+        self._notices.put(notice)
+        if self._thread is None:
+            name = f"copperline-on-{self._kind}"
+            self._thread = Thread(target=self._work, name=name, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while (notice := self._notices.get()) is not None:
+            fault = start_hook(self._hooks, notice).fault
+            if fault is not None:
+                self._complain(self._kind, f"the hook on_{self._kind} failed: {fault}")
+
+    def close(self) -> None:
+        """Take no more; the thread ends after what it has."""
+        self._closed = True
+        self._notices.put(None)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether its thread has not ended."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, until_s: float) -> None:
+        """Wait for the thread, until a moment of the monotonic clock."""
+        if self._thread is not None:
+            self._thread.join(max(0.0, until_s - time.monotonic()))
+
+    def give_up(self) -> int:
+        """Take back what the thread has not begun with, and return how many that is."""
+        n_left = 0
+        while True:
+            try:
+                n_left += self._notices.get_nowait() is not None
+            except Empty:
+                self._notices.put(None)
+                return n_left

@@ -1,0 +1,351 @@
+"""Vega-Lite specifications of an AI platform: the dashboard and the Q-Q plots of the PipeSim paper.
+
+Its figure 11 shows arrivals, the use of resources, waiting and traffic; metrics of models and the
+total potential over time are what the paper missed there. Its figure 12 lays quantiles of what was
+simulated over those of what was observed. What is drawn is made by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, Spec
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
+"""Beside the colours, for those who do not tell them apart."""
+
+SECONDS_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000, 3600000)
+FINE_TICKS = (
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200, 18000,
+)  # fmt: skip
+_SECONDS_WORDS = (
+    "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' : "
+    "datum.value / 3600 + ' h'"
+)
+
+
+Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""A table for people: its header and its rows."""
+
+_LENGTHS = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
+
+
+def length(seconds: float | None) -> str:
+    """Return a length of time as it stands in a table.
+
+    >>> length(None), length(0.0), length(12.345), length(5400.0), length(9000.0)
+    ('-', '0 s', '12.3 s', '90 min', '2.5 h')
+    """
+    if seconds is None:
+        return "-"
+    for least, size, unit in _LENGTHS:
+        if seconds >= least:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformPanel:
+    """Some series over the hours of a simulation.
+
+    Attributes:
+        title: what is shown, with the unit.
+        series: by name, a value an hour.
+    """
+
+    title: str
+    series: Mapping[str, tuple[float | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformDrawing:
+    """One simulated platform.
+
+    Attributes:
+        title: what was simulated, and what came of it.
+        panels: from top to bottom; their series have one length.
+        start_h: hour of the week, from Monday midnight, of the first value.
+        step_h: hours from one value to the next.
+        is_day: the series are means by hour of the day, from midnight on.
+    """
+
+    title: str
+    panels: tuple[PlatformPanel, ...]
+    start_h: int
+    step_h: int = 1
+    is_day: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileComparison:
+    """Two samples of seconds side by side.
+
+    Attributes:
+        name: of what is compared.
+        observed: quantiles of the first, in seconds.
+        simulated: quantiles of the second at the same probabilities.
+        n_observed: size of the first.
+        n_simulated: size of the second.
+        ks: largest distance of their distribution functions, from 0 to 1.
+        ks_critical: what `ks` exceeds in one of twenty cases if both are of one law.
+        wasserstein_s: mean distance of their quantiles.
+        log_wasserstein: the same of the logarithms.
+    """
+
+    name: str
+    observed: tuple[float, ...]
+    simulated: tuple[float, ...]
+    n_observed: int
+    n_simulated: int
+    ks: float
+    ks_critical: float
+    wasserstein_s: float
+    log_wasserstein: float
+
+    @property
+    def is_alike(self) -> bool:
+        """They are no further apart than two samples of one law may be."""
+        return self.ks <= self.ks_critical
+
+    @property
+    def apart(self) -> float:
+        """By how much one is longer than the other, on average over quantiles: 0.1 is 10 %."""
+        return math.expm1(self.log_wasserstein)
+
+
+@dataclass(frozen=True, slots=True)
+class WeekBands:
+    """Mean arrivals in each of the 168 hours of a week from Monday midnight.
+
+    Attributes:
+        observed: by hour.
+        simulated: by hour.
+        low: where 95 of 100 simulated means would lie around the observed ones.
+        high: its upper end.
+        within: share of the hours whose simulated mean lies there.
+    """
+
+    observed: tuple[float, ...]
+    simulated: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    within: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformComparison:
+    """A log of a platform beside what its statistics simulate.
+
+    Attributes:
+        log: its name.
+        n_observed: executed tasks of it.
+        n_simulated: pipelines that were simulated.
+        weeks: that were simulated.
+        seed: of the simulation.
+        source: of the statistics.
+        tasks: each kind of task, and training by framework.
+        gaps: between arrivals, by profile.
+        hours: arrivals by hour of the week, by profile.
+    """
+
+    log: str
+    n_observed: int
+    n_simulated: int
+    weeks: int
+    seed: int
+    source: str
+    tasks: tuple[QuantileComparison, ...]
+    gaps: tuple[QuantileComparison, ...]
+    hours: Mapping[str, WeekBands]
+
+    @property
+    def headline(self) -> str:
+        """What it comes to, in one sentence."""
+        several = [*self.tasks, *self.gaps]
+        alike = sum(one.is_alike for one in several)
+        furthest = max(several, key=lambda one: one.ks)
+        return (
+            f"{alike} of {len(several)} samples are as like the log as two samples of one law "
+            f"(KS, 5 %); furthest is '{furthest.name}', KS {furthest.ks:.3f}."
+        )
+
+
+def platform_picture(drawn: PlatformDrawing) -> Spec:
+    """Return the panels below each other, over one axis of days, or of the hours of a day."""
+    last = len(drawn.panels) - 1
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "title": {
+            "text": _folded(drawn.title), "anchor": "start", "color": TEXT, "fontWeight": "normal",
+            "fontSize": 15, "offset": 12,
+        },
+        "spacing": 14,
+        "vconcat": [
+            {**_panel(one, drawn, named=i == last), "width": 720, "height": 90,
+             "title": _title(one.title)}
+            for i, one in enumerate(drawn.panels)
+        ],
+        "resolve": {"scale": {"color": "independent", "strokeDash": "independent"}},
+    }  # fmt: skip
+
+
+def panel_chart(panel: PlatformPanel, drawn: PlatformDrawing) -> Spec:
+    """Return one panel by itself, without its title."""
+    spec = _panel(panel, drawn, named=True)
+    for channel in ("color", "strokeDash"):
+        if spec["encoding"][channel]["legend"] is not None:
+            spec["encoding"][channel]["legend"] = {"orient": "top", "title": None}
+    return {"$schema": SCHEMA, "config": CONFIG, "width": 420, "height": 170, **spec}
+
+
+def qq_chart(one: QuantileComparison) -> Spec:
+    """Return quantiles of what was simulated over those of what was observed, both logarithmic."""
+    rows = [{"observed": o, "simulated": s}
+            for o, s in zip(one.observed, one.simulated, strict=True)]  # fmt: skip
+    ends = min(one.observed + one.simulated), max(one.observed + one.simulated)
+    scale = {"type": "log", "domain": list(ends), "nice": False}
+    ticks, fine = (
+        [tick for tick in several if ends[0] <= tick <= ends[1]]
+        for several in (SECONDS_TICKS, FINE_TICKS)
+    )
+    ticks = ticks if len(ticks) > 2 else fine
+    axis: dict[str, Any] = {"labelExpr": _SECONDS_WORDS, "labelOverlap": True}
+    if len(ticks) > 1:
+        axis["values"] = ticks
+    x = {"field": "observed", "type": "quantitative", "title": "observed", "scale": scale,
+         "axis": axis}  # fmt: skip
+    y = {**x, "field": "simulated", "title": "simulated"}
+    told = [{"field": name, "title": f"{name} [s]", "format": ".3~g"}
+            for name in ("observed", "simulated")]  # fmt: skip
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "width": 220,
+        "height": 220,
+        "layer": [
+            {
+                "data": {"values": [{"observed": end, "simulated": end} for end in ends]},
+                "mark": {"type": "line", "color": MUTED, "strokeDash": [5, 4], "strokeWidth": 1.2},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "data": {"values": rows},
+                "mark": {"type": "point", "filled": True, "size": 22, "color": ACCENT,
+                         "opacity": 0.85},
+                "encoding": {"x": x, "y": y, "tooltip": told},
+            },
+        ],
+    }  # fmt: skip
+
+
+def week_chart(bands: WeekBands) -> Spec:
+    """Return mean arrivals by hour of the week: observed with its band, and simulated."""
+    columns = (bands.observed, bands.simulated, bands.low, bands.high)
+    rows = [
+        {"day": hour / 24, "observed": o, "simulated": s, "low": max(low, 0.0), "high": high}
+        for hour, (o, s, low, high) in enumerate(zip(*columns, strict=True))
+    ]
+    days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+    named = ["observed", "simulated"]
+    x = {
+        "field": "day", "type": "quantitative", "title": None,
+        "scale": {"domain": [0, 7], "nice": False},
+        "axis": {"values": list(range(7)), "labelExpr": f"{list(days)}[datum.value]",
+                 "labelAlign": "left"},
+    }  # fmt: skip
+    colour = {
+        "type": "nominal", "scale": {"domain": named, "range": [MUTED, ACCENT]},
+        "legend": {"orient": "top", "title": None},
+    }  # fmt: skip
+
+    def line(name: str, width: float) -> Spec:
+        y = {"field": name, "type": "quantitative", "title": "arrivals an hour, mean"}
+        return {
+            "mark": {"type": "line", "strokeWidth": width},
+            "encoding": {"x": x, "y": y, "color": {**colour, "datum": name}},
+        }
+
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "width": 720,
+        "height": 220,
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "area", "color": MUTED, "opacity": 0.25},
+                "encoding": {
+                    "x": x,
+                    "y": {"field": "low", "type": "quantitative"},
+                    "y2": {"field": "high"},
+                },
+            },
+            line("observed", 2.5),
+            line("simulated", 1.5),
+        ],
+    }
+
+
+def _folded(text: str, width: int = 100) -> list[str]:
+    """Return a title in lines of some length, broken at commas."""
+    lines = [""]
+    for part in text.split(", "):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines[-1] += ","
+            lines.append("")
+        lines[-1] += (", " if lines[-1] else "") + part
+    return lines
+
+
+def _title(text: str) -> Spec:
+    return {"text": text, "anchor": "start", "color": TEXT, "fontSize": 12}
+
+
+def _panel(panel: PlatformPanel, drawn: PlatformDrawing, *, named: bool) -> Spec:
+    names = list(panel.series)
+    values = [
+        {"at": _at(place, drawn), "of": name, "value": value}
+        for name, series in panel.series.items()
+        for place, value in enumerate((*series, *series[-1:]))  # the last step has an end as well
+        if value is not None
+    ]
+    return {
+        "data": {"values": values},
+        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
+        "encoding": {
+            "x": _axis(drawn, named=named),
+            "y": {"field": "value", "type": "quantitative", "title": None,
+                  "axis": {"tickCount": 4}},
+            "color": _told_apart(names, "range", COLOURS),
+            "strokeDash": _told_apart(names, "range", DASHES),
+        },
+    }  # fmt: skip
+
+
+def _at(place: int, drawn: PlatformDrawing) -> float:
+    return float(place) if drawn.is_day else (drawn.start_h + place * drawn.step_h) / 24
+
+
+def _axis(drawn: PlatformDrawing, *, named: bool) -> Spec:
+    x: Spec = {"field": "at", "type": "quantitative", "scale": {"nice": False}}
+    if drawn.is_day:
+        clock = "(datum.value < 10 ? '0' : '') + datum.value + ':00'"
+        ticks: Spec = {"values": list(range(0, 25, 4)), "labelExpr": clock}
+        title = "hour of the day"
+    else:
+        ticks, title = {"tickMinStep": 1}, "days since Monday midnight"
+    return {**x, "title": title if named else None, "axis": ticks}
+
+
+def _told_apart(names: Sequence[str], channel: str, marks: Sequence[Any]) -> Spec:
+    return {
+        "field": "of", "type": "nominal", "title": None,
+        "scale": {"domain": list(names), channel: [marks[i % len(marks)] for i in
+                                                   range(len(names))]},
+        "legend": {"orient": "right"} if len(names) > 1 else None,
+    }  # fmt: skip

@@ -1,0 +1,475 @@
+"""Vega-Lite specifications of generated windows of a cloud beside the real one, and of capacity.
+
+They have the forms of the figures of Bergsma et al. (SOSP 2021): batches as rectangles (1), a band
+over time (4, 6, 7), bars of reuse distances (9); and curves of lives, quantiles against quantiles,
+and how many servers suffice.
+
+A Vega-Lite specification of packings at their first failure (Bergsma et al., figure 10).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.charts.workload import SECOND, SECONDS_TICKS
+
+MOST_COLOURS = 10
+FLAVOUR_COLOURS = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b4a91f", "#7b52ab",
+    "#8c564b", "#1f9e9e",
+)  # fmt: skip
+"""After Okabe and Ito; what is rarer is grey."""
+
+FAR_ABOVE = 8.0
+"""Of what generated windows mostly reach."""
+
+REAL = "real"
+KINDS = (SECOND, ACCENT, "#009e73", "#cc79a7")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
+_SECONDS_WORDS = (
+    "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' : "
+    "datum.value < 86400 ? datum.value / 3600 + ' h' : datum.value / 86400 + ' d'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FlavourBlock:
+    """A job of the picture of batches: its row and batch from 0, its flavour, its bin."""
+
+    row: int
+    batch: int
+    flavour: str
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class CourseBand:
+    """A period: days since the begin of the window, the real number, and the band."""
+
+    day: float
+    real: float
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class QuantilePair:
+    """A quantile of the real values and those of generated windows."""
+
+    level: float
+    real: float
+    low: float
+    median: float
+    high: float
+
+
+def batches(
+    blocks: Sequence[FlavourBlock], flavours: Sequence[str], n_rows: int, most: int | None = None
+) -> Spec:
+    """Jobs as rectangles, a row a period; colour is the flavour, width the bin of the lifetime.
+
+    Args:
+        blocks: in order.
+        flavours: those that have a colour, the most frequent first; others are grey.
+        n_rows: how many rows.
+        most: units of width that are drawn; None is all. Two pictures beside each other have one.
+    """
+    gap, rows, at = 8, [], [0] * n_rows
+    before = [-1] * n_rows
+    named = list(flavours[:MOST_COLOURS])
+    for one in blocks:
+        if before[one.row] not in (-1, one.batch):
+            at[one.row] += gap
+        before[one.row] = one.batch
+        begin = at[one.row]
+        at[one.row] = begin + one.width + 2
+        if most is None or begin < most:
+            end = at[one.row] - 1 if most is None else min(at[one.row] - 1, most)
+            name = one.flavour if one.flavour in named else "others"
+            rows.append({"row": one.row, "from": begin, "to": end, "flavour": name})
+    shown = [*named, "others"]
+    return {
+        **_frame(440, 9 * n_rows),
+        "data": {"values": rows},
+        "transform": [{"calculate": "datum.row + 0.82", "as": "below"}],
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {
+                "field": "from", "type": "quantitative", "axis": None,
+                "scale": {"domain": [0, most or max(at, default=1)], "nice": False},
+            },
+            "x2": {"field": "to"},
+            "y": {
+                "field": "row", "type": "quantitative", "axis": None,
+                "scale": {"domain": [n_rows, 0], "nice": False},
+            },
+            "y2": {"field": "below"},
+            "color": {
+                "field": "flavour", "type": "nominal",
+                "scale": {
+                    "domain": shown, "range": [*FLAVOUR_COLOURS[: len(named)], MUTED],
+                },
+                "legend": {"columns": 3, "labelLimit": 150, "symbolType": "square"},
+            },
+        },
+    }  # fmt: skip
+
+
+def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> int:
+    """Return units of width that so large a share of the rows do not exceed."""
+    at, before = [0] * n_rows, [-1] * n_rows
+    for one in blocks:
+        at[one.row] += one.width + 2 + (8 if before[one.row] not in (-1, one.batch) else 0)
+        before[one.row] = one.batch
+    return sorted(at)[min(int(share * n_rows), n_rows - 1)] if at else 1
+
+
+def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> Spec:
+    """Real numbers over time as a line, the generated median and the band that holds 90 %.
+
+    Where a few real numbers are far above all else, the axis is logarithmic from 1 on.
+
+    Args:
+        moments: in order.
+        title: of the numbers.
+        colour: of the generated ones.
+    """
+    rows = [
+        {"day": m.day, "real": m.real, "low": m.low, "median": m.median, "high": m.high}
+        for m in moments
+    ]
+    kinds = [REAL, "generated, median", "90 % of the generated windows"]
+    colours = {
+        "type": "nominal",
+        "scale": {"domain": kinds, "range": [TEXT, colour, colour]},
+        "legend": {
+            "title": None,
+            "symbolType": "stroke",
+            "symbolStrokeWidth": 3,
+            "symbolOpacity": 1,
+        },
+    }
+    x = {
+        "field": "day", "type": "quantitative", "title": "days since the begin of the window",
+        "axis": {"grid": False}, "scale": {"nice": False},
+    }  # fmt: skip
+    y: dict[str, Any] = {"type": "quantitative", "title": title}
+    highs = sorted(m.high for m in moments)
+    usual = highs[int(0.95 * (len(highs) - 1))] if highs else 0.0
+    most = max((max(m.real, m.high) for m in moments), default=1.0)
+    if most > FAR_ABOVE * max(usual, 1.0):
+        y["scale"] = {"type": "symlog", "constant": 1}
+        y["axis"] = {"values": [t for t in _COUNTS if t <= most]}
+    return {
+        **_frame(440, 190),
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "area", "opacity": 0.25},
+                "encoding": {
+                    "x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"},
+                    "color": {**colours, "datum": kinds[2]},
+                },
+            },
+            {
+                "mark": {"type": "line", "strokeWidth": 1.2, "strokeDash": [4, 3]},
+                "encoding": {
+                    "x": x, "y": {**y, "field": "median"}, "color": {**colours, "datum": kinds[1]},
+                },
+            },
+            {
+                "mark": {"type": "line", "strokeWidth": 1.4},
+                "encoding": {
+                    "x": x, "y": {**y, "field": "real"}, "color": {**colours, "datum": kinds[0]},
+                },
+            },
+        ],
+    }  # fmt: skip
+
+
+def lives(
+    ends_s: Sequence[float],
+    real: Sequence[float],
+    made: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]],
+) -> Spec:
+    """Shares of the jobs that live longer, a curve a generator with its band, and the real one.
+
+    Args:
+        ends_s: where bins of lifetimes end.
+        real: shares at these.
+        made: name of a generator to low, median and high shares at these.
+    """
+    rows = [{"line": REAL, "s": s, "share": share} for s, share in zip(ends_s, real, strict=True)]
+    rows += [
+        {"line": name, "s": s, "low": low, "share": middle, "high": high}
+        for name, bands in made.items()
+        for s, low, middle, high in zip(ends_s, *bands, strict=True)
+    ]
+    names = [REAL, *made]
+    most = max(ends_s, default=1.0)
+    x = {
+        "field": "s", "type": "quantitative", "title": "lifetime",
+        "scale": {"type": "symlog", "constant": 10},
+        "axis": {
+            "values": [tick for tick in SECONDS_TICKS if tick <= most],
+            "labelExpr": _SECONDS_WORDS, "labelOverlap": "greedy",
+        },
+    }  # fmt: skip
+    y = {
+        "field": "share", "type": "quantitative", "title": "jobs that live longer",
+        "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
+    }  # fmt: skip
+    return {
+        **_frame(560, 240),
+        "data": {"values": rows},
+        "layer": [
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "area", "opacity": 0.18},
+                "encoding": {
+                    "x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"},
+                    "color": _lines(names),
+                },
+            },
+            {
+                "mark": {"type": "line", "strokeWidth": 2},
+                "encoding": {"x": x, "y": y, "color": _lines(names), "strokeDash": _dashes(names)},
+            },
+        ],
+    }  # fmt: skip
+
+
+def reuse(real: Sequence[float], made: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
+    """Shares of the requests by reuse distance as bars side by side; the last holds what is left.
+
+    Args:
+        real: shares at distance 0, 1, ...
+        made: likewise of generators.
+        most: bars of each.
+    """
+    every = {REAL: real, **made}
+    longest = max((i for of in every.values() for i, v in enumerate(of) if v > 0.0005), default=0)
+    n = min(most, longest + 1)
+    rows = []
+    labels = [str(i) for i in range(n)]
+    if longest + 1 > n:
+        labels[-1] = f"{n - 1} or more"
+    for name, of in every.items():
+        shares = [*of[: n - 1], sum(of[n - 1 :])]
+        rows += [
+            {"line": name, "distance": label, "share": share}
+            for label, share in zip(labels, shares, strict=True)
+        ]
+    names = list(every)
+    return {
+        **_frame(560, 220),
+        "data": {"values": rows},
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {
+                "field": "distance", "type": "ordinal", "sort": labels, "axis": {"labelAngle": 0},
+                "title": "other flavours since a flavour was asked for last",
+            },
+            "xOffset": {"field": "line", "sort": names},
+            "y": {
+                "field": "share", "type": "quantitative", "title": "share of the requests",
+                "axis": {"format": "%"},
+            },
+            "color": {
+                **_lines(names), "legend": {"title": None, "orient": "top", "symbolType": "square"},
+            },
+            "tooltip": [
+                {"field": "line"}, {"field": "distance"}, {"field": "share", "format": ".1%"},
+            ],
+        },
+    }  # fmt: skip
+
+
+def quantiles(
+    made: Mapping[str, Sequence[QuantilePair]], title: str, *, seconds: bool, order: Sequence[str]
+) -> Spec:
+    """Quantiles of generated values against real ones; on the dashed line they are the same.
+
+    Args:
+        made: name of a generator to its quantiles.
+        title: of the values.
+        seconds: they are seconds, else numbers.
+        order: names of all generators, so that each keeps its colour.
+    """
+    rows = [
+        {"line": name, "real": p.real, "low": p.low, "median": p.median, "high": p.high}
+        for name, pairs in made.items()
+        for p in pairs
+    ]
+    most = max((max(p.real, p.high) for pairs in made.values() for p in pairs), default=1.0)
+    ticks = [t for t in (SECONDS_TICKS if seconds else _COUNTS) if t <= most]
+    axis: dict[str, Any] = {"values": ticks, "labelOverlap": "greedy"}
+    if seconds:
+        axis["labelExpr"] = _SECONDS_WORDS
+    scale = {"type": "symlog", "constant": 1, "domain": [0, most], "nice": False}
+    x = {
+        "field": "real", "type": "quantitative", "title": f"{title}, real", "scale": scale,
+        "axis": axis,
+    }  # fmt: skip
+    y = {
+        "field": "median", "type": "quantitative", "title": "generated", "scale": scale,
+        "axis": axis,
+    }  # fmt: skip
+    names = [REAL, *order]
+    colour = _lines(names)
+    colour["legend"] = {
+        "title": None, "orient": "top", "values": list(made), "symbolOpacity": 1,
+    }  # fmt: skip
+    diagonal = [{"real": 0, "median": 0}, {"real": most, "median": most}]
+    return {
+        **_frame(300, 300),
+        "data": {"values": rows},
+        "layer": [
+            {
+                "data": {"values": diagonal},
+                "mark": {"type": "line", "strokeDash": [5, 4], "strokeWidth": 1.2, "color": TEXT},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "mark": {"type": "rule", "opacity": 0.25, "strokeWidth": 2},
+                "encoding": {
+                    "x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour,
+                },
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 16, "opacity": 0.9},
+                "encoding": {"x": x, "y": y, "color": colour},
+            },
+        ],
+    }  # fmt: skip
+
+
+def servers(
+    made: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
+) -> Spec:
+    """Share of the futures for which so many servers suffice, a step line a case.
+
+    Args:
+        made: name of a case to servers and shares, both rising.
+        share: that is wanted; a dashed rule.
+        title: of the servers.
+    """
+    rows = [
+        {"line": name, "servers": n, "share": of} for name, steps in made.items() for n, of in steps
+    ]
+    names = list(made)
+    colours = [KINDS[i % len(KINDS)] for i in range(len(names))]
+    dashes = [_DASHES[(i // len(KINDS) + i) % len(_DASHES)] for i in range(len(names))]
+    key = {"title": None, "orient": "top", "columns": 2, "labelLimit": 320,
+           "symbolStrokeWidth": 2}  # fmt: skip
+    x = {
+        "field": "servers", "type": "quantitative", "title": title, "scale": {"zero": False},
+        "axis": {"grid": False, "format": "d", "tickMinStep": 1},
+    }  # fmt: skip
+    y = {
+        "field": "share", "type": "quantitative", "title": "futures for which they suffice",
+        "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
+    }  # fmt: skip
+    return {
+        **_frame(640, 240),
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": {"field": "line", "type": "nominal", "legend": key,
+                              "scale": {"domain": names, "range": colours}},
+                    "strokeDash": {"field": "line", "type": "nominal", "legend": key,
+                                   "scale": {"domain": names, "range": dashes}},
+                },
+            },
+            {
+                "data": {"values": [{}]},
+                "mark": {"type": "rule", "strokeDash": [5, 4], "color": TEXT},
+                "encoding": {"y": {"datum": share, "type": "quantitative"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+_COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000)
+
+
+def _lines(names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "field": "line", "type": "nominal",
+        "scale": {"domain": list(names), "range": [TEXT, *KINDS][: len(names)]},
+        "legend": {
+            "title": None, "orient": "top", "symbolStrokeWidth": 2, "symbolOpacity": 1,
+            "symbolType": "circle",
+        },
+    }  # fmt: skip
+
+
+def _dashes(names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "field": "line", "type": "nominal",
+        "scale": {"domain": list(names), "range": list(_DASHES[: len(names)])},
+        "legend": {"title": None, "orient": "top", "symbolStrokeWidth": 2},
+    }  # fmt: skip
+
+
+def _frame(width: int, height: int) -> Spec:
+    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
+
+
+@dataclass(frozen=True, slots=True)
+class PackingPoint:
+    """A packing at its first failure: shares of memory and cores allocated, and by which rule."""
+
+    memory: float
+    cpu: float
+    algorithm: str
+
+
+def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: float) -> Spec:
+    """Cores against memory that are allocated at the first failure, a point a packing.
+
+    Args:
+        points: packings that failed.
+        algorithms: in the order of their colours.
+        least: where both axes begin, at which lower shares are drawn; windows beside each other
+            have one.
+    """
+    rows = [{"memory": p.memory, "cpu": p.cpu, "algorithm": p.algorithm} for p in points]
+    scale = {"domain": [least, 1], "nice": False, "clamp": True}
+    axis = {"format": "%", "tickCount": 5}
+    x = {"field": "memory", "type": "quantitative", "title": "memory allocated", "scale": scale,
+         "axis": axis}  # fmt: skip
+    y = {"field": "cpu", "type": "quantitative", "title": "cores allocated", "scale": scale,
+         "axis": axis}  # fmt: skip
+    diagonal = [{"memory": least, "cpu": least}, {"memory": 1, "cpu": 1}]
+    return {
+        "$schema": SCHEMA, "config": CONFIG, "width": 400, "height": 300,
+        "data": {"values": rows},
+        "layer": [
+            {
+                "data": {"values": diagonal},
+                "mark": {"type": "line", "strokeDash": [5, 4], "strokeWidth": 1.2, "color": TEXT},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.75},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": {
+                        "field": "algorithm", "type": "nominal",
+                        "scale": {"domain": list(algorithms),
+                                  "range": list(KINDS[: len(algorithms)])},
+                        "legend": {"title": None, "orient": "top", "columns": 2,
+                                   "symbolOpacity": 1, "symbolSize": 50},
+                    },
+                },
+            },
+        ],
+    }  # fmt: skip

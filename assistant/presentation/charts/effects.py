@@ -1,0 +1,420 @@
+"""Vega-Lite specifications of effects: main effects, interactions, Pareto and half-normal plots.
+
+They look like those of `assistant.presentation.charts.vega_lite`. Texts of levels are made by the caller.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assistant.analysis.effects import StandardisedEffects, TermShare
+from assistant.presentation.charts.vega_lite import (
+    ACCENT,
+    CONFIG,
+    MUTED,
+    SCHEMA,
+    TEXT,
+    WARN,
+    Spec,
+    slant,
+)
+from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
+
+MOST_BARS = 20
+"""Contrasts in a Pareto chart, the largest; the rest are below them all."""
+
+MOST_LINES = 8
+"""Lines of an interaction plot that the eye can tell apart."""
+
+CHOSEN_LEVEL, CHOSEN_PAIR = "chosen_level", "chosen_pair"
+"""Names of what can be chosen in a chart, with the fields that say which."""
+
+_OTHER = "#3d85b8"
+"""Beside the copper of the accent, as readable on dark ground as on light."""
+
+_LINES = (ACCENT, _OTHER, "#2f9e77", "#b86a9a", "#c99a1f", "#7d6bc4", "#c0392b", MUTED)
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
+           "triangle-left")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """A level and what it changes, with the ends of its 95 % interval where they are known."""
+
+    level: str
+    change: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class CombinationChange:
+    """Levels of two parameters and what they change together."""
+
+    first: str
+    second: str
+    change: float
+    n: int
+
+
+def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title: str) -> Spec:
+    """Change per level about the mean, with intervals; levels in their order.
+
+    ``title`` names the change with its unit.
+    """
+    rows = [
+        {"level": c.level, "change": c.change, "low": c.low, "high": c.high, "n": c.n}
+        for c in levels
+    ]
+    x = _levels_axis(
+        "level", [c.level for c in levels], f"{parameter} [{unit}]" if unit else parameter
+    )
+    y = {"field": "change", "type": "quantitative", "title": title}
+    return {
+        **_frame(300, 170),
+        "data": {"values": rows},
+        "layer": [
+            _zero(),
+            {
+                "mark": {"type": "line", "color": MUTED, "opacity": 0.4},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "rule", "color": ACCENT, "strokeWidth": 1.5},
+                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "circle", "color": ACCENT, "opacity": 1, "size": 60},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "tooltip": [
+                        {"field": name} for name in ("level", "change", "low", "high", "n")
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def interaction(changes: Sequence[CombinationChange], first: str, second: str, title: str) -> Spec:
+    """One line over the levels of the first parameter for each level of the second.
+
+    Parallel lines are parameters that do not interact. At most `MOST_LINES` lines are drawn, those
+    with the most combinations known; levels are in the order in which they come.
+    """
+    at_second: dict[str, int] = {}
+    for change in changes:
+        at_second[change.second] = at_second.get(change.second, 0) + 1
+    most = sorted(at_second, key=lambda name: -at_second[name])[:MOST_LINES]
+    shown = [name for name in at_second if name in most]
+    rows = [
+        {"first": c.first, "second": c.second, "change": c.change, "n": c.n}
+        for c in changes
+        if c.second in shown
+    ]
+    x = _levels_axis("first", list(dict.fromkeys(c.first for c in changes)), first)
+    y = {"field": "change", "type": "quantitative", "title": title}
+    colour = {
+        "field": "second",
+        "type": "nominal",
+        "sort": shown,
+        "scale": {"domain": shown, "range": list(_LINES[: len(shown)])},
+        "legend": {"title": second, "orient": "right"},
+    }
+    return {
+        **_frame(420, 220),
+        "data": {"values": rows},
+        "layer": [
+            _zero(),
+            {"mark": {"type": "line"}, "encoding": {"x": x, "y": y, "color": colour}},
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 55},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": colour,
+                    "shape": {
+                        **colour,
+                        "scale": {"domain": shown, "range": list(_SHAPES[: len(shown)])},
+                    },
+                    "tooltip": [{"field": name} for name in ("first", "second", "change", "n")],
+                },
+            },
+        ],
+    }
+
+
+def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
+    """Sizes of contrasts as bars, the largest first, with Lenth's two margins where there are any.
+
+    Colour says the sign. ``title`` names the effect with its unit.
+    """
+    largest = sorted(contrasts, key=lambda contrast: -abs(contrast.effect))[:MOST_BARS]
+    bars = [(c.name, c.effect, c.effect) for c in largest]
+    ends = ((margins.margin, "one by one (ME)"), (margins.simultaneous, "all at once (SME)"))
+    return _bars(bars, ends, title)
+
+
+def pareto_standardised(found: StandardisedEffects) -> Spec:
+    """Sizes of contrasts in standard errors as bars, the largest first, with the limits of noise.
+
+    The lines are the limits of t for one contrast alone, and by Bonferroni for all of them.
+    """
+    bars = [(one.name, t, one.effect) for one, t in found.effects[:MOST_BARS]]
+    ends = ((found.limit, "one by one (t)"), (found.bonferroni, "all at once (Bonferroni)"))
+    return _bars(bars, ends, "effect in standard errors (|t|)")
+
+
+def _bars(
+    bars: Sequence[tuple[str, float, float]], ends: Sequence[tuple[float | None, str]], title: str
+) -> Spec:
+    """Draw bars of (name, size with sign, effect), and limits as dashed rules."""
+    names = [name for name, _, _ in bars]
+    signs = ["raises it", "lowers it"]
+    rows = [
+        {"name": name, "size": abs(size), "sign": signs[size < 0], "effect": effect}
+        for name, size, effect in bars
+    ]
+    x = {"field": "size", "type": "quantitative", "title": title}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "height": {"band": 0.7}},
+            "encoding": {
+                "x": x,
+                "y": {
+                    "field": "name",
+                    "type": "nominal",
+                    "sort": names,
+                    "title": None,
+                    "axis": {"labelLimit": 260, "labelColor": TEXT},
+                },
+                "color": {
+                    "field": "sign",
+                    "type": "nominal",
+                    "scale": {"domain": signs, "range": [ACCENT, _OTHER]},
+                    "legend": {"orient": "bottom"},
+                },
+                "tooltip": [{"field": one} for one in ("name", "size", "sign", "effect")],
+            },
+        }
+    ]
+    longest = max(
+        [abs(size) for _, size, _ in bars] + [size or 0.0 for size, _ in ends], default=0.0
+    )
+    for (size, label), colour, dy in zip(ends, (MUTED, WARN), (-15, -2), strict=True):
+        if size is not None:
+            layers += _margin(x, size, label, colour, dy, longest)
+    return {
+        **_frame(300, max(20 * len(rows), 60)),
+        "padding": {"top": 30, "left": 5, "right": 5, "bottom": 5},
+        "data": {"values": rows},
+        "layer": layers,
+    }
+
+
+def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str) -> Spec:
+    """Half-normal plot of the sizes of contrasts; those beyond Lenth's margin carry their names.
+
+    The line is that of noise with Lenth's pseudo standard error. ``title`` names the effect.
+    """
+    beyond = margins.margin
+    rows = [
+        {
+            "name": p.name,
+            "size": p.size,
+            "quantile": p.quantile,
+            "label": p.name if beyond is not None and p.size > beyond else "",
+        }
+        for p in points
+    ]
+    x = {"field": "size", "type": "quantitative", "title": title}
+    y = {"field": "quantile", "type": "quantitative", "title": "half-normal quantile"}
+    middle = max((p.size for p in points), default=0.0) / 2  # names lie inside of the picture
+    layers: list[Spec] = []
+    if margins.pse is not None and points:
+        end = min(points[-1].quantile, points[-1].size / margins.pse)
+        line = [{"size": 0.0, "quantile": 0.0}, {"size": end * margins.pse, "quantile": end}]
+        layers.append(
+            {
+                "data": {"values": line},
+                "mark": {"type": "line", "color": MUTED, "strokeDash": [5, 4]},
+                "encoding": {"x": x, "y": y},
+            }
+        )
+    layers += [
+        {
+            "mark": {"type": "circle", "color": ACCENT, "opacity": 1, "size": 45},
+            "encoding": {
+                "x": x,
+                "y": y,
+                "tooltip": [{"field": "name"}, {"field": "size"}, {"field": "quantile"}],
+            },
+        },
+        *(
+            {
+                "transform": [{"filter": f"datum.size {side} {middle!r}"}],
+                "mark": {"type": "text", "align": align, "dx": dx, "color": TEXT},
+                "encoding": {"x": x, "y": y, "text": {"field": "label"}},
+            }
+            for side, align, dx in ((">=", "right", -7), ("<", "left", 7))
+        ),
+    ]
+    return {**_frame(420, 260), "data": {"values": rows}, "layer": layers}
+
+
+def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Spec:
+    """What parameters (on the diagonal) and pairs explain, as a half matrix that can be clicked.
+
+    The area of a disc is the share, and beside it stands the number. A plus: it can be estimated
+    in part only; a question mark: not at all. Parameters are the strongest first.
+    Choosing a cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
+    """
+    tested = {name for one in pairs for name in one.parameters}
+    ordered = sorted(main, key=lambda one: -(one.share or 0.0))
+    names = [one.parameters[0] for one in ordered if one.parameters[0] in tested]
+    names = names or [one.parameters[0] for one in ordered]
+    rows = []
+    for one in (*(m for m in main if m.parameters[0] in names), *pairs):
+        ends = sorted((one.parameters[0], one.parameters[-1]), key=names.index)
+        share, plus = one.share, "+" if one.is_part else ""
+        rows.append(
+            {
+                "first": ends[0],
+                "second": ends[1],
+                "share": share,
+                "label": "?" if share is None else f"{share:.0%}{plus}",
+                "what": "main effect" if len(one.parameters) == 1 else "interaction",
+                "df": f"{one.test.df} of {one.test.full_df}",
+                "p": "unknown" if one.test.p is None else f"{one.test.p:.2g}",
+            }
+        )  # fmt: skip
+    across = {
+        "field": "first",
+        "type": "nominal",
+        "sort": names,
+        "title": None,
+        "axis": {
+            "labelAngle": slant(names),
+            "labelLimit": 140,
+            "labelColor": TEXT,
+            "orient": "top",
+        },
+    }
+    down = {
+        "field": "second",
+        "type": "nominal",
+        "sort": names,
+        "title": None,
+        "axis": {"labelLimit": 200, "labelColor": TEXT},
+    }
+    titles = {"first": "", "second": "", "what": "", "label": "explains", "df": "", "p": ""}
+    tips = [{"field": name, "title": title or name} for name, title in titles.items()]
+    return {
+        **_frame(420, max(36 * len(names), 72)),
+        "data": {"values": rows},
+        "encoding": {"x": across, "y": down},
+        "layer": [
+            {
+                "name": "cells",
+                "params": [
+                    {
+                        "name": CHOSEN_PAIR,
+                        "select": {"type": "point", "fields": ["first", "second"], "toggle": False},
+                    }
+                ],
+                "mark": {
+                    "type": "rect", "fill": MUTED, "fillOpacity": 0.06, "stroke": MUTED,
+                    "strokeOpacity": 0.3, "cursor": "pointer",
+                },
+                "encoding": {"tooltip": tips},
+            },
+            {
+                "transform": [{"filter": "datum.share > 0"}],
+                "mark": {
+                    "type": "circle", "color": ACCENT, "opacity": 1, "xOffset": -14,
+                    "cursor": "pointer",
+                },
+                "encoding": {
+                    "size": {
+                        "field": "share",
+                        "type": "quantitative",
+                        "scale": {"domainMin": 0, "range": [0, 480]},
+                        "legend": None,
+                    },
+                    "tooltip": tips,
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 11, "align": "left", "dx": 2, "color": TEXT},
+                "encoding": {"text": {"field": "label"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+def choosable(spec: Spec, parameter: str) -> Spec:
+    """Return a chart of levels whose dots can be clicked.
+
+    Choosing gives ``parameter`` and ``level``, the level's text; see `CHOSEN_LEVEL`. The last
+    layer holds the dots, as in `main_effects` and `charts.level_estimates`.
+    """
+    rows = [{**row, "parameter": parameter} for row in spec["data"]["values"]]
+    dots = spec["layer"][-1]
+    param = {
+        "name": CHOSEN_LEVEL,
+        "select": {
+            "type": "point",
+            "fields": ["parameter", "level"],
+            "nearest": True,
+            "toggle": False,
+        },
+    }
+    last = {**dots, "params": [param], "mark": {**dots["mark"], "cursor": "pointer"}}
+    return {**spec, "data": {"values": rows}, "layer": [*spec["layer"][:-1], last]}
+
+
+def _frame(width: int, height: int) -> Spec:
+    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
+
+
+def _levels_axis(field: str, levels: Sequence[str], title: str) -> Spec:
+    return {
+        "field": field,
+        "type": "ordinal",
+        "sort": list(levels),
+        "scale": {"domain": list(levels)},
+        "title": title,
+        "axis": {"labelAngle": slant(levels), "labelOverlap": False},
+    }
+
+
+def _zero() -> Spec:
+    return {
+        "data": {"values": [{"zero": 0}]},
+        "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+        "encoding": {"y": {"field": "zero", "type": "quantitative"}},
+    }
+
+
+def _margin(x: Spec, size: float, label: str, colour: str, dy: int, longest: float) -> list[Spec]:
+    """Draw a limit; its label lies ``dy`` pixels below the upper edge, so that two do not meet.
+
+    The axis reaches to the ``longest`` size; at its ends the label lies on the inner side.
+    """
+    at = size / longest if longest else 0.0
+    align = "left" if at < 0.25 else "right" if at > 0.7 else "center"
+    data = {"values": [{"size": size, "label": label}]}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rule", "color": colour, "strokeDash": [5, 4], "strokeWidth": 1.5},
+            "encoding": {"x": x},
+        },
+        {
+            "data": data,
+            "mark": {"type": "text", "color": colour, "align": align, "baseline": "bottom"},
+            "encoding": {"x": x, "y": {"value": dy}, "text": {"field": "label"}},
+        },
+    ]

@@ -1,0 +1,701 @@
+"""Vega-Lite specifications of the forecast: the fan over runs and over time, the chance.
+
+They look like those of `assistant.presentation.charts.vega_lite`. What is to come is copper and to the right of what is
+known; every line that is a limit carries its name, so that nothing is told by colour alone. Greys
+and copper are chosen to be seen on light and dark ground.
+
+Vega-Lite specifications of a change before it is made: how things are now, and would be then.
+
+Vega-Lite specifications of steering: what suggestions promised, and what came of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assistant.core.forecast import FanPoint
+from assistant.presentation.charts.vega_lite import (
+    ACCENT,
+    CONFIG,
+    MUTED,
+    SCHEMA,
+    TEXT,
+    WARN,
+    RunPoint,
+    Spec,
+    best_so_far,
+    scale_of,
+)
+
+CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
+"""Chances up to which, and from which on, a verdict is given."""
+
+_OUTSIDE = 0.5
+"""The better end of the fan is drawn at most this share of the height beyond everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceMark:
+    """A chance that was told, with its band, after so many runs."""
+
+    runs: int
+    chance: float
+    low: float
+    high: float
+
+
+def goes_on(points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None) -> bool:
+    """Return whether the fan's better end lies outside of the picture."""
+    return any(
+        drawn != one.low for one, drawn in zip(fan, fan_lows(points, fan, goal), strict=True)
+    )
+
+
+def best_with_fan(
+    points: Sequence[RunPoint],
+    fan: Sequence[FanPoint],
+    *,
+    today: float | None,
+    goal: float | None,
+    end: float | None,
+    title: str,
+) -> Spec:
+    """Best so far, then the best to come: median dashed, 10 to 90 % as an area.
+
+    Args:
+        points: completed runs.
+        fan: of further runs, counted on from the last point.
+        today: value of today's configuration, None if unknown.
+        goal: drawn as a rule; None if none is agreed.
+        end: further runs until the budget ends, drawn as a vertical rule; None if unknown.
+        title: names the value with its unit.
+    """
+    n, lows = len(points), fan_lows(points, fan, goal)
+    rows = [
+        {"run": n + one.runs, "low": low, "median": one.median, "high": one.high, "to": one.low}
+        for one, low in zip(fan, lows, strict=True)
+    ]
+    beside = [*lows, *(x for one in fan for x in (one.median, one.high)), *_known(goal)]
+    spec = best_so_far(points, today, title, beside)
+    scale = scale_of([*(p.value for p in points), *beside])
+    axis = {"grid": False, "format": "d", "tickMinStep": 1}
+    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
+    y = {"type": "quantitative", "title": title, "scale": scale}
+    drawn = (
+        fan_layers(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
+    )
+    rules = goal_rule(goal, y)
+    if end is not None:
+        rules += end_rule("run", n + end, "quantitative", "budget ends", x)
+    return {**spec, "layer": [*drawn, *spec["layer"], *rules]}
+
+
+def best_over_time(
+    points: Sequence[RunPoint],
+    fan: Sequence[FanPoint],
+    *,
+    now_s: float,
+    goal: float | None,
+    deadline_s: float,
+    title: str,
+) -> Spec:
+    """As `best_with_fan`, over the time of day (UTC), with the deadline as a vertical rule.
+
+    Args:
+        points: completed runs; those without a time are left out.
+        fan: of further runs; without durations nothing to come is drawn.
+        now_s: seconds since 1970-01-01 UTC.
+        goal: drawn as a rule; None if none is agreed.
+        deadline_s: seconds since 1970-01-01 UTC.
+        title: names the value with its unit.
+    """
+    timed = [one for one in fan if one.seconds is not None]
+    known = [p for p in points if p.at_s is not None]
+    lows = fan_lows(known, timed, goal)
+    rows = [
+        {
+            "at": 1000.0 * (now_s + (one.seconds or 0.0)),
+            "low": low,
+            "median": one.median,
+            "high": one.high,
+            "to": one.low,
+        }
+        for one, low in zip(timed, lows, strict=True)
+    ]
+    past = [
+        {"at": 1000.0 * (p.at_s or 0.0), "run": p.run_id, "value": p.value, "best": p.best}
+        for p in known
+    ]
+    beside = [*lows, *(v for one in timed for v in (one.median, one.high)), *_known(goal)]
+    y = {
+        "type": "quantitative",
+        "title": title,
+        "scale": scale_of([*(p.value for p in known), *beside]),
+    }
+    first_s = min((p.at_s for p in known if p.at_s is not None), default=now_s)
+    clock = "%H:%M" if deadline_s - first_s < 86_400 else "%d %b %H:%M"
+    x = {
+        "field": "at",
+        "type": "temporal",
+        "scale": {"type": "utc"},
+        "title": "time (UTC)",
+        "axis": {"grid": False, "labelOverlap": True, "format": clock},
+    }
+    drawn = fan_layers(rows, x, y, []) if len(rows) > 1 else []
+    return {
+        **frame(640, 260),
+        "data": {"values": past},
+        "layer": [
+            *drawn,
+            {
+                "mark": {"type": "point", "size": 35, "color": TEXT},
+                "encoding": {
+                    "x": x,
+                    "y": {"field": "value", **y},
+                    "tooltip": [{"field": "run"}, {"field": "value"}],
+                },
+            },
+            {
+                "transform": [{"filter": "isValid(datum.best)"}],
+                "mark": {
+                    "type": "line",
+                    "interpolate": "step-after",
+                    "color": ACCENT,
+                    "strokeWidth": 2.5,
+                },
+                "encoding": {"x": x, "y": {"field": "best", **y}},
+            },
+            *goal_rule(goal, y),
+            *end_rule("at", 1000.0 * deadline_s, "temporal", "deadline", x),
+        ],
+    }
+
+
+def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
+    """The chance as a tick in its band, from 0 to 100 %, with where verdicts begin."""
+    row = {"chance": chance, "low": band[0], "high": band[1], "label": f"{chance:.0%}"}
+    x = chance_axis("x")
+    return {
+        **frame(640, 28),
+        "padding": {"top": 18, "left": 5, "right": 5, "bottom": 5},
+        "data": {"values": [row]},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 14, "color": ACCENT, "opacity": 0.35},
+                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "tick", "thickness": 4, "height": 24, "color": ACCENT},
+                "encoding": {
+                    "x": {**x, "field": "chance"},
+                    "tooltip": [
+                        {"field": name, "format": ".0%"} for name in ("chance", "low", "high")
+                    ],
+                },
+            },
+            *chance_marks(x),
+        ],
+    }
+
+
+def chance_marks(x: Spec) -> list[Spec]:
+    """Return rules where verdicts begin, with their names above a chart of chances along ``x``."""
+    marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
+    sides = ((marks[:1], "right", -5), (marks[1:], "left", 5))
+    return [
+        {
+            "data": {"values": marks},
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+            "encoding": {"x": {**x, "field": "at"}},
+        },
+        *(
+            {
+                "data": {"values": side},
+                "mark": {"type": "text", "color": TEXT, "align": align, "dx": dx},
+                "encoding": {
+                    "x": {**x, "field": "at"},
+                    "y": {"value": -8},
+                    "text": {"field": "label"},
+                },
+            }
+            for side, align, dx in sides
+        ),
+    ]
+
+
+def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool | None) -> Spec:
+    """The chance as it was told over the course of the experiment, with its band.
+
+    Args:
+        marks: oldest first.
+        end: runs when it was decided; None while it is open.
+        reached: what came of it: a point at 100 or 0 %; None while it is open.
+    """
+    rows = [{"runs": m.runs, "chance": m.chance, "low": m.low, "high": m.high} for m in marks]
+    axis = {"grid": False, "format": "d", "tickMinStep": 1}
+    x = {"field": "runs", "type": "quantitative", "title": "runs over", "axis": axis}
+    x["scale"] = {"zero": False}
+    y = chance_axis("y")
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "area", "color": ACCENT, "opacity": 0.22},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2.5, "point": {"size": 35,
+                     "color": ACCENT}},
+            "encoding": {
+                "x": x,
+                "y": {**y, "field": "chance"},
+                "tooltip": [
+                    {"field": "runs"},
+                    *({"field": name, "format": ".0%"} for name in ("chance", "low", "high")),
+                ],
+            },
+        },
+        *_chance_rules(y),
+    ]  # fmt: skip
+    if end is not None and reached is not None:
+        label = "reached" if reached else "missed"
+        data = {"values": [{"runs": end, "chance": 1.0 if reached else 0.0, "label": label}]}
+        at = {"x": x, "y": {**y, "field": "chance"}}
+        shape = "diamond" if reached else "cross"
+        mark = {"type": "point", "shape": shape, "size": 120, "color": MUTED, "filled": True}
+        layers += [
+            {"data": data, "mark": mark, "encoding": at},
+            {
+                "data": data,
+                "mark": {"type": "text", "color": TEXT, "align": "right", "dx": -10},
+                "encoding": {**at, "text": {"field": "label"}},
+            },
+        ]
+    return {**frame(640, 200), "data": {"values": rows}, "layer": layers}
+
+
+def frame(width: int, height: int) -> Spec:
+    """Return what every chart begins with; sizes in pixels."""
+    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
+
+
+def _known(value: float | None) -> list[float]:
+    return [] if value is None else [value]
+
+
+def fan_lows(
+    points: Sequence[RunPoint], fan: Sequence[FanPoint], *goals: float | None
+) -> tuple[float, ...]:
+    """Return the better end of the fan as it is drawn: not so far out that it hides all else."""
+    solid = [*(p.value for p in points), *(v for one in fan for v in (one.median, one.high))]
+    solid += [goal for goal in goals if goal is not None]
+    if not solid:
+        return ()
+    least, most = min(solid), max(solid)
+    room = _OUTSIDE * (most - least)
+    floor = least - room
+    if least > 0 and scale_of(solid).get("type") == "log":
+        floor = max(floor, least / 2)
+    return tuple(min(max(one.low, floor), most + room) for one in fan)
+
+
+def fan_layers(
+    rows: Sequence[Spec],
+    x: Spec,
+    y: Spec,
+    first: Sequence[Spec],
+    colour: str = ACCENT,
+    dash: Sequence[int] = (6, 4),
+) -> list[Spec]:
+    """Return the area and the median of what is to come.
+
+    Args:
+        rows: with the field of ``x``, and ``low``, ``median``, ``high``, and ``to`` to be told.
+        x: encoding of the runs or the time.
+        y: encoding of the value, without its field.
+        first: of the tooltip.
+        colour: of both.
+        dash: of the median.
+    """
+    data = {"values": list(rows)}
+    tooltip = [
+        *first,
+        {"field": "to", "title": "1 in 10 better than"},
+        {"field": "median", "title": "middle"},
+        {"field": "high", "title": "1 in 10 worse than"},
+    ]
+    return [
+        {
+            "data": data,
+            "mark": {"type": "area", "color": colour, "opacity": 0.22},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "data": data,
+            "mark": {"type": "line", "color": colour, "strokeWidth": 2, "strokeDash": list(dash)},
+            "encoding": {"x": x, "y": {**y, "field": "median"}, "tooltip": tooltip},
+        },
+    ]
+
+
+def goal_rule(goal: float | None, y: Spec, label: str = "goal", dx: int = 4) -> list[Spec]:
+    """Return a rule at the goal, named ``dx`` pixels from the left; none without a goal."""
+    if goal is None:
+        return []
+    data = {"values": [{"goal": goal, "label": label}]}
+    at = {**y, "field": "goal"}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rule", "color": MUTED, "strokeWidth": 1.5},
+            "encoding": {"y": at},
+        },
+        {
+            "data": data,
+            "mark": {"type": "text", "align": "left", "dx": dx, "dy": -6, "color": TEXT},
+            "encoding": {"x": {"value": 0}, "y": at, "text": {"field": "label"}},
+        },
+    ]
+
+
+def end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec]:
+    """Return a vertical rule where something ends, with its name above it."""
+    data = {"values": [{field: at, "label": label}]}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [2, 3], "strokeWidth": 1.5},
+            "encoding": {"x": {**x, "field": field, "type": kind}},
+        },
+        {
+            "data": data,
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "color": TEXT},
+            "encoding": {
+                "x": {**x, "field": field, "type": kind},
+                "y": {"value": -3},
+                "text": {"field": "label"},
+            },
+        },
+    ]
+
+
+def chance_axis(channel: str) -> Spec:
+    """Return the encoding of a chance from 0 to 100 %, without its field."""
+    axis = {"format": ".0%", "grid": False, "tickCount": 5, "values": [0, 0.25, 0.5, 0.75, 1]}
+    title = "chance to reach the goal" if channel == "x" else "chance"
+    return {"type": "quantitative", "title": title, "scale": {"domain": [0, 1]}, "axis": axis}
+
+
+def _chance_rules(y: Spec) -> list[Spec]:
+    marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
+    sides = ((marks[:1], 8), (marks[1:], -6))
+    return [
+        {
+            "data": {"values": marks},
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+            "encoding": {"y": {**y, "field": "at"}},
+        },
+        *(
+            {
+                "data": {"values": side},
+                "mark": {"type": "text", "align": "left", "dx": 4, "dy": dy, "color": TEXT},
+                "encoding": {
+                    "x": {"value": 0},
+                    "y": {**y, "field": "at"},
+                    "text": {"field": "label"},
+                },
+            }
+            for side, dy in sides
+        ),
+    ]
+
+
+NOW, THEN = "now", "then"
+_WHEN: Spec = {
+    "field": "when",
+    "type": "nominal",
+    "scale": {"domain": [NOW, THEN], "range": [MUTED, ACCENT]},
+    "legend": None,
+}
+_BAR = 18
+"""Pixels of a bar and the gap below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where runs go: how many now, and how many then; None where that is not known."""
+
+    where: str
+    now: int | None
+    then: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastCurve:
+    """What may come.
+
+    Args:
+        fan: of further runs, counted on from the last one; empty where too little is known.
+        goal: None if none is agreed.
+        end: further runs until nothing is left; None if unknown.
+    """
+
+    fan: tuple[FanPoint, ...]
+    goal: float | None
+    end: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceBand:
+    """A chance with its band, as shares."""
+
+    chance: float
+    low: float
+    high: float
+
+
+def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
+    """Return a bar for each place that runs go to, now above then.
+
+    Args:
+        rows: from the top.
+        is_changed: whether there is a then.
+    """
+    values = []
+    for row in rows:
+        sides = ((NOW, row.now), (THEN, row.then)) if is_changed else ((NOW, row.now),)
+        for when, runs in sides:
+            if runs is not None:
+                label = f"{runs} {when}" if is_changed else f"{runs}"
+                values.append({"where": row.where, "when": when, "runs": runs, "label": label})
+    y = {
+        "field": "where",
+        "type": "nominal",
+        "sort": [row.where for row in rows],
+        "title": None,
+        "scale": {"paddingInner": 0.3, "paddingOuter": 0.1},
+        "axis": {"labelLimit": 260, "ticks": False, "domain": False, "labelPadding": 8},
+    }
+    side = {"field": "when", "sort": [NOW, THEN]}
+    most = max((row["runs"] for row in values if isinstance(row["runs"], int)), default=0)
+    x = {
+        "field": "runs",
+        "type": "quantitative",
+        "title": "runs",
+        "scale": {"domain": [0, max(1.2 * most, 1)]},  # room for the words behind a bar
+        "axis": {"format": "d", "tickMinStep": 1, "tickCount": 6, "gridOpacity": 0.15},
+    }
+    at = {"y": y, "yOffset": side, "x": x}
+    tooltip = [{"field": "where"}, {"field": "when"}, {"field": "runs"}]
+    return {
+        **frame(640, round((2 if is_changed else 1.4) * _BAR * len(rows) * 1.3) + 10),
+        "data": {"values": values},
+        "layer": [
+            {"mark": "bar", "encoding": {**at, "color": _WHEN, "tooltip": tooltip}},
+            {
+                "mark": {"type": "text", "align": "left", "dx": 4, "color": TEXT},
+                "encoding": {**at, "text": {"field": "label"}},
+            },
+        ],
+    }
+
+
+def fans(
+    points: Sequence[RunPoint], now: ForecastCurve, then: ForecastCurve | None, title: str
+) -> Spec:
+    """Return best so far with what may come, as things are and as they would be.
+
+    Args:
+        points: completed runs.
+        now: as things are.
+        then: after the change; None where nothing is changed.
+        title: names the value with its unit.
+    """
+    if then is None:
+        return best_with_fan(
+            points, now.fan, today=None, goal=now.goal, end=now.end, title=title
+        )  # fmt: skip
+    n, both = len(points), (*now.fan, *then.fan)
+    goals = [goal for goal in (now.goal, then.goal) if goal is not None]
+    lows = fan_lows(points, both, *goals)
+    beside = [*lows, *(v for one in both for v in (one.median, one.high)), *goals]
+    spec = best_so_far(points, None, title, beside)
+    scale = scale_of([*(p.value for p in points), *beside])
+    axis = {"grid": False, "format": "d", "tickMinStep": 1}
+    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
+    y = {"type": "quantitative", "title": title, "scale": scale}
+    sides = (
+        (NOW, now, lows[: len(now.fan)], MUTED, (2, 3)),
+        (THEN, then, lows[len(now.fan) :], ACCENT, (6, 4)),
+    )
+    drawn: list[Spec] = []
+    for when, coming, own, colour, dash in sides:
+        rows = [
+            {
+                "run": n + one.runs,
+                "low": low,
+                "median": one.median,
+                "high": one.high,
+                "to": one.low,
+                "when": when,
+            }
+            for one, low in zip(coming.fan, own, strict=True)
+        ]
+        if len(rows) > 1:
+            first = [{"field": "when"}, {"field": "run", "title": "after run"}]
+            drawn += fan_layers(rows, x, y, first, colour, dash)
+            drawn.append(_named(rows[-1], when, x, y))
+    rules = goal_rule(then.goal, y)
+    if now.goal != then.goal:
+        rules = goal_rule(now.goal, y, "goal now") + goal_rule(then.goal, y, "goal then", dx=70)
+    return {**spec, "layer": [*drawn, *spec["layer"], *rules, *_ends(n, now, then, x)]}
+
+
+def chances(now: ChanceBand | None, then: ChanceBand | None) -> Spec:
+    """Return the chance now and then, each as a tick in its band, from 0 to 100 %."""
+    rows = [
+        {"when": when, "chance": one.chance, "low": one.low, "high": one.high}
+        for when, one in ((NOW, now), (THEN, then))
+        if one is not None
+    ]
+    axis = {"ticks": False, "domain": False, "labelPadding": 8}
+    y = {"field": "when", "type": "nominal", "sort": [NOW, THEN], "title": None, "axis": axis}
+    x = chance_axis("x")
+    tooltip = [
+        {"field": "when"},
+        *({"field": name, "format": ".0%"} for name in ("chance", "low", "high")),
+    ]
+    return {
+        **frame(640, 34 * len(rows)),
+        "padding": {"top": 18, "left": 5, "right": 5, "bottom": 5},
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 14, "opacity": 0.35},
+                "encoding": {
+                    "y": y,
+                    "x": {**x, "field": "low"},
+                    "x2": {"field": "high"},
+                    "color": _WHEN,
+                },
+            },
+            {
+                "mark": {"type": "tick", "thickness": 4, "height": 24, "opacity": 1},
+                "encoding": {
+                    "y": y,
+                    "x": {**x, "field": "chance"},
+                    "color": _WHEN,
+                    "tooltip": tooltip,
+                },
+            },
+            *chance_marks(x),
+        ],
+    }
+
+
+def _named(row: Spec, when: str, x: Spec, y: Spec) -> Spec:
+    """Return the name of a fan, at the end of its median: now above the line, then below."""
+    mark = {
+        "type": "text",
+        "align": "right",
+        "dx": -4,
+        "dy": -8 if when == NOW else 10,
+        "fontWeight": "bold",
+        "color": MUTED if when == NOW else ACCENT,
+    }
+    encoding = {"x": x, "y": {**y, "field": "median"}, "text": {"field": "when"}}
+    return {"data": {"values": [row]}, "mark": mark, "encoding": encoding}
+
+
+def _ends(n: int, now: ForecastCurve, then: ForecastCurve, x: Spec) -> list[Spec]:
+    ends = [(now.end, "ends now"), (then.end, "ends then")]
+    if now.end == then.end:
+        ends = [(now.end, "budget ends")]
+    return [
+        layer
+        for end, label in ends
+        if end is not None
+        for layer in end_rule("run", n + end, "quantitative", label, x)
+    ]
+
+
+MOST_PREDICTIONS = 40
+"""Rows that the eye can read; the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionMark:
+    """One run: what was expected of it with the stated interval, and what came."""
+
+    label: str
+    expected: float
+    low: float | None
+    high: float | None
+    came: float
+    inside: bool | None
+
+
+def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
+    """A row per run, the latest below: the stated interval, the expected value, what came.
+
+    A filled disc came inside of the interval, a cross outside, a square had none. ``title`` names
+    the value with its unit. Of more than `MOST_PREDICTIONS` the latest are drawn.
+    """
+    kinds = ["came as stated", "came outside", "came, no interval stated"]
+    shown = marks[-MOST_PREDICTIONS:]
+    rows = [
+        {
+            "label": one.label,
+            "expected": one.expected,
+            "low": one.low,
+            "high": one.high,
+            "came": one.came,
+            "kind": kinds[2] if one.inside is None else kinds[not one.inside],
+        }
+        for one in shown
+    ]
+    ends = [x for one in shown for x in (one.low, one.high, one.came) if x is not None]
+    x = {"type": "quantitative", "title": title, "scale": scale_of(ends)}
+    y = {
+        "field": "label",
+        "type": "nominal",
+        "sort": [one.label for one in shown],
+        "title": None,
+        "axis": {"labelLimit": 220, "labelColor": TEXT},
+    }
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "width": 560,
+        "height": max(18 * len(rows), 60),
+        "data": {"values": rows},
+        "encoding": {"y": y},
+        "layer": [
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "rule", "color": MUTED, "strokeWidth": 5, "opacity": 0.45},
+                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "tick", "color": TEXT, "thickness": 2, "size": 12},
+                "encoding": {"x": {**x, "field": "expected"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 65},
+                "encoding": {
+                    "x": {**x, "field": "came"},
+                    "shape": {
+                        "field": "kind",
+                        "type": "nominal",
+                        "scale": {"domain": kinds, "range": ["circle", "cross", "square"]},
+                    },
+                    "color": {
+                        "field": "kind",
+                        "type": "nominal",
+                        "scale": {"domain": kinds, "range": [ACCENT, WARN, MUTED]},
+                    },
+                    "tooltip": [
+                        {"field": name}
+                        for name in ("label", "expected", "low", "high", "came", "kind")
+                    ],
+                },
+            },
+        ],
+    }

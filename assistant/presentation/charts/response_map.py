@@ -1,0 +1,609 @@
+"""Vega-Lite specifications of a space: the folded response map and parallel coordinates.
+
+What the charts of a space say alike.
+
+The axes of a folded map: parameters nested in each other, with borders and texts.
+
+Vega-Lite specification of a folded response map, in the look of `assistant.presentation.charts.vega_lite`.
+
+Vega-Lite specification of runs over parallel axes, in the look of `assistant.presentation.charts.vega_lite`.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from assistant.presentation.charts.vega_lite import (
+    ACCENT,
+    CONFIG,
+    INK,
+    MUTED,
+    SCHEMA,
+    TEXT,
+    Spec,
+    scale_of,
+)
+
+Dark = Literal["low", "high"]
+"""Which values are drawn dark: those that are better."""
+
+
+def better(title: str, what: str = "better") -> str:
+    """Return the title of a legend of values."""
+    return f"{title} (dark is {what})"
+
+
+_LETTER, _LINE = 6.4, 14
+
+
+@dataclass(frozen=True, slots=True)
+class NestedParameter:
+    """A parameter on an axis of a map.
+
+    Args:
+        title: its name with its unit.
+        levels: texts of its levels, in their order.
+        keys: what the key of a cell says of each level; see `response_map.key_of`.
+    """
+
+    title: str
+    levels: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+Axis = Sequence[NestedParameter]
+"""The parameters on an axis, the slowest first."""
+
+
+def size(axis: Axis) -> int:
+    """Count the cells along an axis."""
+    return math.prod(len(one.levels) for one in axis)
+
+
+def combinations(axis: Axis, what: Literal["levels", "keys"]) -> Iterator[tuple[str, ...]]:
+    """Yield what each cell along an axis has of every parameter, by the order of the cells."""
+    return itertools.product(*(getattr(one, what) for one in axis))
+
+
+def axis_levels_text(axis: Axis, levels: tuple[str, ...]) -> str:
+    """Return levels with the names of their parameters."""
+    return ", ".join(f"{one.title} {text}" for one, text in zip(axis, levels, strict=True))
+
+
+def borders(
+    across: Axis, down: Axis, columns: int, rows: int, step_x: int, step_y: int, x: Spec, y: Spec
+) -> list[Spec]:
+    """Return lines between the levels of all parameters but the innermost."""
+    lines: list[Spec] = []
+    for axis, n, step, mine, other in (
+        (across, columns, step_x, x, "x"), (down, rows, step_y, y, "y"),
+    ):  # fmt: skip
+        group = n
+        for depth, one in enumerate(axis[:-1]):
+            group //= len(one.levels)
+            if group * step < 12:
+                break
+            lines.append(
+                {
+                    "data": {"values": [{other: at} for at in range(group, n, group)]},
+                    "mark": {"type": "rule", "color": "white", "opacity": 0.9,
+                             "strokeWidth": 2 if depth == 0 and step > 4 else 1},
+                    "encoding": {other: mine},
+                }
+            )  # fmt: skip
+    return lines
+
+
+def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) -> list[Spec]:
+    """Return the texts beside an axis: levels, the innermost nearest to it, then the names.
+
+    Args:
+        axis: what is written on.
+        step: pixels of a cell along it.
+        extent: pixels of the map across it, where texts below the map begin.
+        place: encoding along the axis, of a field of its own name.
+        is_across: whether it is the horizontal one.
+    """
+    along, beside = ("x", "y") if is_across else ("y", "x")
+    n, off, group = size(axis), 4.0, 1
+    layers: list[Spec] = []
+    for one in reversed(axis):
+        longest = max(map(len, one.levels))
+        need = _LETTER * longest + 6 if is_across else _LINE - 2
+        every = math.ceil(need / (group * step))
+        if every < len(one.levels) or len(one.levels) == 1:
+            rows = [
+                {along: (i + 0.5) * group, "text": one.levels[i % len(one.levels)]}
+                for i in range(n // group)
+                if i % len(one.levels) % every == 0
+            ]
+            at = extent + off + _LINE / 2 if is_across else -off
+            look = {"align": "center" if is_across else "right", "color": MUTED, "fontSize": 11}
+            layers.append(
+                {
+                    "data": {"values": rows},
+                    "mark": {"type": "text", "baseline": "middle", **look},
+                    "encoding": {
+                        along: place, beside: {"value": at}, "text": {"field": "text"},
+                    },
+                }
+            )  # fmt: skip
+            off += _LINE if is_across else _LETTER * longest + 8
+        group *= len(one.levels)
+    name = ", within it ".join(one.title for one in axis)
+    if name:
+        at = extent + off + 12 if is_across else -off - 10
+        layers.append(
+            {
+                "data": {"values": [{along: n / 2}]},
+                "mark": {"type": "text", "baseline": "middle", "align": "center", "color": TEXT,
+                         "text": name, "fontSize": 12, "angle": 0 if is_across else 270},
+                "encoding": {along: place, beside: {"value": at}},
+            }
+        )  # fmt: skip
+    return layers
+
+
+CELL = "cell"
+"""Name of the selection of a cell, and of the field that carries its key."""
+
+REGION_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
+"""Okabe and Ito's colours; regions beyond them share the last, grey one."""
+
+Kind = Literal[
+    "measured", "violates a constraint", "failed", "running", "waiting", "suggested", "good member",
+    "evaluated", "best", "today", "closed", "excluded",
+]  # fmt: skip
+"""What a mark on a map says; the word stands in the legend."""
+
+_SHAPES: Mapping[Kind, str] = {
+    "measured": "circle",
+    "violates a constraint": "cross",
+    "failed": "triangle-down",
+    "running": "triangle-right",
+    "waiting": "square",
+    "suggested": "triangle-up",
+    "good member": "circle",
+    "evaluated": "M-1,-.35L1,-.35L1,.35L-1,.35Z",
+    "best": "M0,-1.3L.35,-.4L1.25,-.4L.5,.15L.8,1.1L0,.5L-.8,1.1L-.5,.15L-1.25,-.4L-.35,-.4Z",
+    "today": "diamond",
+    "closed": "M-1,1L1,-1",
+    "excluded": "M-1,1L1,-1M-1,-1L1,1",
+}
+_ABOVE: tuple[Kind, ...] = ("best", "today")
+_OF_RUNS: tuple[Kind, ...] = (
+    "measured", "violates a constraint", "good member", "evaluated", "failed", "running", "waiting",
+    "suggested",
+)  # fmt: skip
+_WIDE, _TALL, _MOST_STEP = 800, 420, 34  # a map and its labels fit beside a list of pages
+_NARROW, _SPARSE = 8, 10
+_BLANK, _SHUT = "#7b879426", "#7b879473"
+
+
+@dataclass(frozen=True, slots=True)
+class CellValues:
+    """Numbers of the cells, row by row; None where nothing is known.
+
+    Args:
+        title: what they are, with the unit.
+        values: one per cell; they give the colour.
+        dark: which of them are dark.
+        lows: lower ends of intervals, or none at all.
+        highs: upper ends.
+        better: what a dark cell is, in a word.
+        is_measured: whether only cells with runs have a value.
+    """
+
+    title: str
+    values: Sequence[float | None]
+    dark: Dark
+    lows: Sequence[float | None] = ()
+    highs: Sequence[float | None] = ()
+    better: str = "better"
+    is_measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CellRegions:
+    """The region of each cell, row by row, 0 for none."""
+
+    regions: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class MapMark:
+    """Something at a cell: its column and row from the top left, what it is, a text."""
+
+    column: int
+    row: int
+    kind: Kind
+    text: str = ""
+
+
+def response_map(
+    across: Axis,
+    down: Axis,
+    cells: CellValues | CellRegions,
+    admitted: Sequence[int],
+    marks: Sequence[MapMark] = (),
+    fixed: str = "",
+    chosen: str = "",
+) -> Spec:
+    """Draw a folded response map. A click selects a cell by its key, in the field `CELL`.
+
+    Args:
+        across: parameters on the horizontal axis.
+        down: parameters on the vertical axis.
+        cells: what gives the colour.
+        admitted: per cell 0 open, 1 closed, 2 excluded; see `response_map.Admitted`.
+        marks: what is drawn over the cells.
+        fixed: the part of the keys that all cells share.
+        chosen: key of the cell that is selected already.
+    """
+    columns, rows = size(across), size(down)
+    step_x, step_y = _step(columns, _WIDE), _step(rows, _TALL)
+    width, height = columns * step_x, rows * step_y
+    x: Spec = {"field": "x", "type": "quantitative", "axis": None, "scale": _whole(columns)}
+    y: Spec = {
+        "field": "y",
+        "type": "quantitative",
+        "axis": None,
+        "scale": {**_whole(rows), "reverse": True},
+    }
+    lists, encoding, tooltip, shown = _painted(cells)
+    lists |= {
+        "A": list(admitted),
+        "KX": [" ".join(keys) for keys in combinations(across, "keys")],
+        "KY": [" ".join(keys) for keys in combinations(down, "keys")],
+        "LX": [axis_levels_text(across, levels) for levels in combinations(across, "levels")],
+        "LY": [axis_levels_text(down, levels) for levels in combinations(down, "levels")],
+    }
+    words = "['yes', 'no, closed', 'no, excluded'][datum.a]"
+    source: Spec = {
+        "data": {"sequence": {"start": 0, "stop": columns * rows, "as": "i"}},
+        "transform": [
+            _made("x", f"datum.i % {columns}"),
+            _made("y", f"floor(datum.i / {columns})"),
+            _made("x2", "datum.x + 1"),
+            _made("y2", "datum.y + 1"),
+            _made("a", "A[datum.i]"),
+            *shown,
+            _made(CELL, f"trim(KX[datum.x] + ' ' + KY[datum.y] + ' {fixed}')"),
+            _made("what", "LX[datum.x] + (LX[datum.x] && LY[datum.y] ? ', ' : '') + LY[datum.y]"),
+            _made("may", words),
+        ],
+    }
+    box = {"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    selection: Spec = {
+        "name": CELL,
+        "select": {"type": "point", "fields": [CELL], "toggle": False},
+    }
+    if chosen:
+        selection["value"] = [{CELL: chosen}]
+    layers: list[Spec] = [
+        {
+            **source,
+            "params": [selection],
+            "mark": {"type": "rect", "invalid": None, "stroke": None},
+            "encoding": {
+                **box,
+                "fill": encoding,
+                "tooltip": [
+                    {"field": "what", "title": "configuration"},
+                    *tooltip,
+                    {"field": "may", "title": "may be proposed"},
+                ],
+            },
+        },
+        *borders(across, down, columns, rows, step_x, step_y, x, y),
+        *_dots(cells, encoding, columns, min(step_x, step_y), x, y),
+        *_drawn_marks(marks, admitted, columns, max(5, min(11, min(step_x, step_y) - 3)), x, y),
+        {
+            **source,
+            "transform": [*source["transform"], {"filter": {"param": CELL, "empty": False}}],
+            "mark": {"type": "rect", "fill": None, "stroke": ACCENT, "strokeWidth": 3},
+            "encoding": box,
+        },
+        *labels(across, step_x, height, x, is_across=True),
+        *labels(down, step_y, width, y, is_across=False),
+    ]
+    return {
+        "$schema": SCHEMA,
+        "config": {**CONFIG, "view": {"stroke": None}, "aria": False},
+        "usermeta": {"embedOptions": {"renderer": "canvas" if columns * rows > 500 else "svg"}},
+        "autosize": "pad",  # the size is that of the cells, whatever stands beside them
+        "resolve": {"scale": {"shape": "independent"}, "legend": {"shape": "independent"}},
+        "width": width,
+        "height": height,
+        "params": [{"name": name, "value": values} for name, values in lists.items()],
+        "layer": layers,
+    }
+
+
+def _step(n: int, room: int) -> int:
+    return max(1, min(_MOST_STEP, room // n))
+
+
+def _whole(n: int) -> Spec:
+    return {"domain": [0, n], "nice": False, "zero": False}
+
+
+def _made(name: str, expression: str) -> Spec:
+    return {"calculate": expression, "as": name}
+
+
+def _painted(
+    cells: CellValues | CellRegions,
+) -> tuple[dict[str, list[float | int | str | None]], Spec, list[Spec], list[Spec]]:
+    """Return the lists to send, the fill, what the tooltip says, and how fields are made."""
+    is_run = isinstance(cells, CellValues) and cells.is_measured
+    test = "datum.a > 0 && datum.v === null" if is_run else "datum.a > 0"  # what was run stays
+    shut: Spec = {"test": test, "value": _SHUT}
+    blank: Spec = {"test": "datum.v === null", "value": _BLANK}
+    if isinstance(cells, CellRegions):
+        numbers = sorted({*cells.regions} - {0})
+        colours = [REGION_COLOURS[n - 1] if n <= len(REGION_COLOURS) else MUTED for n in numbers]
+        domain = [f"region {n}" for n in numbers]
+        fill: Spec = {
+            "field": "v",
+            "type": "nominal",
+            "scale": {"domain": domain, "range": colours},
+            "legend": {"symbolType": "square", "symbolSize": 120} if numbers else None,
+            "condition": [shut, blank],
+        }
+        made = [
+            _made("v", "R[datum.i] > 0 ? 'region ' + R[datum.i] : null"),
+            _made("told", "R[datum.i] > 0 ? R[datum.i] : 'none'"),
+        ]
+        return {"R": list(cells.regions)}, fill, [{"field": "told", "title": "region"}], made
+    known = [value for value in cells.values if value is not None]
+    legend = {
+        "title": better(cells.title, cells.better), "titleColor": TEXT, "titleLimit": 420,
+        "gradientLength": 220,
+    }  # fmt: skip
+    fill = {
+        "field": "v",
+        "type": "quantitative",
+        "scale": {"scheme": "viridis", "reverse": cells.dark == "high", **scale_of(known)},
+        "legend": legend if known else None,
+        "condition": [shut, blank],
+    }
+    lists: dict[str, list[float | int | str | None]] = {"V": list(cells.values)}
+    nothing = "not measured" if cells.is_measured else "unknown"
+    made = [
+        _made("v", "V[datum.i]"),
+        _made("told", f"datum.v === null ? '{nothing}' : format(datum.v, ',.4~r')"),
+    ]
+    tooltip: list[Spec] = [{"field": "told", "title": cells.title}]
+    if cells.lows:
+        lists |= {"LO": list(cells.lows), "HI": list(cells.highs)}
+        ends = "format(LO[datum.i], ',.4~r') + ' to ' + format(HI[datum.i], ',.4~r')"
+        made.append(_made("band", f"LO[datum.i] === null ? '' : {ends}"))
+        tooltip.append({"field": "band", "title": "95 % interval"})
+    return lists, fill, tooltip, made
+
+
+def _dots(
+    cells: CellValues | CellRegions, fill: Spec, columns: int, step: int, x: Spec, y: Spec
+) -> list[Spec]:
+    """Return dots over measured cells that are few and too narrow to be seen on every ground."""
+    if isinstance(cells, CellRegions) or not cells.is_measured or step >= _NARROW:
+        return []
+    rows = [
+        {"x": i % columns + 0.5, "y": i // columns + 0.5, "v": value, "a": 0}
+        for i, value in enumerate(cells.values)
+        if value is not None
+    ]
+    if len(rows) * _SPARSE > len(cells.values):
+        return []
+    look = {"filled": True, "stroke": "white", "strokeWidth": 0.8, "size": 50, "opacity": 1}
+    return [
+        {
+            "data": {"values": rows},
+            "mark": {"type": "point", **look},
+            "encoding": {"x": x, "y": y, "fill": fill},
+        }
+    ]
+
+
+def _drawn_marks(
+    marks: Sequence[MapMark], admitted: Sequence[int], columns: int, side: int, x: Spec, y: Spec
+) -> list[Spec]:
+    """Return the marks, closed and excluded cells among them; best and today above all."""
+    shut: tuple[Kind, ...] = ("closed", "excluded")
+    rows = [
+        {"x": i % columns + 0.5, "y": i // columns + 0.5, "kind": shut[state - 1], "text": ""}
+        for i, state in enumerate(admitted)
+        if state
+    ]
+    rows += [{"x": m.column + 0.5, "y": m.row + 0.5, "kind": m.kind, "text": m.text} for m in marks]
+    seen = {row["kind"] for row in rows}
+    groups: tuple[tuple[tuple[Kind, ...], Spec], ...] = (
+        (shut, {"filled": False, "stroke": TEXT, "strokeWidth": 1, "size": side**2}),
+        (_OF_RUNS, {"fill": "white", "stroke": INK, "strokeWidth": 1.4, "size": side**2}),
+        (
+            _ABOVE,
+            {"fill": ACCENT, "stroke": "white", "strokeWidth": 1.2, "size": 3 * side**2},
+        ),
+    )
+    layers: list[Spec] = []
+    for group, look in groups:
+        kinds = [kind for kind in group if kind in seen]
+        shape: Spec = {
+            "field": "kind",
+            "type": "nominal",
+            "scale": {"domain": kinds, "range": [_SHAPES[kind] for kind in kinds]},
+            "legend": {"symbolSize": 230 if group is _ABOVE else 100, "columns": 6},
+        }
+        if kinds:
+            layers.append(
+                {
+                    "data": {"values": [row for row in rows if row["kind"] in group]},
+                    "mark": {"type": "point", "opacity": 1, **look},
+                    "encoding": {"x": x, "y": y, "shape": shape},
+                }
+            )
+    texts = [row for row in rows if row["text"]]
+    for look in ({"stroke": "white", "strokeWidth": 4}, {"fill": INK}) if texts else ():
+        layers.append(
+            {
+                "data": {"values": texts},
+                "mark": {
+                    "type": "text", "dx": side + 2, "dy": -side, "fontWeight": "bold",
+                    "fontSize": 13, **look,
+                },
+                "encoding": {"x": x, "y": y, "text": {"field": "text"}},
+            }
+        )  # fmt: skip
+    return layers
+
+
+BRUSH = "brush"
+"""Name of the selection over parallel axes."""
+
+_SCHEME: Spec = {"name": "viridis", "extent": [0.2, 0.95]}
+"""Without its ends: a thin line shall be seen on dark ground and on light."""
+
+_KINDS = ("meets every constraint", "violates a constraint")
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelAxis:
+    """One of the parallel axes: its title, and texts at places from 0 (bottom) to 1 (top)."""
+
+    title: str
+    ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelLine:
+    """A run over parallel axes.
+
+    Args:
+        run_id: its number.
+        at: its place on each axis, 0 to 1; None where it has none.
+        texts: what it has on each axis.
+        value: what gives the colour, None without a result.
+        is_feasible: whether it meets every constraint; true without a result.
+    """
+
+    run_id: int
+    at: tuple[float | None, ...]
+    texts: tuple[str, ...]
+    value: float | None
+    is_feasible: bool
+
+
+def parallel(
+    axes: Sequence[ParallelAxis], lines: Sequence[ParallelLine], title: str, dark: Dark
+) -> Spec:
+    """Draw runs as lines over parallel axes, with one brush over the axes.
+
+    Lines that the brush leaves out fade; `brushed_runs` says which they are. ``title`` names the value
+    with its unit.
+    """
+    rows = [
+        {"run": line.run_id, "axis": i, "at": at, "text": text, "value": line.value,
+         "kind": _KINDS[not line.is_feasible]}
+        for line in lines
+        for i, (at, text) in enumerate(zip(line.at, line.texts, strict=True))
+        if at is not None
+    ]  # fmt: skip
+    names = [one.title for one in axes]
+    known = [line.value for line in lines if line.value is not None]
+    x: Spec = {
+        "field": "axis",
+        "type": "ordinal",
+        "scale": {"domain": list(range(len(axes)))},
+        "axis": {
+            "orient": "top", "title": None, "labelAngle": 0, "labelFontSize": 12, "grid": True,
+            "labelExpr": "N[datum.value]", "labelColor": TEXT, "labelLimit": 180,
+        },
+    }  # fmt: skip
+    y: Spec = {
+        "field": "at", "type": "quantitative", "axis": None,
+        "scale": {"domain": [-0.04, 1.1], "nice": False},
+    }  # fmt: skip
+    # a row is left out if its axis is under the brush and it is not; a run, if any row of it is
+    under = f"{BRUSH}.axis && indexof({BRUSH}.axis, datum.axis) >= 0"
+    kept: list[Spec] = [
+        {"calculate": f"{under} && !inrange(datum.at, {BRUSH}.at) ? 1 : 0", "as": "out"},
+        {"joinaggregate": [{"op": "max", "field": "out", "as": "left"}], "groupby": ["run"]},
+    ]
+    colour: Spec = {
+        "field": "value",
+        "type": "quantitative",
+        "scale": {"scheme": _SCHEME, "reverse": dark == "high", **scale_of(known)},
+        "legend": {
+            "title": better(title), "titleColor": TEXT, "titleLimit": 420,
+            "gradientLength": 220,
+        } if known else None,
+        "condition": {"test": "datum.value === null", "value": MUTED},
+    }  # fmt: skip
+    lines_drawn: Spec = {
+        "x": x,
+        "y": y,
+        "detail": {"field": "run"},
+        "color": colour,
+        "opacity": {"condition": {"test": "datum.left > 0", "value": 0.07}, "value": 0.8},
+    }
+    if any(not line.is_feasible for line in lines):
+        lines_drawn["strokeDash"] = {
+            "field": "kind", "type": "nominal",
+            "scale": {"domain": list(_KINDS), "range": [[1, 0], [4, 3]]},
+        }  # fmt: skip
+    ticks = [{"axis": i, "at": at, "text": text}
+             for i, one in enumerate(axes) for at, text in one.ticks]  # fmt: skip
+    return {
+        "$schema": SCHEMA,
+        "padding": {"left": 16, "right": 5, "top": 5, "bottom": 5},
+        "config": {**CONFIG, "aria": False},
+        "width": 900,
+        "height": 300,
+        "params": [{"name": "N", "value": names}],
+        "data": {"values": rows},
+        "layer": [
+            {
+                "transform": kept,
+                "mark": {"type": "line", "strokeWidth": 1.6, "invalid": None},
+                "encoding": lines_drawn,
+            },
+            {
+                "transform": kept,
+                "params": [
+                    {"name": BRUSH, "select": {"type": "interval", "encodings": ["x", "y"]}}
+                ],
+                "mark": {"type": "point", "size": 12, "fill": MUTED, "stroke": None,
+                         "invalid": None},
+                "encoding": {
+                    "x": x, "y": y, "opacity": lines_drawn["opacity"],
+                    "tooltip": [{"field": "run"}, {"field": "text", "title": "here"},
+                                {"field": "value", "title": title, "format": ".4~g"}],
+                },
+            },
+            {
+                "data": {"values": ticks},
+                "mark": {"type": "text", "align": "left", "dx": 5, "dy": -7, "color": TEXT,
+                         "fontSize": 10},
+                "encoding": {"x": x, "y": y, "text": {"field": "text"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+def brushed_runs(
+    lines: Sequence[ParallelLine], axes: Sequence[int], low: float, high: float
+) -> list[int]:
+    """Return the numbers of the runs that a brush keeps: those within it on all axes under it.
+
+    >>> run = Line(1, (0.0, 1.0), ("a", "b"), None, True)
+    >>> brushed([run], [0], 0.0, 0.5), brushed([run], [0, 1], 0.0, 0.5)
+    ([1], [])
+    """
+
+    def is_in(at: float | None) -> bool:
+        return at is None or low <= at <= high  # what has no place there is not drawn there
+
+    return [line.run_id for line in lines if all(is_in(line.at[i]) for i in axes)]

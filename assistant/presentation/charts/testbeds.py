@@ -1,0 +1,432 @@
+"""Vega-Lite specifications of one run of a testbed: a maze with a way through it, a flood.
+
+They look like those of `assistant.presentation.charts.vega_lite`. What is drawn is made by the caller. Rows and columns
+count from the upper left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assistant.presentation.charts.vega_lite import (
+    ACCENT,
+    CONFIG,
+    INK,
+    MUTED,
+    SCHEMA,
+    TEXT,
+    WARN,
+    Spec,
+)
+
+BLUE = "#0072b2"
+EARTH = ("#6f8f5a", "#d3b981", "#f3e6c8")
+"""Low, middle and high ground."""
+
+MARKS = {
+    "slipped": ("triangle-up", "#e69f00"),
+    "shook off": ("cross", WARN),
+    "carried back": ("square", INK),
+}
+"""What befalls a runner, as it is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A straight line between two points; of a way, when it was gone."""
+
+    x: float
+    y: float
+    x2: float
+    y2: float
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MazeIncident:
+    """Something that happened at a place."""
+
+    x: float
+    y: float
+    what: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MazeDrawing:
+    """One game; rooms are squares of edge 1, and the middle of the first one is (0.5, 0.5).
+
+    Attributes:
+        columns, rows: of rooms.
+        walls: between rooms and around them.
+        rubble: rooms (column, row) in which one may slip.
+        way: the runner's, from room to room.
+        carried: where it was carried back instead of going.
+        marks: what befell it.
+        beats: of each enemy, where it went.
+        starts: where each enemy began.
+        title: what was played and how it ended.
+    """
+
+    columns: int
+    rows: int
+    walls: tuple[Segment, ...]
+    rubble: tuple[tuple[int, int], ...]
+    way: tuple[Segment, ...]
+    carried: tuple[Segment, ...]
+    marks: tuple[MazeIncident, ...]
+    beats: tuple[tuple[Segment, ...], ...]
+    starts: tuple[tuple[float, float], ...]
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class SensorSeries:
+    """What a sensor told and what was simulated there, in m3/s; where it stands."""
+
+    name: str
+    x: float
+    y: float
+    simulated: tuple[float, ...]
+    observed: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FloodDrawing:
+    """One simulated flood.
+
+    Attributes:
+        columns: cells of a row.
+        elevation_m: of every cell, row by row.
+        deepest_mm: the most water that ever stood there.
+        streams: where much water runs together.
+        sensors: the outlet first.
+        rain_mmh: of every sample, as it was assumed.
+        sample_s: length of a sample.
+        title: what was simulated and what came of it.
+    """
+
+    columns: int
+    elevation_m: tuple[float, ...]
+    deepest_mm: tuple[float, ...]
+    streams: tuple[Segment, ...]
+    sensors: tuple[SensorSeries, ...]
+    rain_mmh: tuple[float, ...]
+    sample_s: float
+    title: str
+
+
+def maze_picture(drawn: MazeDrawing) -> Spec:
+    """Return walls, the way of the runner coloured by time, what befell it, and the enemies."""
+    edge = 38
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "title": _title(drawn.title, "red: enemies, each from its diamond; light squares: rubble"),
+        "width": edge * drawn.columns,
+        "height": edge * drawn.rows,
+        "layer": [
+            _floor(drawn),
+            *(_beat(number, drawn) for number in range(len(drawn.beats))),
+            _way(drawn),
+            _lines(drawn.carried, drawn, color=INK, strokeDash=[2, 5], opacity=0.6),
+            _lines(drawn.walls, drawn, color=INK, strokeWidth=3.5, strokeCap="square"),
+            _doors(drawn),
+            _befell(drawn),
+        ],
+        "resolve": {"scale": {"color": "independent", "shape": "independent"}},
+    }
+
+
+def flood_picture(drawn: FloodDrawing) -> Spec:
+    """Return the catchment with its water, and beside it the rain and every sensor's series."""
+    lower = [_hydrograph(drawn, number) for number in range(len(drawn.sensors))]
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "title": _title(drawn.title, "blue: the deepest water of the storm; lines: streams"),
+        "spacing": 40,
+        "hconcat": [_map(drawn), {"vconcat": [_rain(drawn), *lower], "spacing": 12}],
+        "resolve": {"scale": {"color": "independent"}},
+    }
+
+
+def _title(text: str, below: str) -> Spec:
+    return {
+        "text": text, "subtitle": below, "anchor": "start", "color": TEXT, "subtitleColor": TEXT,
+        "fontWeight": "normal", "fontSize": 15, "offset": 12,
+    }  # fmt: skip
+
+
+def _axis(field: str, last: int, *, down: bool = False) -> Spec:
+    scale = {"domain": [0, last], "nice": False, "zero": False, "reverse": down}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": None}
+
+
+def _place(drawn: MazeDrawing) -> Spec:
+    return {"x": _axis("x", drawn.columns), "y": _axis("y", drawn.rows, down=True)}
+
+
+def _between(drawn: MazeDrawing) -> Spec:
+    return {**_place(drawn), "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+
+
+def _lines(lines: Sequence[Segment], drawn: MazeDrawing, **mark: Any) -> Spec:
+    return {
+        "data": {"values": [_row(line) for line in lines]},
+        "mark": {"type": "rule", **mark},
+        "encoding": _between(drawn),
+    }
+
+
+def _row(line: Segment) -> Spec:
+    return {"x": line.x, "y": line.y, "x2": line.x2, "y2": line.y2, "at_s": line.at_s}
+
+
+def _floor(drawn: MazeDrawing) -> Spec:
+    rows = [{"x": x + 0.12, "y": y + 0.12, "x2": x + 0.88, "y2": y + 0.88} for x, y in drawn.rubble]
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "rect", "color": "#e4dccb", "cornerRadius": 5},
+        "encoding": _between(drawn),
+    }
+
+
+def _beat(number: int, drawn: MazeDrawing) -> Spec:
+    """Draw where an enemy went, faintly, and where it began."""
+    aside = (number % 3 - 1) * 0.14  # ways of several do not hide each other
+    moved = [
+        Segment(one.x + aside, one.y + aside, one.x2 + aside, one.y2 + aside)
+        for one in drawn.beats[number]
+    ]
+    x, y = drawn.starts[number]
+    start = {
+        "data": {"values": [{"x": x + aside, "y": y + aside}]},
+        "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 90, "color": WARN,
+                 "opacity": 0.75},
+        "encoding": _place(drawn),
+    }  # fmt: skip
+    return {"layer": [_lines(moved, drawn, color=WARN, opacity=0.22, strokeWidth=1.5), start]}
+
+
+def _way(drawn: MazeDrawing) -> Spec:
+    colour = {
+        "field": "at_s",
+        "type": "quantitative",
+        "scale": {"scheme": "plasma", "domainMax": max([1.0, *(s.at_s for s in drawn.way)]) * 1.15},
+        "legend": {"title": "the runner's way, seconds", "orient": "bottom", "gradientLength": 220,
+                   "titleColor": TEXT},
+    }  # fmt: skip
+    drawing = _lines(drawn.way, drawn, strokeWidth=6, strokeCap="round")
+    return {**drawing, "encoding": {**drawing["encoding"], "color": colour}}
+
+
+def _doors(drawn: MazeDrawing) -> Spec:
+    rows = [
+        {"x": 0.5, "y": 0.5, "text": "IN"},
+        {"x": drawn.columns - 0.5, "y": drawn.rows - 0.5, "text": "OUT"},
+    ]
+    return {
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "point", "shape": "circle", "filled": True, "size": 700,
+                         "color": "#009e73", "opacity": 1},
+                "encoding": _place(drawn),
+            },
+            {
+                "mark": {"type": "text", "color": "white", "fontWeight": "bold", "fontSize": 10},
+                "encoding": {**_place(drawn), "text": {"field": "text"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+def _befell(drawn: MazeDrawing) -> Spec:
+    kinds = list(MARKS)
+    rows = [{"x": m.x, "y": m.y, "what": m.what, "at_s": m.at_s} for m in drawn.marks]
+    shapes, colours = ([MARKS[kind][i] for kind in kinds] for i in (0, 1))
+    legend = {"title": None, "orient": "bottom", "symbolOpacity": 1}
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "point", "filled": True, "size": 170, "opacity": 1, "stroke": "white",
+                 "strokeWidth": 1.5},
+        "encoding": {
+            **_place(drawn),
+            "shape": {"field": "what", "type": "nominal", "legend": legend,
+                      "scale": {"domain": kinds, "range": shapes}},
+            "color": {"field": "what", "type": "nominal", "legend": legend,
+                      "scale": {"domain": kinds, "range": colours}},
+            "tooltip": [{"field": "what"}, {"field": "at_s", "title": "seconds"}],
+        },
+    }  # fmt: skip
+
+
+def _map(drawn: FloodDrawing) -> Spec:
+    n = drawn.columns
+    n_rows = len(drawn.elevation_m) // n
+    shades = _hillshade(drawn.elevation_m, n)
+    cells = [
+        {
+            "x": i % n, "x2": i % n + 1, "y": i // n, "y2": i // n + 1,
+            "ground": _ground(height, drawn.elevation_m, shades[i]),
+            "water": drawn.deepest_mm[i], "height": height,
+        }
+        for i, height in enumerate(drawn.elevation_m)
+    ]  # fmt: skip
+    place = {"x": _axis("x", n), "y": _axis("y", n_rows, down=True)}
+    square = {**place, "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    most = max([1.0, *drawn.deepest_mm])
+    water = {
+        "transform": [{"filter": "datum.water > 3"}],
+        "mark": {"type": "rect", "tooltip": True},
+        "encoding": {
+            **square,
+            "color": {
+                "field": "water",
+                "type": "quantitative",
+                "scale": {"type": "sqrt", "range": ["#9fd0f0", "#08306b"], "domain": [0, most]},
+                "legend": {"title": "deepest water, mm", "orient": "bottom", "titleColor": TEXT,
+                           "gradientLength": 220},
+            },
+            "opacity": {
+                "field": "water", "type": "quantitative", "legend": None,
+                "scale": {"domain": [3, most / 3], "range": [0.12, 1], "clamp": True},
+            },
+        },
+    }  # fmt: skip
+    at = [{"x": one.x, "y": one.y, "name": one.name[0]} for one in drawn.sensors]
+    return {
+        "width": 470,
+        "height": 470 * n_rows // n,
+        "data": {"values": cells},
+        "layer": [
+            {
+                "mark": {"type": "rect", "tooltip": True},
+                "encoding": {**square, "color": {"field": "ground", "type": "nominal",
+                                                 "scale": None}},
+            },
+            water,
+            {
+                "data": {"values": [_row(one) for one in drawn.streams]},
+                "mark": {"type": "rule", "color": BLUE, "opacity": 0.55, "strokeWidth": 1.6,
+                         "strokeCap": "round"},
+                "encoding": square,
+            },
+            {
+                "data": {"values": at},
+                "layer": [
+                    {
+                        "mark": {"type": "point", "filled": True, "size": 330, "color": ACCENT,
+                                 "opacity": 1, "stroke": "white"},
+                        "encoding": place,
+                    },
+                    {
+                        "mark": {"type": "text", "color": "white", "fontWeight": "bold"},
+                        "encoding": {**place, "text": {"field": "name"}},
+                    },
+                ],
+            },
+        ],
+        "resolve": {"scale": {"color": "independent"}},
+    }  # fmt: skip
+
+
+def _hillshade(elevation_m: Sequence[float], n: int) -> list[float]:
+    """Return how bright every cell is, from 0 to 1, with the sun in the upper left."""
+    rows = len(elevation_m) // n
+
+    def height(row: int, column: int) -> float:
+        row, column = min(max(row, 0), rows - 1), min(max(column, 0), n - 1)
+        return elevation_m[row * n + column]
+
+    falls = []
+    for i in range(len(elevation_m)):
+        row, column = divmod(i, n)
+        across = height(row, column + 1) - height(row, column - 1)
+        down = height(row + 1, column) - height(row - 1, column)
+        falls.append(across + down)
+    most = max([1e-9, *(abs(fall) for fall in falls)])
+    return [0.5 + 0.5 * fall / most for fall in falls]
+
+
+def _ground(height_m: float, elevation_m: Sequence[float], light: float) -> str:
+    """Return the colour of ground: by its height, lit as it slopes."""
+    low, high = min(elevation_m), max(elevation_m)
+    share = (height_m - low) / (high - low) if high > low else 0.0
+    first, second = (EARTH[0], EARTH[1]) if share < 0.5 else (EARTH[1], EARTH[2])
+    part = 2 * share if share < 0.5 else 2 * share - 1
+    mixed = [a + part * (b - a) for a, b in zip(_rgb(first), _rgb(second), strict=True)]
+    lit = [min(255.0, one * (0.66 + 0.6 * light)) for one in mixed]
+    return "#" + "".join(f"{round(one):02x}" for one in lit)
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _hours(drawn: FloodDrawing, *, last: bool) -> Spec:
+    axis: Spec = {"grid": False, "tickCount": 6}
+    if not last:
+        axis = {**axis, "labels": False, "ticks": False}
+    end = len(drawn.rain_mmh) * drawn.sample_s / 3600
+    return {
+        "field": "hour",
+        "type": "quantitative",
+        "title": "hours" if last else None,
+        "scale": {"domain": [0, end], "nice": False},
+        "axis": axis,
+    }
+
+
+def _rain(drawn: FloodDrawing) -> Spec:
+    step = drawn.sample_s / 3600
+    rows = [
+        {"hour": i * step, "end": (i + 1) * step, "rain": rain, "none": 0}
+        for i, rain in enumerate(drawn.rain_mmh)
+    ]
+    title, scale = "rain, mm/h", {"reverse": True}
+    y = {"field": "rain", "type": "quantitative", "title": title, "scale": scale}
+    return {
+        "width": 430,
+        "height": 70,
+        "data": {"values": rows},
+        "mark": {"type": "rect", "color": BLUE, "opacity": 0.7, "stroke": None},
+        "encoding": {
+            "x": _hours(drawn, last=False), "x2": {"field": "end"}, "y": y, "y2": {"datum": 0},
+        },
+    }  # fmt: skip
+
+
+def _hydrograph(drawn: FloodDrawing, number: int) -> Spec:
+    one = drawn.sensors[number]
+    hour = [(i + 0.5) * drawn.sample_s / 3600 for i in range(len(one.observed))]
+    rows = [
+        {"hour": at, "m3s": value, "kind": kind}
+        for kind, values in (("observed", one.observed), ("simulated", one.simulated))
+        for at, value in zip(hour, values, strict=True)
+    ]
+    x = _hours(drawn, last=number == len(drawn.sensors) - 1)
+    y = {"field": "m3s", "type": "quantitative", "title": f"{one.name}, m3/s",
+         "axis": {"tickCount": 4}}  # fmt: skip
+    legend = {"title": None, "orient": "top", "symbolOpacity": 1} if number == 0 else None
+    scale = {"domain": ["observed", "simulated"], "range": [MUTED, ACCENT]}
+    colour = {"field": "kind", "type": "nominal", "scale": scale, "legend": legend}
+    return {
+        "width": 430,
+        "height": 110,
+        "data": {"values": rows},
+        "encoding": {"x": x, "y": y, "color": colour},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.kind == 'observed'"}],
+                "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.8},
+            },
+            {
+                "transform": [{"filter": "datum.kind == 'simulated'"}],
+                "mark": {"type": "line", "strokeWidth": 2},
+            },
+        ],
+    }

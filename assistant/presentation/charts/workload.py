@@ -1,0 +1,428 @@
+"""Vega-Lite specifications of a workload: hours of the week, load over time, classes, curves.
+
+They look like those of `assistant.presentation.charts.vega_lite`. Numbers and the names of classes are made by the
+caller.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, WARN, Spec
+
+SECOND = "#0072b2"
+"""The blue of Okabe and Ito; told from copper by everybody."""
+
+COLOURS = (ACCENT, SECOND, "#009e73", "#cc79a7")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
+SHADES: Spec = {"scheme": "viridis"}
+"""Bright is much, on light and on dark ground; the legend says so."""
+
+SECONDS_TICKS = (0, 1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000)
+COUNT_TICKS = tuple(2**k for k in range(0, 54, 2))
+_SECONDS_WORDS = (
+    "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' : "
+    "datum.value < 86400 ? datum.value / 3600 + ' h' : datum.value / 86400 + ' d'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """A stretch of time; loads are per processor of the machine, None where there is none.
+
+    Attributes:
+        at: seconds since the first submission, or since 1970 by the wall clock of the log.
+        until: its end.
+        name: of its begin.
+        n_jobs: submitted in it.
+        offered: load by what was submitted in it.
+        demand: load if every job had started at once.
+    """
+
+    at: float
+    until: float
+    name: str
+    n_jobs: int
+    offered: float
+    demand: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClassShare:
+    """A class of jobs with its share of the jobs and of the work, each from 0 to 1.
+
+    ``jobs_at`` is the part of the share of jobs that is a power of two, None where nobody asks.
+    """
+
+    name: str
+    jobs: float
+    work: float
+    jobs_at: float | None = None
+
+
+def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], title: str) -> Spec:
+    """Numbers of jobs by day (rows) and hour (columns) as shades.
+
+    Args:
+        counts: 7 rows of 24 numbers.
+        days: names of the rows.
+        title: of the hours, with whose clock it is.
+    """
+    rows = [
+        {"day": days[day], "hour": hour, "jobs": int(n_jobs)}
+        for day, of_day in enumerate(counts)
+        for hour, n_jobs in enumerate(of_day)
+    ]
+    ticks = {"values": list(range(0, 24, 3)), "labelAngle": 0, "ticks": False, "domain": False}
+    return {
+        **_frame(26 * 24, 24 * 7),
+        "data": {"values": rows},
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {"field": "hour", "type": "ordinal", "title": title, "axis": ticks},
+            "y": {
+                "field": "day", "type": "ordinal", "sort": list(days), "title": None,
+                "axis": {"ticks": False, "domain": False},
+            },
+            "color": _shade("jobs", "jobs, bright is many"),
+            "tooltip": [{"field": name} for name in ("day", "hour", "jobs")],
+        },
+    }  # fmt: skip
+
+
+def load_over_time(
+    points: Sequence[LoadPoint], *, dated: bool, stretch: str, unit: str, full: bool
+) -> Spec:
+    """Offered load as bars, demand as a line, and a rule at what the machine can do.
+
+    Args:
+        points: in order.
+        dated: whether they lie on a calendar.
+        stretch: what one of them is, such as ``day``.
+        unit: of the loads.
+        full: whether 1 is a full machine.
+    """
+    scale = 1000.0 if dated else 1.0 / 86400.0
+    rows = [
+        {
+            "at": p.at * scale, "until": p.until * scale, "middle": (p.at + p.until) / 2 * scale,
+            "name": p.name, "jobs": p.n_jobs, "offered": p.offered, "demand": p.demand,
+        }
+        for p in points
+    ]  # fmt: skip
+    x: dict[str, Any] = {"field": "at", "type": "quantitative", "title": "days since the first job"}
+    if dated:
+        x = {"field": "at", "type": "temporal", "scale": {"type": "utc"}, "title": None}
+    x["axis"] = {"grid": False}
+    y = {"type": "quantitative", "title": unit}
+    kinds = [
+        f"submitted in the {stretch}",
+        "running, if no job had waited",
+        "all processors busy (dashed)",
+    ]
+    n_kinds = 3 if full else 2
+    colour = {
+        "type": "nominal",
+        "scale": {"domain": kinds[:n_kinds], "range": [MUTED, ACCENT, SECOND][:n_kinds]},
+        "legend": {"title": None, "orient": "top", "symbolOpacity": 1},
+    }
+    tooltip = [
+        {"field": "name", "title": "from"},
+        {"field": "jobs"},
+        {"field": "offered", "title": "submitted", "format": ".3~g"},
+        {"field": "demand", "title": "running", "format": ".3~g"},
+    ]
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rect", "opacity": 0.55},
+            "encoding": {
+                "x": x,
+                "x2": {"field": "until"},
+                "y": {**y, "field": "offered"},
+                "y2": {"datum": 0},
+                "color": {**colour, "datum": kinds[0]},
+                "tooltip": tooltip,
+            },
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 2, "point": len(points) == 1},
+            "encoding": {
+                "x": {**x, "field": "middle"},
+                "y": {**y, "field": "demand"},
+                "color": {**colour, "datum": kinds[1]},
+            },
+        },
+    ]
+    if full:
+        layers.append(
+            {
+                "data": {"values": [{}]},  # one rule, not one for each bar
+                "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5},
+                "encoding": {"y": {**y, "datum": 1}, "color": {**colour, "datum": kinds[2]}},
+            }
+        )
+    return {**_frame(640, 230), "data": {"values": rows}, "layer": layers}
+
+
+def classes(shares: Sequence[ClassShare], title: str) -> Spec:
+    """Share of the jobs and share of the work by class, side by side in each class.
+
+    With ``jobs_at`` in them, the part of the jobs on a power of two is drawn full, the other faint.
+    """
+    halved = any(one.jobs_at is not None for one in shares)
+    jobs, work = "share of the jobs", "share of the work"
+    rows: list[dict[str, object]] = []
+    for one in shares:
+        at = one.jobs if one.jobs_at is None else one.jobs_at
+        told = {"class": one.name, "all": one.jobs, "at": one.jobs_at}
+        rows.append({**told, "kind": jobs, "from": 0.0, "to": at, "part": "full"})
+        if halved:
+            rows.append({**told, "kind": jobs, "from": at, "to": one.jobs, "part": "faint"})
+        rows.append({**told, "kind": work, "from": 0.0, "to": one.work, "all": one.work,
+                     "part": "full"})  # fmt: skip
+    names = [one.name for one in shares]
+    tooltip: list[Spec] = [
+        {"field": "class", "title": title},
+        {"field": "kind", "title": "of"},
+        {"field": "all", "title": "share", "format": ".1%"},
+    ]
+    if halved:
+        tooltip.append({"field": "at", "title": "jobs on a power of two", "format": ".1%"})
+    return {
+        **_frame(320, 220),
+        "data": {"values": rows},
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {
+                "field": "class", "type": "ordinal", "sort": names, "title": title,
+                "axis": {"labelAngle": -60, "labelOverlap": False},
+            },
+            "xOffset": {"field": "kind", "sort": [jobs, work]},
+            "y": {
+                "field": "from", "type": "quantitative", "title": "share",
+                "axis": {"format": "%"}, "stack": None,
+            },
+            "y2": {"field": "to"},
+            "color": _jobs_and_work(jobs, work),
+            "opacity": {
+                "field": "part",
+                "type": "ordinal",
+                "sort": ["full", "faint"],
+                "scale": {"domain": ["full", "faint"], "range": [1.0, 0.4]},
+                "legend": None,
+            },
+            "tooltip": tooltip,
+        },
+    }  # fmt: skip
+
+
+def curves(
+    named: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str, *, seconds: bool
+) -> Spec:
+    """Empirical distribution functions over each other, one line each, also told by its dashes.
+
+    Args:
+        named: name of the line to values and to the shares of all that are at most so large.
+        title: of the values.
+        seconds: values are seconds, else numbers of processors.
+    """
+    rows = [
+        {"line": name, "value": value, "share": told}
+        for name, (values, shares) in named.items()
+        for value, told in _from_zero(values, shares)
+    ]
+    most = max((max(values) for values, _ in named.values() if values), default=1.0)
+    ticks = [tick for tick in (SECONDS_TICKS if seconds else COUNT_TICKS) if tick <= most]
+    axis: dict[str, Any] = {"values": ticks, "labelOverlap": "greedy"}
+    if seconds:
+        axis["labelExpr"] = _SECONDS_WORDS
+    names = list(named)
+    scale = {"type": "symlog", "constant": 1} if seconds else {"type": "log", "base": 2}
+    key = {"title": None, "orient": "top", "symbolStrokeWidth": 2} if len(names) > 1 else None
+    return {
+        **_frame(320, 220),
+        "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
+        "encoding": {
+            "x": {
+                "field": "value", "type": "quantitative", "title": title, "scale": scale,
+                "axis": axis,
+            },
+            "y": {
+                "field": "share", "type": "quantitative", "title": "share of the jobs",
+                "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
+            },
+            "color": {
+                "field": "line", "type": "nominal", "legend": key,
+                "scale": {"domain": names, "range": list(COLOURS[: len(names)])},
+            },
+            "strokeDash": {
+                "field": "line", "type": "nominal", "legend": key,
+                "scale": {"domain": names, "range": list(DASHES[: len(names)])},
+            },
+        },
+    }  # fmt: skip
+
+
+def hours_of_the_day(named: Mapping[str, Sequence[float]]) -> Spec:
+    """Shares of the jobs by hour of the day, a line a workload, also told by its dashes.
+
+    Args:
+        named: name of the line to its 24 shares, midnight first.
+    """
+    rows = [
+        {"line": name, "hour": hour, "share": told}
+        for name, shares in named.items()
+        for hour, told in enumerate(shares)
+    ]
+    names = list(named)
+    key = {"title": None, "orient": "top", "symbolStrokeWidth": 2}
+    return {
+        **_frame(640, 200),
+        "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "monotone", "strokeWidth": 2, "point": True},
+        "encoding": {
+            "x": {
+                "field": "hour", "type": "quantitative", "title": "hour of the day",
+                "scale": {"domain": [0, 23]}, "axis": {"values": list(range(0, 24, 3))},
+            },
+            "y": {
+                "field": "share", "type": "quantitative", "title": "share of the jobs",
+                "axis": {"format": "%"},
+            },
+            "color": {
+                "field": "line", "type": "nominal", "legend": key,
+                "scale": {"domain": names, "range": list(COLOURS[: len(names)])},
+            },
+            "strokeDash": {
+                "field": "line", "type": "nominal", "legend": key,
+                "scale": {"domain": names, "range": list(DASHES[: len(names)])},
+            },
+            "tooltip": [
+                {"field": "line"}, {"field": "hour"},
+                {"field": "share", "format": ".1%"},
+            ],
+        },
+    }  # fmt: skip
+
+
+def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
+    """Numbers of jobs by class of run time (upwards) and of requested time (to the right).
+
+    Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay empty.
+    """
+    rows = [
+        {"asked": names[asked], "ran": names[ran], "jobs": int(n_jobs), "same": asked == ran}
+        for asked, of_class in enumerate(grid)
+        for ran, n_jobs in enumerate(of_class)
+        if n_jobs or asked == ran
+    ]
+    x = {
+        "field": "asked", "type": "ordinal", "title": "requested time",
+        "axis": {"labelAngle": -60, "labelOverlap": False}, "scale": {"domain": list(names)},
+    }  # fmt: skip
+    y = {
+        "field": "ran", "type": "ordinal", "title": "run time",
+        "scale": {"domain": list(reversed(names))}, "axis": {"labelOverlap": False},
+    }  # fmt: skip
+    shade = _shade("jobs", "jobs, bright is many")
+    shade["scale"] = {**shade["scale"], "type": "log"}
+    return {
+        **_frame(320, 280),
+        "data": {"values": rows},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.jobs > 0"}],
+                "mark": {"type": "rect"},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": shade,
+                    "tooltip": [
+                        {"field": "asked", "title": "requested"},
+                        {"field": "ran"},
+                        {"field": "jobs"},
+                    ],
+                },
+            },
+            {
+                "transform": [{"filter": "datum.same"}],
+                "mark": {"type": "rect", "filled": False, "stroke": TEXT, "strokeWidth": 1},
+                "encoding": {"x": x, "y": y},
+            },
+        ],
+    }
+
+
+def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
+    """Numbers of jobs by the share of the request that they used; the last class is above it."""
+    rows = [
+        {"used": name, "jobs": int(n_jobs), "kind": "over" if name == names[-1] else "within"}
+        for name, n_jobs in zip(names, counts, strict=True)
+    ]
+    return {
+        **_frame(320, 280),
+        "data": {"values": rows},
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {
+                "field": "used", "type": "ordinal", "sort": list(names),
+                "title": "used of the requested time",
+                "axis": {"labelAngle": -60, "labelOverlap": False},
+            },
+            "y": {"field": "jobs", "type": "quantitative", "title": "jobs"},
+            "color": {
+                "field": "kind", "type": "nominal", "legend": None,
+                "scale": {"domain": ["within", "over"], "range": [ACCENT, WARN]},
+            },
+            "tooltip": [{"field": "used"}, {"field": "jobs"}],
+        },
+    }  # fmt: skip
+
+
+def users(shares: Sequence[ClassShare]) -> Spec:
+    """Share of the jobs and of the work of some users as bars, in their order."""
+    jobs, work = "share of the jobs", "share of the work"
+    rows = [
+        {"user": one.name, "kind": kind, "share": told}
+        for one in shares
+        for kind, told in ((jobs, one.jobs), (work, one.work))
+    ]
+    names = [one.name for one in shares]
+    return {
+        **_frame(320, 26 * max(len(names), 1)),
+        "data": {"values": rows},
+        "mark": {"type": "bar"},
+        "encoding": {
+            "y": {"field": "user", "type": "nominal", "sort": names, "title": "user"},
+            "yOffset": {"field": "kind", "sort": [jobs, work]},
+            "x": {
+                "field": "share", "type": "quantitative", "title": "share",
+                "axis": {"format": "%", "tickCount": 6},
+            },
+            "color": _jobs_and_work(jobs, work),
+            "tooltip": [
+                {"field": "user"}, {"field": "kind", "title": "of"},
+                {"field": "share", "format": ".1%"},
+            ],
+        },
+    }  # fmt: skip
+
+
+def _jobs_and_work(jobs: str, work: str) -> Spec:
+    scale = {"domain": [jobs, work], "range": [ACCENT, SECOND]}
+    return {"field": "kind", "type": "nominal", "scale": scale}
+
+
+def _from_zero(values: Sequence[float], shares: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the points of a curve; it rises from 0 where its least value is."""
+    return [(values[0], 0.0), *zip(values, shares, strict=True)] if values else []
+
+
+def _shade(field: str, title: str) -> dict[str, Any]:
+    legend = {"title": title, "orient": "top", "gradientLength": 160}
+    return {"field": field, "type": "quantitative", "scale": dict(SHADES), "legend": legend}
+
+
+def _frame(width: int, height: int) -> Spec:
+    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}

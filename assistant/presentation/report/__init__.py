@@ -1,0 +1,1 @@
+"""What a sweep found, for people: one `ReportData`, rendered by every format."""

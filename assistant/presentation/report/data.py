@@ -1,0 +1,293 @@
+"""What the report says, as values: one fold over the experiment, no formatting of pages here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assistant.analysis.recommendation import Recommendation, recommend
+from assistant.core.events import Event, Fact
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Measure
+from assistant.core.run import ConfigurationSummary, Run, RunState
+from assistant.presentation.charts.vega_lite import RunPoint, TradePoint
+from assistant.presentation.tables.effects import (
+    EffectsSection,
+    ParameterEffect,
+    effects_section,
+    level_qualities,
+)
+from assistant.presentation.tables.experiment_summary import (
+    BaselineFinding,
+    FrontRow,
+    baseline_finding,
+    front_rows,
+    trade_points,
+)
+from assistant.presentation.tables.forecast_backtest import (
+    ForecastSection,
+    PredictionSection,
+    forecast_section,
+    prediction_section,
+)
+from assistant.presentation.tables.queue import stopped_words
+from assistant.presentation.tables.sla import (
+    RegionRow,
+    TermUsage,
+    WarningRow,
+    region_rows,
+    sla_terms,
+    warning_rows,
+)
+from assistant.presentation.text.number_format import level, number, quantity, setting, unit_of
+from strategies import Level
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineChange:
+    """One parameter, today and in the best configuration."""
+
+    parameter: str
+    unit: str
+    description: str
+    today: str | None
+    best: str
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRow:
+    """One measure, today and in the best run."""
+
+    name: str
+    today: str | None
+    best: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One line of the table of every run."""
+
+    id: int
+    state: str
+    source: str
+    values: Mapping[str, str]
+    value: float | None
+    second_value: float | None
+    feasible: bool | None
+    violation: float | None
+    duration_s: float | None
+    reason: str
+    failure: str | None
+    stopped: str
+    is_best: bool
+    is_today: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """Everything that a report holds, whatever its format.
+
+    ``second_name`` is None and ``front`` empty without a second measure.
+    """
+
+    experiment_id: str
+    name: str
+    application: str
+    opened_s: float
+    answer: BaselineFinding
+    recommendation: Recommendation | None
+    objective: str
+    constraints: tuple[str, ...]
+    value_name: str
+    unit: str
+    second_name: str | None
+    second_unit: str
+    strategy: str
+    seed: int
+    version: str
+    max_runs: int | None
+    n_completed: int
+    n_failed: int
+    n_waiting: int
+    space_size: int
+    allowed_size: int | None
+    finished: str | None
+    facts: tuple[Fact, ...]
+    changes: tuple[BaselineChange, ...]
+    measures: tuple[MeasureRow, ...]
+    points: tuple[RunPoint, ...]
+    front: tuple[FrontRow, ...]
+    trade: tuple[TradePoint, ...]
+    today_value: float | None
+    effects: tuple[ParameterEffect, ...]
+    adjusted: EffectsSection | None
+    runs: tuple[RunRow, ...]
+    parameters: tuple[str, ...]
+    regions: tuple[RegionRow, ...]
+    advice: tuple[WarningRow, ...]
+    confidence: float | None
+    deadline_s: float | None
+    agreement: tuple[TermUsage, ...]
+    forecast: ForecastSection | None
+    trust: PredictionSection | None
+
+
+def collect(
+    experiment: Experiment, events: Sequence[Event] = (), now_s: float | None = None
+) -> ReportData:
+    """Fold an experiment into what a report says. Unknown stays None.
+
+    Args:
+        experiment: as far as it has come.
+        events: its journal; without it how the forecast went on the way is left out.
+        now_s: when the forecast is made, in seconds since 1970-01-01 UTC; when the last run ended
+            if None.
+    """
+    opened = experiment.opened
+    best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
+    second = opened.objective.second
+    waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
+    last_s = max([opened.at_s, *(run.ended_s for run in experiment.runs if run.ended_s)])
+    return ReportData(
+        experiment_id=opened.experiment_id,
+        name=opened.name,
+        application=opened.application,
+        opened_s=opened.at_s,
+        answer=baseline_finding(experiment),
+        recommendation=recommend(experiment),
+        objective=str(opened.objective),
+        constraints=tuple(str(c) for c in opened.objective.constraints),
+        value_name=str(opened.objective.wrapper),
+        unit=opened.objective.unit,
+        second_name=None if second is None else str(second.wrapper),
+        second_unit="" if second is None else second.unit,
+        strategy=str(experiment.steering),
+        seed=opened.seed,
+        version=opened.version,
+        max_runs=experiment.sla.max_runs,
+        n_completed=len(experiment.runs_in(RunState.COMPLETED)),
+        n_failed=len(experiment.runs_in(RunState.FAILED)),
+        n_waiting=len(waiting),
+        space_size=experiment.space.size,
+        allowed_size=experiment.space.count_allowed(),
+        finished=experiment.finished.reason if experiment.finished else None,
+        facts=opened.facts,
+        changes=changes(experiment),
+        measures=_measures(best, today, opened.objective.measures),
+        points=run_points(experiment),
+        front=front_rows(experiment),
+        trade=trade_points(experiment),
+        today_value=today.outcome.value if today else None,
+        effects=level_qualities(experiment),
+        adjusted=effects_section(experiment),
+        runs=tuple(_row(experiment, run) for run in experiment.runs),
+        parameters=tuple(p.name for p in experiment.space.parameters),
+        regions=region_rows(experiment, last_s),
+        advice=warning_rows(experiment),
+        confidence=experiment.confidence,
+        deadline_s=experiment.sla.deadline_s,
+        agreement=sla_terms(experiment),
+        forecast=forecast_section(experiment, events, last_s if now_s is None else now_s),
+        trust=prediction_section(experiment),
+    )
+
+
+def _standing(experiment: Experiment, run: Run | None) -> ConfigurationSummary | None:
+    return None if run is None else experiment.standing(run)
+
+
+def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
+    """Return what the best changes of today's configuration, every parameter in its order."""
+    best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
+    if best is None:
+        return ()
+    space = experiment.space
+    new = space.values(best.configuration)
+    old = space.values(today.configuration) if today else None
+    return tuple(
+        BaselineChange(
+            parameter=p.name,
+            unit=p.unit,
+            description=p.description,
+            today=setting(old[p.name], p.unit) if old else None,
+            best=setting(new[p.name], p.unit),
+            differs=old is not None and old[p.name] != new[p.name],
+        )
+        for p in space.parameters
+    )
+
+
+def _measures(
+    best: ConfigurationSummary | None, today: ConfigurationSummary | None, wanted: tuple[str, ...]
+) -> tuple[MeasureRow, ...]:
+    """Return every measure of the best, those that the objective looks at first."""
+    if best is None:
+        return ()
+    old = today.outcome.measures if today else None
+    return tuple(
+        MeasureRow(
+            name=name,
+            today=_measure_text(name, old.get(name)) if old is not None else None,
+            best=_measure_text(name, value),
+            change=_change_text(old.get(name) if old is not None else None, value),
+        )
+        for name, value in sorted(best.outcome.measures.items(), key=lambda m: m[0] not in wanted)
+    )
+
+
+def _measure_text(name: str, value: Measure) -> str:
+    if isinstance(value, tuple):
+        return f"series of {len(value)}"
+    return quantity(value, unit_of(name))
+
+
+def _change_text(old: Measure, new: Measure) -> str:
+    if not isinstance(old, float | int) or not isinstance(new, float | int):
+        return ""
+    if old == new:
+        return "same"
+    return f"{(new - old) / abs(old):+.1%}" if old else f"{number(new - old)} more"
+
+
+def run_points(experiment: Experiment) -> tuple[RunPoint, ...]:
+    """Return the completed runs in the order in which they ended, with the best until then."""
+    ended = sorted(
+        experiment.runs_in(RunState.COMPLETED), key=lambda run: (run.ended_s or 0.0, run.id)
+    )
+    points = []
+    for order, (run, best) in enumerate(zip(ended, experiment.best_so_far(), strict=True), 1):
+        if run.outcome is None:
+            continue
+        points.append(
+            RunPoint(
+                order=order,
+                run_id=run.id,
+                value=run.outcome.value,
+                best=best.outcome.value if best.outcome.feasible else None,
+                feasible=run.outcome.feasible,
+                source=run.source,
+                at_s=run.ended_s,
+            )
+        )
+    return tuple(points)
+
+
+def _row(experiment: Experiment, run: Run) -> RunRow:
+    values: Mapping[str, Level] = experiment.space.values(run.configuration)
+    best, outcome = experiment.best, run.outcome
+    return RunRow(
+        id=run.id,
+        state=run.state.value,
+        source=run.source,
+        values={name: level(value) for name, value in values.items()},
+        value=outcome.value if outcome else None,
+        second_value=outcome.second_value if outcome else None,
+        feasible=outcome.feasible if outcome else None,
+        violation=outcome.violation if outcome else None,
+        duration_s=run.duration_s,
+        reason=run.reason,
+        failure=run.failure,
+        stopped=stopped_words(run),
+        is_best=best is not None and run.id == best.id,
+        is_today=run.configuration == experiment.opened.baseline,
+    )

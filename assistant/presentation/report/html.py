@@ -1,0 +1,406 @@
+"""One self-contained HTML page: opens offline, asks nothing of any server, needs no script.
+
+Pages in the look of ours, with their charts drawn into them.
+
+The charts of the forecast, of what a report knows; the browser draws the same ones.
+
+One chart as a file of its own: SVG, PNG or a page.
+
+Pages about an AI platform that open offline: its dashboard, and how like a log it is.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from html import escape
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Protocol
+
+import jinja2
+from markupsafe import Markup
+
+from assistant.core import forecast as chances
+from assistant.core.errors import SettingsError, StoreError
+from assistant.presentation.charts import effects, forecast, vega_lite
+from assistant.presentation.charts.ai_platform import (
+    PlatformComparison,
+    PlatformDrawing,
+    QuantileComparison,
+    Rows,
+    length,
+    panel_chart,
+    qq_chart,
+    week_chart,
+)
+from assistant.presentation.charts.forecast import ChanceMark
+from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.report.data import ReportData
+from assistant.presentation.tables.forecast_backtest import ForecastSection, prediction_marks
+from assistant.presentation.text import number_format
+
+
+def page_environment(*packages: str) -> jinja2.Environment:
+    """Return an environment for templates of HTML, which may include ``style.html.j2``.
+
+    Args:
+        packages: that have a folder ``templates``, looked at before our own.
+    """
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.PackageLoader(package)
+                for package in (*packages, "assistant.presentation.report")
+            ]
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def svg(spec: Spec) -> Markup:
+    """Return a drawing for a page."""
+    import vl_convert
+
+    return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own drawing, no foreign markup
+
+
+def chance_bar(told: ForecastSection) -> Spec | None:
+    """Return the chance with its band; None if there is none, or if it is decided."""
+    if told.chance is None or told.band is None:
+        return None
+    return forecast.chance_bar(told.chance, told.band)
+
+
+def fan(data: ReportData, told: ForecastSection, title: str) -> Spec | None:
+    """Return best so far with what may come, over runs; None without anything to come.
+
+    ``title`` names the value with its unit.
+    """
+    if not told.fan:
+        return None
+    left = None if told.remaining is None else told.remaining.median
+    return forecast.best_with_fan(
+        data.points, told.fan, today=data.today_value, goal=told.goal, end=left, title=title
+    )
+
+
+def fan_goes_on(data: ReportData, told: ForecastSection) -> bool:
+    """Return whether the better end of the fan lies outside of its picture."""
+    return forecast.goes_on(data.points, told.fan, told.goal)
+
+
+def over_time(data: ReportData, told: ForecastSection, title: str) -> Spec | None:
+    """Return the same over the time of day; None without a deadline, or anything to come."""
+    if told.deadline_s is None or not told.fan:
+        return None
+    return forecast.best_over_time(
+        data.points,
+        told.fan,
+        now_s=told.at_s,
+        goal=told.goal,
+        deadline_s=told.deadline_s,
+        title=title,
+    )
+
+
+def chance_over_runs(data: ReportData, told: ForecastSection) -> Spec | None:
+    """Return the chance as it was told on the way; None if it was not told twice."""
+    if len(told.course) < 2:
+        return None
+    marks = [ChanceMark(point.runs, point.chance, *point.band) for point in told.course]
+    end = told.reached_at if told.reached else data.n_completed + data.n_failed
+    return forecast.chance_over_runs(marks, end, told.reached)
+
+
+MAX_EFFECT_CHARTS = 12
+
+
+def render_html(data: ReportData) -> str:
+    """Return the page. Charts are drawn here, into the page, as SVG."""
+    environment = page_environment()
+    filters: dict[str, Callable[..., str]] = {
+        "number": number_format.number,
+        "quantity": number_format.quantity,
+        "moment": number_format.moment,
+        "percent": chances.percent,
+        "band": chances.band_words,
+    }
+    environment.filters.update(filters)
+    title = _titled(data.value_name, data.unit)
+    drawn = data.effects[:MAX_EFFECT_CHARTS]
+    return environment.get_template("report.html.j2").render(
+        data=data,
+        best_so_far=svg(vega_lite.best_so_far(data.points, data.today_value, title))
+        if data.points
+        else None,
+        trade=svg(
+            vega_lite.trade_off(data.trade, title, _titled(data.second_name, data.second_unit))
+        )
+        if data.second_name is not None and data.trade
+        else None,
+        effects=[
+            (
+                effect,
+                svg(vega_lite.level_estimates(effect.levels, effect.parameter, effect.unit, title)),
+            )
+            for effect in drawn
+        ],
+        effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
+        **_adjusted(data, title),
+        **_forecast(data, title),
+        promises=_promises(data),
+    )
+
+
+def _promises(data: ReportData) -> Markup | None:
+    """Return the drawing of what suggestions promised and what came; None without a promise."""
+    drawn = () if data.trust is None else prediction_marks(data.trust.told.promises)
+    return svg(forecast.prediction_chart(drawn, data.trust.title)) if data.trust and drawn else None
+
+
+def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
+    """Return the drawings of the effects, adjusted for each other."""
+    section = data.adjusted
+    if section is None:
+        return {"adjusted": [], "adjusted_left_out": [], "pareto": None, "half_normal": None}
+    change = f"change of {title}"
+    few = len(section.contrasts) < 2
+    return {
+        "adjusted": [
+            (f, svg(effects.main_effects(f.levels, f.parameter, f.unit, change)))
+            for f in section.figures[:MAX_EFFECT_CHARTS]
+        ],
+        "adjusted_left_out": [f.parameter for f in section.figures[MAX_EFFECT_CHARTS:]],
+        "pareto": None
+        if few
+        else svg(effects.pareto(section.contrasts, section.margins, f"effect on {title}")),
+        "half_normal": None
+        if few
+        else svg(effects.half_normal(section.half_normal, section.margins, f"effect on {title}")),
+    }
+
+
+def _forecast(data: ReportData, title: str) -> dict[str, Any]:
+    """Return the drawings of the forecast; None for what is not drawn."""
+    told = data.forecast
+    if told is None:
+        names = ("chance_bar", "fan", "over_time", "chance_over_runs")
+        return {**dict.fromkeys(names), "fan_goes_on": False}
+    specs = {
+        "chance_bar": chance_bar(told),
+        "fan": fan(data, told, title),
+        "over_time": over_time(data, told, title),
+        "chance_over_runs": chance_over_runs(data, told),
+    }
+    drawn = {name: None if spec is None else svg(spec) for name, spec in specs.items()}
+    return {**drawn, "fan_goes_on": fan_goes_on(data, told)}
+
+
+def write_report(data: ReportData, path: Path) -> Path:
+    """Write the page to a file, whole or not at all, and return the absolute path.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    check_target(path)
+    return write_page(render_html(data), path)
+
+
+def write_page(page: str, path: Path) -> Path:
+    """Write a page to a file, whole or not at all, and return the absolute path.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    target = check_target(path)
+    try:
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
+        ) as part:
+            part.write(page)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(part.name).chmod(0o666 & ~umask)
+        Path(part.name).replace(target)
+    except OSError as error:
+        raise StoreError(f"the report '{path}' cannot be written: {error}") from error
+    return target
+
+
+def check_target(path: Path) -> Path:
+    """Return the absolute path of a report, its folder made.
+
+    Raises:
+        StoreError: it is a folder, or cannot be written.
+    """
+    target = path.absolute()
+    try:
+        if target.is_dir():
+            raise StoreError(
+                f"the report '{path}' is a folder; name a file, such as {path}/report.html"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK):
+            raise PermissionError(f"no right to write in {target.parent}")
+    except OSError as error:
+        raise StoreError(f"the report '{path}' cannot be written: {error}") from error
+    return target
+
+
+def _titled(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
+
+
+ENDINGS = (".svg", ".png", ".html")
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ margin: 2rem; background: #fff }}
+svg {{ max-width: 100%; height: auto }}
+</style>
+{drawing}
+</html>
+"""
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a file that no picture can be written to.
+
+    Raises:
+        SettingsError: its ending says nothing.
+        StoreError: it is a folder, or cannot be written.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise SettingsError(
+            f"the picture '{path}' must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        )
+    check_target(path)
+
+
+def write_picture(spec: Spec, path: Path, title: str) -> Path:
+    """Draw a chart on white into a file and return its absolute path.
+
+    Args:
+        spec: Vega-Lite.
+        path: its ending says what is written.
+        title: of the page.
+
+    Raises:
+        SettingsError, StoreError: see `check_picture`.
+    """
+    check_picture(path)
+    target = path.absolute()
+    try:
+        target.write_bytes(drawing(spec, path.suffix.lower(), title))
+    except OSError as error:
+        raise StoreError(f"the picture '{path}' cannot be written: {error.strerror}") from error
+    return target
+
+
+def drawing(spec: Spec, ending: str, title: str) -> bytes:
+    """Return the bytes of a picture."""
+    import vl_convert
+
+    white = {**spec, "background": "white"}
+    if ending == ".png":
+        return bytes(vl_convert.vegalite_to_png(white, scale=2.0))
+    svg = str(vl_convert.vegalite_to_svg(white))
+    return (svg if ending == ".svg" else _PAGE.format(title=escape(title), drawing=svg)).encode()
+
+
+def comparison_rows(found: PlatformComparison) -> list[tuple[str, ...]]:
+    """Return a row for each comparison, under `LIKENESS`."""
+    return [_row(one) for one in (*found.tasks, *found.gaps)]
+
+
+LIKENESS = (
+    "what", "log", "simulated", "median in the log", "simulated median", "KS", "by chance up to",
+    "Wasserstein", "apart", "verdict",
+)  # fmt: skip
+
+
+def _row(one: QuantileComparison) -> tuple[str, ...]:
+    middle = len(one.observed) // 2
+    return (
+        one.name, f"{one.n_observed:,}", f"{one.n_simulated:,}", length(one.observed[middle]),
+        length(one.simulated[middle]), f"{one.ks:.3f}", f"{one.ks_critical:.3f}",
+        length(one.wasserstein_s), f"{one.apart:.1%}",
+        "alike" if one.is_alike else "differs by more than chance",
+    )  # fmt: skip
+
+
+def render_comparison(found: PlatformComparison) -> str:
+    """Return the page of Q-Q plots; it needs no script and no network."""
+    return _render(
+        "likeness.html.j2",
+        found=found,
+        header=LIKENESS,
+        rows=comparison_rows(found),
+        tasks=[(one, svg(qq_chart(one))) for one in found.tasks],
+        gaps=[(one, svg(qq_chart(one))) for one in found.gaps],
+        weeks=[(name, one, svg(week_chart(one))) for name, one in found.hours.items()],
+    )
+
+
+def write_comparison(found: PlatformComparison, path: Path) -> Path:
+    """Write the page of Q-Q plots and return its absolute path.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    return write_page(render_comparison(found), path)
+
+
+class DashboardSource(Protocol):
+    """What is shown of a finished run of a platform."""
+
+    @property
+    def title(self) -> str:
+        """What was simulated."""
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """Name and value."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What stands out."""
+
+    @property
+    def tables(self) -> Mapping[str, Rows]:
+        """Tasks and waits, by title."""
+
+    @property
+    def over_time(self) -> PlatformDrawing:
+        """From the beginning to the end."""
+
+    @property
+    def day(self) -> PlatformDrawing:
+        """Means by hour of the day."""
+
+
+def render_dashboard(board: DashboardSource) -> str:
+    """Return the page of a dashboard; it needs no script and no network."""
+    drawn = [
+        (heading, [(panel.title, svg(panel_chart(panel, one))) for panel in one.panels])
+        for heading, one in (("Over time", board.over_time), ("A mean day", board.day))
+    ]
+    return _render("dashboard.html.j2", board=board, drawn=drawn)
+
+
+def write_dashboard(board: DashboardSource, path: Path) -> Path:
+    """Write the page of a dashboard and return its absolute path.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    return write_page(render_dashboard(board), path)
+
+
+def _render(template: str, **told: Any) -> str:
+    return page_environment().get_template(template).render(**told)

@@ -1,0 +1,313 @@
+"""The effects of a report, and the sentences that the command line shares with it.
+
+What to expect at each level of every parameter, by the model that suggestions come from.
+"""
+
+from dataclasses import dataclass
+
+from assistant.analysis.effects import (
+    EVERY,
+    AnalysedResponse,
+    EffectsReport,
+    MainEffect,
+    RunFilter,
+    TermShare,
+    TermShares,
+    effects_report,
+    first_response,
+    response_observations,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Goal
+from assistant.presentation.charts.effects import LevelChange
+from assistant.presentation.charts.vega_lite import LevelEstimate
+from assistant.presentation.text.number_format import level, number, unit_of
+from strategies import AnovaModel, DesignModel, Marginal, Parameter
+from strategies.doe.factorial_model import LackOfFit, PressStatistic, TermTest
+from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
+from strategies.space.errors import AnalysisError
+
+CLEAR = 0.05
+"""Probability by chance below which an effect is called clear."""
+LITTLE = 0.01
+"""Share of the variation below which a pair is not worth its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFigure:
+    """One parameter whose levels can be compared: its test in words, and its levels."""
+
+    parameter: str
+    unit: str
+    description: str
+    test: str
+    levels: tuple[LevelChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsSection:
+    """What a report says of effects.
+
+    Args:
+        figures: parameters whose levels can be compared, the largest F first.
+        unknown: parameters of which nothing can be said, with the reason.
+        contrasts: for the Pareto chart, the largest first.
+        margins: Lenth's.
+        half_normal: for the half-normal plot.
+        sentences: what it rests on.
+    """
+
+    figures: tuple[EffectFigure, ...]
+    unknown: tuple[tuple[str, str], ...]
+    contrasts: tuple[Contrast, ...]
+    margins: Margins
+    half_normal: tuple[HalfNormalPoint, ...]
+    sentences: tuple[str, ...]
+
+
+def effects_section(experiment: Experiment) -> EffectsSection | None:
+    """Return the main effects of the additive model; None without any run."""
+    if not experiment.measured:
+        return None
+    try:
+        report = effects_report(experiment)
+    except AnalysisError as error:
+        said = f"Effects were not estimated: {error}"
+        return EffectsSection((), (), (), Margins(None, None, None), (), (said,))
+    drawn = [effect for effect in report.main if len(effect.known) > 1]
+    drawn.sort(key=lambda effect: -(effect.test.f or effect.test.sum_squares or 0.0))
+    return EffectsSection(
+        figures=tuple(figure_of(effect) for effect in drawn),
+        unknown=tuple(
+            (effect.parameter, effect.test.reason or "")
+            for effect in report.main
+            if len(effect.known) < 2 and len(effect.levels) > 1
+        ),
+        contrasts=report.contrasts,
+        margins=report.margins,
+        half_normal=report.half_normal,
+        sentences=effect_sentences(report),
+    )
+
+
+def figure_of(effect: MainEffect) -> EffectFigure:
+    """Return a main effect as it is drawn: the levels that can be compared."""
+    return EffectFigure(
+        effect.parameter,
+        effect.unit,
+        effect.description,
+        f_text(effect.test),
+        tuple(
+            LevelChange(level(known.levels[0]), known.change, known.low, known.high, known.n)
+            for known in effect.known
+            if known.change is not None
+        ),
+    )
+
+
+def effect_sentences(report: EffectsReport) -> tuple[str, ...]:
+    """Return what an analysis rests on: the error, the margins, the fit, the prediction."""
+    told = [report.error.reason, margins_text(report.margins, report.unknown_contrasts)]
+    told += [fit_text(report), lack_of_fit_text(report.lack_of_fit)]
+    told += [prediction_text(report.prediction)]
+    return tuple(sentence for sentence in dict.fromkeys(told) if sentence)
+
+
+def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
+    """Return what effects can be looked for in: the objective's values, then every other measure.
+
+    Of the other measures those that are a number in some run; where a constraint bounds one from
+    one side, the other direction is the better one.
+    """
+    objective = experiment.opened.objective
+    found = [first_response(experiment)]
+    if objective.second is not None:
+        second = objective.second
+        found.append(
+            AnalysedResponse(str(second.wrapper), second.unit, second.goal, is_second=True)
+        )
+    names = {one.name for one in found}
+    bounds = {c.measure: c for c in objective.constraints}
+    outcomes = [run.outcome for run in experiment.runs if run.outcome is not None]
+    for name in sorted({name for one in outcomes for name in one.measures} - names):
+        bound = bounds.get(name)
+        goal: Goal | None = None
+        if bound is not None and (bound.at_most is None) != (bound.at_least is None):
+            goal = "maximise" if bound.at_most is None else "minimise"
+        response = AnalysedResponse(name, unit_of(name), goal, measure=name)
+        if any(response.of(one) is not None for one in outcomes):
+            found.append(response)
+    return tuple(found)
+
+
+def headline(report: EffectsReport, found: TermShares) -> str:
+    """Say in a sentence or two what matters; of nothing that is known, why not."""
+    known = [one for one in found.main if one.share is not None]
+    if not known:
+        return f"No effect on {report.value_name} can be told yet: {report.error.reason}"
+    known.sort(key=lambda one: -(one.share or 0.0))
+    most = known[0]
+    text = (
+        f"{most.parameters[0]} matters most: it explains {_share(most)} of how {report.value_name} "
+        f"varies over the {report.n_runs} runs."
+    )
+    if not most.share:
+        text = f"No parameter explains more of {report.value_name} than chance would."
+    tested = [one for one in known if one.test.p is not None]
+    if tested:
+        clear = [one.parameters[0] for one in tested if (one.test.p or 0.0) < CLEAR]
+        told = f": {', '.join(clear)}" if clear else ""
+        text += f" Clear beyond chance, one by one: {len(clear)} of {len(tested)} parameters{told}."
+    pair = next((one for one in found.pairs if one.share is not None), None)
+    if pair is not None and (pair.share or 0.0) < LITTLE:
+        text += f" No pair is known to explain {LITTLE:.0%} beyond that."
+    elif pair is not None:
+        text += f" The strongest pair is {' x '.join(pair.parameters)} with {_share(pair)}."
+    return text
+
+
+def _share(one: TermShare) -> str:
+    least = "at least " if one.is_part else ""
+    return f"{least}{one.share or 0.0:.0%}"
+
+
+def fit_text(report: EffectsReport) -> str:
+    """Return how much of the variation the model explains; nothing where that is not known."""
+    if report.r_squared is None:
+        return ""
+    left = "1 degree" if report.residual_df == 1 else f"{report.residual_df} degrees"
+    return (
+        f"The model explains {report.r_squared:.0%} of the variation (R² {report.r_squared:.2f}); "
+        f"{left} of freedom {'is' if report.residual_df == 1 else 'are'} left over."
+    )
+
+
+def f_text(test: TermTest) -> str:
+    """Return a test in one line.
+
+    >>> f_text(TermTest(("procs",), 2, 2, 8.0, 4.0, 0.04, None))
+    'F = 4 with 2 df, p = 0.04'
+    >>> f_text(TermTest(("procs",), 0, 2, None, None, None, "no run yet"))
+    'no run yet'
+    """
+    if test.f is None:
+        return test.reason or ""
+    text = f"F = {number(test.f)} with {test.df} df, p {p_text(test.p)}"
+    return f"{text} ({test.reason})" if test.reason else text
+
+
+def p_text(p: float | None) -> str:
+    """Return a probability as it stands after ``p``.
+
+    >>> p_text(0.0312), p_text(1e-9), p_text(None)
+    ('= 0.031', '< 0.0001', 'unknown')
+    """
+    if p is None:
+        return "unknown"
+    return f"= {p:.2g}" if p >= 0.0001 else "< 0.0001"
+
+
+def margins_text(margins: Margins, n_unknown: int) -> str:
+    """Return Lenth's margins in a sentence, and what is missing among the contrasts."""
+    if margins.margin is None:
+        told = margins.reason or ""
+    else:
+        told = (
+            f"Lenth's margins: an effect beyond {number(margins.margin)} stands out by itself "
+            f"(ME), one beyond {number(margins.simultaneous)} among all (SME); the pseudo standard "
+            f"error is {number(margins.pse)}."
+        )
+    if n_unknown:
+        noun = "contrast" if n_unknown == 1 else "contrasts"
+        told += f" {n_unknown} more {noun} of the levels with runs cannot be estimated."
+    return told.strip()
+
+
+def lack_of_fit_text(test: LackOfFit) -> str:
+    """Return the test of lack of fit in a sentence."""
+    if test.reason is not None:
+        return test.reason
+    return (
+        f"Lack of fit against pure error: F = {number(test.f)} with {test.df} and {test.pure_df} "
+        f"degrees of freedom, p {p_text(test.p)}."
+    )
+
+
+def prediction_text(told: PressStatistic) -> str:
+    """Return the leave-one-out prediction in a sentence."""
+    if told.r_squared is None:
+        return told.reason or ""
+    worse = "; their mean would predict better" if told.r_squared < 0 else ""
+    text = f"Each run predicted from the others: R² {told.r_squared:.2f}{worse}."
+    if told.n_alone:
+        runs = "1 run" if told.n_alone == 1 else f"{told.n_alone} runs"
+        alone = "it alone determines" if told.n_alone == 1 else "each alone determines"
+        text += f" Without {runs} that the others cannot predict, since {alone} an effect."
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterEffect:
+    """What one parameter's levels did, on the scale of the measured value."""
+
+    parameter: str
+    unit: str
+    description: str
+    range_value: float | None
+    levels: tuple[LevelEstimate, ...]
+
+    @property
+    def n_tried(self) -> int:
+        """Levels with at least one observation."""
+        return sum(m.n > 0 for m in self.levels)
+
+
+def level_qualities(
+    experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
+) -> tuple[ParameterEffect, ...]:
+    """Return what to expect per level by the ANOVA model, parameters with the widest range first.
+
+    The model is of what was measured, whether or not a run met the constraints; strategies learn
+    from responses, in which a violation counts. Levels are by rank. Nothing without a run.
+
+    Args:
+        experiment: as far as it has come.
+        response: what is expected; the objective's own value if None.
+        only: which runs are looked at.
+    """
+    space = experiment.space
+    if response is None and only == EVERY:
+        model, counts = experiment.measured_anova, experiment.measured_model
+    else:
+        history = response_observations(experiment, response, only)
+        model = AnovaModel(space, history) if history else None
+        counts = DesignModel.fit(space, history)
+    if model is None:
+        return ()
+    sign = (response or first_response(experiment)).sign
+    effects = []
+    for parameter in space.parameters:
+        marginals = model.main_effect(parameter.name)
+        estimates = [
+            _estimate(sign, parameter, marginals[i], counts.count(parameter.name, i))
+            for i in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+        ]
+        known = [e.value for e in estimates if e.value is not None]
+        effects.append(
+            ParameterEffect(
+                parameter.name,
+                parameter.unit,
+                parameter.description,
+                max(known) - min(known) if len(known) > 1 else None,
+                tuple(estimates),
+            )
+        )
+    return tuple(sorted(effects, key=lambda e: e.range_value or 0.0, reverse=True))
+
+
+def _estimate(sign: float, parameter: Parameter, marginal: Marginal, n: int) -> LevelEstimate:
+    text = level(parameter.levels[marginal.level_ids[0]])
+    if n == 0:
+        return LevelEstimate(text, None, None, None, 0)
+    low, high = sorted(sign * end for end in marginal.interval)
+    return LevelEstimate(text, sign * marginal.value, low, high, n)

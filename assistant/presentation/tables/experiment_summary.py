@@ -1,0 +1,383 @@
+"""The answer first: is there something better than today, by how much, and how sure can one be.
+
+An experiment at a glance: one line of a list of many, made once for each state of a journal.
+
+What the report says of two measures: the front of trade-offs, as rows and as points.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from assistant.core.experiment import Experiment
+from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
+from assistant.presentation.charts.vega_lite import TradePoint
+from assistant.presentation.text.number_format import duration, lasting, level, quantity
+
+LONGEST_FAILURE = 300
+"""Characters of a failure that are told with the answer."""
+
+FindingVerdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFinding:
+    """The finding in one headline and a few sentences.
+
+    Args:
+        verdict: what was found, for programs.
+        headline: what was found, for people.
+        sentences: what must be known beside it.
+        improvement: change of the value from today to best as a share of today's, positive when
+            better; None when there is nothing to compare.
+        best_run_id: the best run's number; None if nothing completed.
+    """
+
+    verdict: FindingVerdict
+    headline: str
+    sentences: tuple[str, ...]
+    improvement: float | None
+    best_run_id: int | None
+
+
+def baseline_finding(experiment: Experiment) -> BaselineFinding:
+    """Return the finding of an experiment so far."""
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    if best is None:
+        failed = len(experiment.runs)
+        text = f"None of {failed} runs gave a result." if failed else "Nothing has been run yet."
+        return BaselineFinding("no_runs", text, _why_failed(experiment), None, None)
+    today_run = experiment.baseline
+    today = None if today_run is None else experiment.standing(today_run)
+    found = _found(experiment, best, today, today_run)
+    more = (*_traded(experiment, best), _spent(experiment), *_why_failed(experiment))
+    return replace(found, sentences=(*found.sentences, *more))
+
+
+def _found(
+    experiment: Experiment,
+    best: ConfigurationSummary,
+    today: ConfigurationSummary | None,
+    today_run: Run | None,
+) -> BaselineFinding:
+    """Return the finding, without what was spent on it."""
+    if not best.outcome.feasible:
+        return _nothing_feasible(experiment, best, today)
+    if today is None:
+        why = "It did not complete." if today_run else "The application names none."
+        return BaselineFinding(
+            "no_today",
+            f"Best found: {_value(experiment, best.outcome)} ({_named(best)}).",
+            (f"There is no today's configuration to compare with. {why}",),
+            None,
+            best.run.id,
+        )
+    return _against_today(experiment, best, today)
+
+
+def _nothing_feasible(
+    experiment: Experiment, best: ConfigurationSummary, today: ConfigurationSummary | None
+) -> BaselineFinding:
+    new = best.outcome
+    headline = "No configuration tried meets every constraint"
+    closest = f"it violates them by {new.violation:.0%} and gives {_value(experiment, new)}"
+    if today is not None and today.configuration == best.configuration:
+        headline, sentence = (
+            f"{headline}; today's comes closest.",
+            f"{closest[0].upper()}{closest[1:]}.",
+        )
+    elif today is None:
+        headline, sentence = (
+            f"{headline}; {_named(best)} comes closest.",
+            f"{closest[0].upper()}{closest[1:]}.",
+        )
+    else:
+        old = today.outcome
+        headline = f"{headline}; {_named(best)} comes closer than today."
+        sentence = (
+            f"It violates them by {new.violation:.0%} instead of {old.violation:.0%}, and gives "
+            f"{_value(experiment, new)} against today's {_value(experiment, old)}."
+        )
+    more = "A later sweep may find one that does: try more runs, other levels, or a looser bound."
+    return BaselineFinding("nothing_feasible", headline, (sentence, more), None, best.run.id)
+
+
+def _against_today(
+    experiment: Experiment, best: ConfigurationSummary, today: ConfigurationSummary
+) -> BaselineFinding:
+    new, old = best.outcome, today.outcome
+    if best.rank <= today.rank:
+        return BaselineFinding(
+            "today_is_best",
+            "Today's configuration is the best of those tried.",
+            (f"It gives {_value(experiment, old)}; no other run was better.",),
+            0.0,
+            best.run.id,
+        )
+    improvement = (new.quality - old.quality) / abs(old.quality) if old.quality else None
+    values = f"{_value(experiment, new)} against today's {_value(experiment, old)}"
+    name = _named(best)
+    name = f"{name[0].upper()}{name[1:]}"
+    if not old.feasible:
+        return BaselineFinding(
+            "improved",
+            f"{name} meets every constraint, today's configuration does not.",
+            (f"It gives {values}.",),
+            improvement,
+            best.run.id,
+        )
+    better = "lower" if experiment.opened.objective.goal == "minimise" else "higher"
+    if old.value > 0 and new.value >= 0:
+        share = f"{abs(new.value - old.value) / old.value:.1%} {better}"
+    else:  # a percentage of nothing, or across 0, says nothing
+        unit = experiment.opened.objective.unit
+        share = f"{quantity(abs(new.value - old.value), unit)} {better}"
+    return BaselineFinding(
+        "improved",
+        f"{name} is {share} than today.",
+        (f"It gives {values}, and meets every constraint.",),
+        improvement,
+        best.run.id,
+    )
+
+
+def _named(best: ConfigurationSummary) -> str:
+    """Return ``run 7``, or ``run 7 (mean of 3 runs)`` where it was repeated."""
+    return f"run {best.run.id}" + (f" (mean of {best.n} runs)" if best.n > 1 else "")
+
+
+def _traded(experiment: Experiment, best: ConfigurationSummary) -> tuple[str, ...]:
+    """Say by which of two measures it is best, and how many trade-offs there are."""
+    objective = experiment.opened.objective
+    second = objective.second
+    if second is None:
+        return ()
+    also = f"{second.wrapper} = {quantity(best.outcome.second_value, second.unit)}"
+    n = len(experiment.front)
+    front = (
+        f"{n} configurations are on the front, on which neither gets better without the other "
+        "getting worse"
+        if n > 1
+        else "nothing tried is better in either"
+    )
+    return (f"It is the best by {objective.wrapper}, the first of two measures; {also}; {front}.",)
+
+
+def _value(experiment: Experiment, outcome: Outcome) -> str:
+    objective = experiment.opened.objective
+    return f"{objective.wrapper} = {quantity(outcome.value, objective.unit)}"
+
+
+def _why_failed(experiment: Experiment) -> tuple[str, ...]:
+    """Return what failed runs said most often, in a sentence; nothing if none failed."""
+    failures = Counter(run.failure for run in experiment.runs if run.failure is not None)
+    if not failures:
+        return ()
+    ((failure, n),) = failures.most_common(1)
+    told = failure if len(failure) <= LONGEST_FAILURE else f"{failure[:LONGEST_FAILURE]} ..."
+    total = failures.total()
+    who = "The failed run says" if total == 1 else f"Of {total} failed runs {n} say"
+    return (f"{who}: {told.rstrip('.')}.",)
+
+
+def _spent(experiment: Experiment) -> str:
+    space, n_runs = experiment.space, len(experiment.runs)
+    allowed = space.count_allowed()
+    n, n_gone = experiment.tried
+    if allowed is None:  # all combinations are counted then, closed ones too
+        n, n_gone = n + n_gone, 0
+    total = allowed if allowed is not None else space.size
+    share = f" ({n / total:.2%})" if n < total else ", all of them"
+    word = "allowed configurations" if allowed is not None else "combinations"
+    why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
+    gone = f"; {n_gone} more {why} now" if n_gone else ""
+    failed = len(experiment.runs_in(RunState.FAILED))
+    repeated = f", in {n_runs} runs" if n_runs > n + n_gone else ""
+    words = f" {failed} of the runs failed." if failed else ""
+    waiting = len(experiment.runs_in(RunState.QUEUED))
+    if waiting and experiment.finished is not None:
+        words += f" {waiting} of the runs {'was' if waiting == 1 else 'were'} not started."
+    return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"
+
+
+State = Literal["new", "running", "waiting", "ready", "used up", "finished"]
+
+_RECENT = 15
+"""Runs of which the mean duration stands for those to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSummary:
+    """What a list says of an experiment.
+
+    Args:
+        id: of the experiment.
+        name: for people.
+        opened_s: when it was opened, seconds since 1970-01-01 UTC.
+        state: where it stands, by its journal alone: whether a process executes it is not there.
+        state_words: the same for people.
+        objective: what is wanted.
+        best: value of the best configuration; None before the first result.
+        unit: of it.
+        gain: how it compares with today's configuration, in words; empty without a today.
+            ``meets all constraints`` where today's does not.
+        done: runs of the budget that are over.
+        budget: runs in all; None without a limit.
+        failed: runs that failed.
+        deadline_s: until when, seconds since 1970-01-01 UTC; None without one.
+        left_s: seconds that the rest of the budget takes at the pace of the last runs; None if it
+            cannot be said, or nothing is left.
+        warning: the warning that waits for an answer; empty without one.
+        run_s: mean duration of the last runs, in seconds; None before the first one.
+    """
+
+    id: str
+    name: str
+    opened_s: float
+    state: State
+    state_words: str
+    objective: str
+    best: float | None
+    unit: str
+    gain: str
+    done: int
+    budget: int | None
+    failed: int
+    deadline_s: float | None
+    left_s: float | None
+    warning: str
+    run_s: float | None
+
+    @property
+    def share(self) -> float | None:
+        """Share of the budget that is used, 0 to 1; None without a limit of runs."""
+        return None if self.budget is None else min(1.0, self.done / max(self.budget, 1))
+
+    def time_left(self, now_s: float) -> str:
+        """Say how much time is left: until the deadline, else by the pace of the last runs."""
+        if self.state == "finished":
+            return ""
+        if self.deadline_s is not None:
+            left_s = self.deadline_s - now_s
+            return "the deadline is over" if left_s <= 0 else f"{duration(left_s)} to the deadline"
+        return "" if self.left_s is None else f"{lasting(self.left_s)} of runs"
+
+
+def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
+    """Return what a list says of an experiment; no forecast is made for it."""
+    opened, sla = experiment.opened, experiment.sla
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    executed = [run for run in over if run.source != "imported"]
+    lasted = [run.duration_s for run in executed[-_RECENT:] if run.duration_s is not None]
+    run_s = sum(lasted) / len(lasted) if lasted else None
+    state, words = _state(experiment)
+    leader = None if experiment.best is None else experiment.standing(experiment.best)
+    advice = experiment.open_advice
+    to_come = None
+    if sla.max_runs is not None and experiment.finished is None:
+        to_come = max(0, sla.max_runs - len(executed))
+    return ExperimentSummary(
+        id=opened.experiment_id,
+        name=opened.name,
+        opened_s=opened.at_s,
+        state=state,
+        state_words=words,
+        objective=str(opened.objective),
+        best=None if leader is None else leader.outcome.value,
+        unit=opened.objective.unit,
+        gain=gain_words(experiment),
+        done=len(executed),
+        budget=sla.max_runs,
+        failed=sum(run.state is RunState.FAILED for run in over),
+        deadline_s=sla.deadline_s,
+        left_s=-(-to_come // opened.workers) * run_s if to_come and run_s is not None else None,
+        warning="" if advice is None or experiment.finished is not None else advice.text,
+        run_s=run_s,
+    )
+
+
+def gain_words(experiment: Experiment) -> str:
+    """Say in a few words how the best configuration compares with today's."""
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+    if best is not None and not best.outcome.feasible:
+        return "violates a constraint"
+    if best is None or today is None:
+        return ""
+    if best.configuration == today.configuration:
+        return "as today"
+    old = today.outcome
+    if not old.feasible or not old.quality:
+        return "" if old.feasible else "meets all constraints"
+    share = (best.outcome.quality - old.quality) / abs(old.quality)
+    return f"{abs(share) * 100:.1f} % {'better' if share >= 0 else 'worse'}"
+
+
+def _state(experiment: Experiment) -> tuple[State, str]:
+    running = len(experiment.runs_in(RunState.RUNNING))
+    waiting = len(experiment.runs_in(RunState.QUEUED))
+    if experiment.finished is not None:
+        return "finished", "finished"
+    if running:
+        return "running", f"running, {running} under way"
+    if waiting:
+        return "waiting", f"{waiting} run{'' if waiting == 1 else 's'} waiting"
+    if not experiment.runs:
+        return "new", "nothing run yet"
+    if experiment.remaining_runs == 0:
+        return "used up", "budget used up"
+    return "ready", "ready for suggestions"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRow:
+    """One configuration of the front: values by both measures, means of its ``n_runs`` runs."""
+
+    run_id: int
+    values: Mapping[str, str]
+    value: float
+    second_value: float
+    n_runs: int
+    feasible: bool
+    is_today: bool
+
+
+def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
+    """Return the front, the best by the first measure first; empty without a second measure."""
+    rows = []
+    for run in experiment.front:
+        standing = experiment.standings[run.configuration]
+        outcome = standing.outcome
+        if outcome.second_value is None:
+            continue
+        values = experiment.space.values(run.configuration)
+        rows.append(
+            FrontRow(
+                run_id=run.id,
+                values={name: level(value) for name, value in values.items()},
+                value=outcome.value,
+                second_value=outcome.second_value,
+                n_runs=standing.n,
+                feasible=outcome.feasible,
+                is_today=run.configuration == experiment.opened.baseline,
+            )
+        )
+    return tuple(rows)
+
+
+def trade_points(experiment: Experiment) -> tuple[TradePoint, ...]:
+    """Return every configuration with a result as a point of two measured values."""
+    front = {run.configuration for run in experiment.front}
+    return tuple(
+        TradePoint(
+            run_id=standing.run.id,
+            value=standing.outcome.value,
+            second=standing.outcome.second_value,
+            on_front=configuration in front,
+            feasible=standing.outcome.feasible,
+            is_today=configuration == experiment.opened.baseline,
+        )
+        for configuration, standing in experiment.standings.items()
+        if standing.outcome.second_value is not None
+    )

@@ -1,0 +1,460 @@
+"""What was foretold, batch by batch, against what came: the forecasts recomputed from the journal.
+
+Nothing is stored for it: every forecast is a pure function of the journal until that moment.
+
+The scoreboard of trust in words and rows, for the report, the browser and the command line.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from assistant.analysis.forecast import evidence_of, forecast
+from assistant.analysis.prediction_record import (
+    CONFIDENCE,
+    Group,
+    GroupScore,
+    IntervalCoverage,
+    MeanError,
+    PredictionRecord,
+    PredictionScoreboard,
+    prediction_scoreboard,
+)
+from assistant.core.events import BatchSuggested, Event, WarningAnswered
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import FanPoint, Forecast, Interval, percent
+from assistant.core.run import RunState
+from assistant.presentation.charts.forecast import PredictionMark
+from assistant.presentation.text.forecast import (
+    ForecastSubject,
+    GoalVerdict,
+    forecast_sentences,
+    headline,
+    paper_words,
+    term_words,
+    verdict_of,
+)
+from assistant.presentation.text.number_format import number
+
+MOST_POINTS = 30
+"""Forecasts that are recomputed at most, evenly over the batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChancePoint:
+    """What was foretold with one batch, after an answer to a warning, or now.
+
+    Args:
+        runs: runs that were over then, those that failed too.
+        left: further runs that could end.
+        goal: what was agreed then.
+        chance: of reaching it.
+        band: of the chance.
+        verdict: how the goal stood then.
+        is_now: whether it is the forecast of now.
+    """
+
+    runs: int
+    left: float | None
+    goal: float
+    chance: float
+    band: tuple[float, float]
+    verdict: GoalVerdict
+    is_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSection:
+    """The forecast as a report tells it.
+
+    Args:
+        verdict: how the goal stands.
+        headline: the forecast in a sentence or two.
+        sentences: what stands below it.
+        terms: each agreed term in words.
+        paper: the paper's rule in words.
+        goal: None if none is agreed.
+        chance: of reaching it; None if unknown, or if it is decided.
+        band: of the chance.
+        remaining: further runs.
+        fan: the best over further runs; empty if unknown, or if nothing is left.
+        at_s: when the forecast was made.
+        deadline_s: None if none is agreed.
+        course: what was foretold with each batch and after each answer that changed how runs are
+            chosen, oldest first; at the end what is foretold now, while the goal is open.
+        went: sentences on how that went.
+        reached: whether the goal was; None while that is open.
+        reached_at: runs that were over when it was; None if it was not.
+    """
+
+    verdict: GoalVerdict
+    headline: str
+    sentences: tuple[str, ...]
+    terms: tuple[str, ...]
+    paper: str
+    goal: float | None
+    chance: float | None
+    band: tuple[float, float] | None
+    remaining: Interval | None
+    fan: tuple[FanPoint, ...]
+    at_s: float
+    deadline_s: float | None
+    course: tuple[ChancePoint, ...]
+    went: tuple[str, ...]
+    reached: bool | None
+    reached_at: int | None
+
+
+def forecast_section(
+    experiment: Experiment, events: Sequence[Event], now_s: float
+) -> ForecastSection | None:
+    """Return what a report says of the forecast; None if there is no goal and nothing to foresee.
+
+    Args:
+        experiment: as far as it has come.
+        events: its journal; without it how the forecast went is left out.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    seen = forecast(experiment, now_s)
+    has_fan = len(seen.fan) > 1 and not seen.is_over
+    if seen.goal is None and not has_fan:
+        return None
+    subject, verdict = ForecastSubject.of(experiment), verdict_of(seen)
+    course = chance_history(events)
+    now = _point(experiment, seen, is_now=True)
+    if course and now is not None:
+        is_new = replace(now, is_now=False) != course[-1]
+        course = (*(course if is_new else course[:-1]), now)
+    decided = verdict in ("reached", "missed")
+    goal = seen.goal
+    return ForecastSection(
+        verdict=verdict,
+        headline=headline(subject, seen),
+        sentences=forecast_sentences(subject, seen),
+        terms=tuple(term_words(subject, term, now_s) for term in seen.terms),
+        paper=paper_words(seen.paper),
+        goal=None if goal is None else goal.goal,
+        chance=None if goal is None or decided else goal.chance,
+        band=None if goal is None or decided else goal.band,
+        remaining=seen.remaining,
+        fan=seen.fan if has_fan else (),
+        at_s=now_s,
+        deadline_s=experiment.sla.deadline_s,
+        course=course,
+        went=review_sentences(subject, course, seen),
+        reached={"reached": True, "missed": False}.get(verdict),
+        reached_at=_over_until(experiment, seen),
+    )
+
+
+def _over_until(experiment: Experiment, seen: Forecast) -> int | None:
+    """Return how many runs were over when the goal was reached, the run that reached it too."""
+    if seen.goal is None or seen.goal.reached_by is None:
+        return None
+    reached = experiment.run(seen.goal.reached_by)
+    until = (reached.ended_s or 0.0, reached.id)
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    return sum((run.ended_s or 0.0, run.id) <= until for run in over)
+
+
+def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[ChancePoint, ...]:
+    """Recompute what was foretold with each batch, until the goal was reached.
+
+    An answer to a warning that changed how runs are chosen is a point as well: the chance after it.
+
+    Args:
+        events: a whole journal; empty gives nothing.
+        most: points at most, evenly over those moments that have a forecast.
+
+    Returns:
+        The points, oldest first; batches without a goal or with too few results have none.
+    """
+    chosen = set(_evenly(_telling(events), most))
+    points: list[ChancePoint] = []
+    for position, experiment in _states(events):
+        if position not in chosen:
+            continue
+        point = _point(experiment, forecast(experiment, events[position].at_s))
+        if point is not None and (not points or point != points[-1]):
+            points.append(point)
+    return tuple(points)
+
+
+def _point(experiment: Experiment, seen: Forecast, *, is_now: bool = False) -> ChancePoint | None:
+    """Return a forecast as a point of the course; None where it tells no chance, or it is over."""
+    goal = seen.goal
+    if goal is None or goal.chance is None or goal.band is None or seen.is_over:
+        return None
+    if is_now and goal.reached_by is not None:
+        return None
+    return ChancePoint(
+        runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
+        left=None if seen.remaining is None else seen.remaining.median,
+        goal=goal.goal,
+        chance=goal.chance,
+        band=goal.band,
+        verdict=verdict_of(seen),
+        is_now=is_now,
+    )
+
+
+def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
+    """Yield the state after each batch and each answer that changed the steering.
+
+    With the event's position; the experiment is the same object each time.
+    """
+    if not events:
+        return
+    experiment = Experiment.replay(events[:1])
+    for position, event in enumerate(events[1:], 1):
+        steering = experiment.steering
+        experiment.apply(event)
+        answered = isinstance(event, WarningAnswered) and experiment.steering != steering
+        if answered or isinstance(event, BatchSuggested):
+            yield position, experiment
+
+
+def _telling(events: Sequence[Event]) -> list[int]:
+    """Return the positions of those moments with a goal that was open and enough results."""
+    found = []
+    for position, experiment in _states(events):
+        goal = experiment.sla.goal
+        evidence = evidence_of(experiment)
+        if goal is None or evidence.silence:
+            continue
+        if evidence.losses[0] > -experiment.opened.objective.quality_of(goal):
+            found.append(position)
+    return found
+
+
+def _evenly(positions: Sequence[int], most: int) -> list[int]:
+    """Return at most so many of the positions, the first and the last among them.
+
+    >>> _evenly([3, 5, 8, 9, 11], 3), _evenly([3, 5], 3)
+    ([3, 8, 11], [3, 5])
+    """
+    n = len(positions)
+    if n <= most:
+        return list(positions)
+    return [positions[round(i * (n - 1) / (most - 1))] for i in range(most)]
+
+
+def review_sentences(
+    subject: ForecastSubject, course: Sequence[ChancePoint], seen: Forecast
+) -> tuple[str, ...]:
+    """Say how the forecasts went: what was foretold when, and whether the verdicts were right.
+
+    A single end proves no probability right or wrong; a verdict it does.
+    """
+    if not course or seen.goal is None:
+        return ()
+    told = [_told(course)]
+    wanted = {point.goal for point in course} | {seen.goal.goal}
+    if len(wanted) > 1:
+        goals = ", ".join(subject.value(goal) for goal in sorted(wanted))
+        told.append(f"The goal was changed on the way ({goals}); each chance is of the goal then.")
+        return tuple(told)
+    verdict = verdict_of(seen)
+    if verdict not in ("reached", "missed"):
+        return tuple(told)
+    came = verdict == "reached"
+    missing = [p for p in course if p.verdict in ("likely_miss", "very_likely_miss")]
+    told += _judged(missing, "likely to miss", not came)
+    told += _judged([p for p in course if p.verdict == "on_track"], "on track", came)
+    if len(told) == 1:
+        told.append(
+            "No verdict was given on the way: the chance was too even, or it was too late for one."
+        )
+    return tuple(told)
+
+
+def _told(course: Sequence[ChancePoint]) -> str:
+    first, last = course[0], course[-1]
+    if len(course) == 1:
+        return f"The chance was told once: {percent(first.chance)} after {first.runs} runs."
+    low = min(course, key=lambda point: point.chance)
+    high = max(course, key=lambda point: point.chance)
+    when = f"now, after {last.runs}" if last.is_now else f"after {last.runs}, when it was told last"
+    return (
+        f"The chance was {percent(first.chance)} after {first.runs} runs and "
+        f"{percent(last.chance)} {when}; {percent(low.chance)} "
+        f"at the lowest (after {low.runs}), {percent(high.chance)} at the highest (after "
+        f"{high.runs})."
+    )
+
+
+def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> list[str]:
+    """Return whether a verdict, given at some points, came true; nothing if it was not given."""
+    if not points:
+        return []
+    n, first, last = len(points), points[0].runs, points[-1].runs
+    times = f"once, after {first} runs" if n == 1 else f"{n} times, after {first} to {last} runs"
+    return [f"It was called {verdict} {times}: that was {'right' if was_right else 'wrong'}."]
+
+
+FEW = 10
+"""Runs below which nothing is judged: if all 10 went well, Wilson's interval begins at 72 %."""
+
+NAMES: dict[Group, str] = {
+    "suggested": "suggested, taken as it was",
+    "edited": "suggested, then edited",
+    "left out": "suggested, left out",
+    "own": "the analyst's own",
+    "initial": "first runs",
+    "today": "today's configuration",
+    "repeated": "repeated",
+    "from before": "results from before",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionRow:
+    """One group as a row of texts; see `assistant.analysis.prediction_record.GroupScore`."""
+
+    name: str
+    n: str
+    completed: str
+    failed: str
+    mean: str
+    best: str
+    improved: str
+    gain: str
+    coverage: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionSection:
+    """The scoreboard as it is told.
+
+    Args:
+        told: the scoreboard itself.
+        title: of the value, with its unit.
+        sentences: what to make of it.
+        rows: a row for each group.
+    """
+
+    told: PredictionScoreboard
+    title: str
+    sentences: tuple[str, ...]
+    rows: tuple[PredictionRow, ...]
+
+
+def prediction_section(experiment: Experiment) -> PredictionSection | None:
+    """Return the scoreboard as it is told; None while there is no run."""
+    if not experiment.runs:
+        return None
+    told = prediction_scoreboard(experiment)
+    title = f"{told.value_name} [{told.unit}]" if told.unit else told.value_name
+    rows = tuple(_row(score) for score in told.scores)
+    return PredictionSection(told, title, prediction_sentences(told), rows)
+
+
+def prediction_sentences(told: PredictionScoreboard) -> tuple[str, ...]:
+    """Say what to make of it: whether intervals held, whether values leaned, who improved."""
+    parts = [_held(told.coverage), _leaned(told), _improved(told)]
+    if told.unanswered:
+        one = told.unanswered == 1
+        parts.append(
+            f"{told.unanswered} more suggestion{' was' if one else 's were'} replaced before "
+            f"anything of {'its' if one else 'their'} batch was submitted, and count as nothing."
+        )
+    return tuple(part for part in parts if part)
+
+
+def _held(coverage: IntervalCoverage | None) -> str:
+    if coverage is None:
+        return (
+            "No suggestion with a stated interval has come to a result yet, so nothing can be said "
+            "of how far to trust them."
+        )
+    said = f"{coverage.inside} of {coverage.n} results lie in the interval that was stated"
+    if coverage.n < FEW:
+        return f"{said}; that is too little to judge, {FEW} are needed."
+    said += (
+        f" ({coverage.share:.0%}, 95 % interval {coverage.low:.0%} to {coverage.high:.0%}; "
+        f"{CONFIDENCE:.0%} are promised)"
+    )
+    if coverage.high < CONFIDENCE:
+        return f"{said}: the intervals are too narrow, so trust them less than they say."
+    if coverage.low > CONFIDENCE:
+        return f"{said}: the intervals are wider than they need be."
+    return f"{said}: nothing speaks against them."
+
+
+def _leaned(told: PredictionScoreboard) -> str:
+    error = told.error
+    if error is None or error.n < FEW or error.low is None or error.high is None:
+        return ""
+    unit = f" {told.unit}" if told.unit else ""
+    text = (
+        f"On average {told.value_name} came {number(abs(error.value))}{unit} "
+        f"{'above' if error.value > 0 else 'below'} what was expected (95 % interval "
+        f"{number(error.low)} to {number(error.high)})"
+    )
+    if error.low <= 0 <= error.high:
+        return f"{text}: that may be chance."
+    good = (error.value < 0) == (told.goal == "minimise")
+    return f"{text}: expectations are too {'cautious' if good else 'hopeful'}."
+
+
+def _improved(told: PredictionScoreboard) -> str:
+    """Say how often suggestions and the analyst's runs improved the best; nothing without any."""
+    parts = [
+        f"{score.improved} of {score.completed} that were {word}"
+        for group, word in (
+            ("suggested", "suggested"), ("edited", "edited"), ("own", "the analyst's own"),
+        )
+        for score in told.scores
+        if score.group == group and score.completed
+    ]  # fmt: skip
+    if not parts:
+        return ""
+    return (
+        f"The best so far was improved by {', '.join(parts)}; the later a run, the harder that is."
+    )
+
+
+def _row(score: GroupScore) -> PredictionRow:
+    late = " (run later)" if score.group == "left out" and score.completed else ""
+    violated = f", {score.violated} violating" if score.violated else ""
+    return PredictionRow(
+        name=NAMES[score.group],
+        n=str(score.n),
+        completed=f"{score.completed}{late}{violated}",
+        failed=str(score.failed),
+        mean=number(score.mean),
+        best=number(score.best),
+        improved="unknown" if score.improved is None else str(score.improved),
+        gain=_signed(score.gain),
+        coverage=_coverage(score.coverage),
+        error=_error(score.error),
+    )
+
+
+def _coverage(told: IntervalCoverage | None) -> str:
+    if told is None:
+        return "unknown"
+    return f"{told.inside} of {told.n} ({told.low:.0%} to {told.high:.0%})"
+
+
+def _error(told: MeanError | None) -> str:
+    if told is None:
+        return "unknown"
+    interval = "" if told.low is None else f" ({number(told.low)} to {number(told.high)})"
+    return f"{_signed(told.value)}{interval}"
+
+
+def _signed(value: float | None) -> str:
+    return f"+{number(value)}" if value is not None and value > 0 else number(value)
+
+
+def prediction_marks(promises: tuple[PredictionRecord, ...]) -> tuple[PredictionMark, ...]:
+    """Return promises as they are drawn: a row for each that a run of its own batch kept or not."""
+    return tuple(
+        PredictionMark(
+            f"run {one.run_id}, batch {one.batch}", one.expected, one.low, one.high, one.came,
+            one.inside,
+        )
+        for one in promises
+        if one.group != "left out"
+    )  # fmt: skip

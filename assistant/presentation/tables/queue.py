@@ -1,0 +1,358 @@
+"""The queue as people read it: what goes on, what waits, and why each stands where it does.
+
+A list that can be acted on is a snapshot: it stays as it was shown until it is renewed, and says
+how much has changed since.
+
+What runs that go on have measured so far, and which were ended early, in words.
+
+The why of a suggestion as people read it: the strategy's sentence and what is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assistant.analysis.remaining_runs import QueueEnds, queue_ends
+from assistant.analysis.response_map import FEW, ExpectedMeasure, expected_measure
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import Interval, percent
+from assistant.core.objective import Objective
+from assistant.core.run import Run, RunState
+from assistant.presentation.text.forecast import clock
+from assistant.presentation.text.number_format import (
+    duration,
+    level,
+    number,
+    quantity,
+    setting,
+    unit_of,
+)
+from strategies import Configuration, Suggestion, SuggestionKind
+
+MOST_RUN_NAMES = 8
+"""Runs of a list that are named one by one; of more the rest is counted."""
+
+SOON_S = 60.0
+"""What ends within so many seconds is told by how long it takes, not by the time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
+    """A queue as it stood at one moment.
+
+    Args:
+        at_s: that moment, seconds since 1970-01-01 UTC.
+        n_events: of the journal then.
+        version: of the experiment then; see `Experiment`.
+        running: what goes on, oldest first.
+        waiting: what waits, the next one in front; held runs come last, oldest first.
+        ends: when they end.
+    """
+
+    at_s: float
+    n_events: int
+    version: int
+    running: tuple[Run, ...]
+    waiting: tuple[Run, ...]
+    ends: QueueEnds
+
+    @classmethod
+    def of(cls, experiment: Experiment, now_s: float) -> QueueSnapshot:
+        """Return the queue as it stands now."""
+        held = tuple(run for run in experiment.runs_in(RunState.QUEUED) if run.held)
+        return cls(
+            at_s=now_s,
+            n_events=experiment.n_events,
+            version=experiment.version,
+            running=experiment.runs_in(RunState.RUNNING),
+            waiting=(*experiment.waiting, *held),
+            ends=queue_ends(experiment, now_s),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing goes on and nothing waits."""
+        return not self.running and not self.waiting
+
+    def changes(self, experiment: Experiment) -> int:
+        """Return how many runs came, went, or stand otherwise in the queue since."""
+        then = {run.id: _standing(run) for run in (*self.running, *self.waiting)}
+        live = experiment.runs_in(RunState.RUNNING, RunState.QUEUED)
+        now = {run.id: _standing(run) for run in live}
+        return sum(then.get(run_id) != now.get(run_id) for run_id in {*then, *now})
+
+    def place(self, run: Run) -> str:
+        """Return why a waiting run stands where it does."""
+        parts = []
+        if run.held:
+            parts.append("held until it is released")
+        else:
+            turn = "next, " if run.id == self.waiting[0].id else ""
+            how = f"by its priority {run.priority:g}" if run.priority else "as submitted"
+            parts.append(f"{turn}{how}")
+        if run.lost:
+            parts.append(f"lost {run.lost} worker{'' if run.lost == 1 else 's'}, waits again")
+        elif run.attempts:
+            parts.append("was interrupted, waits again")
+        return "; ".join(parts)
+
+    def end_of(self, run: Run) -> str:
+        """Return when a run that goes on will end, with where 8 of 10 futures lie."""
+        found = self.ends.going.get(run.id)
+        return "unknown" if found is None else end_text(found, self.at_s)
+
+
+def end_text(found: Interval, now_s: float) -> str:
+    """Return when something ends: the middle of the futures, then what 8 of 10 lie within.
+
+    >>> when(Interval(20.3, 31.4, 45.0), 0.0)
+    'in 31 s (20 s to 45 s)'
+    >>> when(Interval(600.0, 1200.0, None), 0.0)
+    'about 00:20 UTC (in 10 min 00 s or later)'
+    """
+    if found.median is None or found.low is None:
+        return "unknown"
+    soon = found.median < SOON_S
+    middle = f"in {_about(found.median)}" if soon else f"about {clock(now_s + found.median, now_s)}"
+    if found.high is None:
+        return f"{middle} (in {_about(found.low)} or later)"
+    if found.high < 0.1:
+        return middle
+    low, high = _about(found.low), _about(found.high)
+    return f"{middle} ({low} to {high})" if soon else f"{middle} (in {low} to {high})"
+
+
+def _about(seconds: float) -> str:
+    """Return a duration that is not known to more than two digits."""
+    return duration(float(f"{seconds:.2g}") if seconds < SOON_S else seconds)
+
+
+def run_names(run_ids: tuple[int, ...]) -> str:
+    """Name runs.
+
+    >>> named((4,)), named((4, 7, 12)), named(tuple(range(1, 12)))
+    ('run 4', 'runs 4, 7 and 12', 'runs 1, 2, 3, 4, 5, 6, 7, 8 and 3 more')
+    """
+    if len(run_ids) == 1:
+        return f"run {run_ids[0]}"
+    if len(run_ids) > MOST_RUN_NAMES + 1:
+        first = ", ".join(map(str, run_ids[:MOST_RUN_NAMES]))
+        return f"runs {first} and {len(run_ids) - MOST_RUN_NAMES:,} more"
+    return f"runs {', '.join(map(str, run_ids[:-1]))} and {run_ids[-1]}"
+
+
+def _standing(run: Run) -> tuple[RunState, float, bool, int]:
+    return run.state, run.priority, run.held, run.attempts
+
+
+def stopped_words(run: Run) -> str:
+    """Say that a run was ended early and what it had reported was kept; empty if it was not.
+
+    >>> from strategies import Configuration
+    >>> run = Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0, stopped="flat by now")
+    >>> stopped_words(run)
+    'stopped early by the analyst: flat by now'
+    """
+    if run.stopped is None:
+        return ""
+    return "stopped early by the analyst" + (f": {run.stopped}" if run.stopped else "")
+
+
+def reported_words(run: Run, objective: Objective) -> str:
+    """Return what the objective looks at of what a run has reported; empty if it is nothing.
+
+    Where it has reported nothing that counts, the number of its measures is told.
+    """
+    if run.reported is None:
+        return ""
+    parts = []
+    for name in objective.measures:
+        value = run.reported.get(name)
+        if isinstance(value, float | int):
+            unit = objective.unit if name == str(objective.wrapper) else ""
+            parts.append(f"{name} {quantity(value, unit or unit_of(name)).partition(' (')[0]}")
+    if parts:
+        return ", ".join(parts)
+    n = len(run.reported)
+    return f"{n} measure{'' if n == 1 else 's'}, none of them counts"
+
+
+def age_words(run: Run, now_s: float) -> str:
+    """Say how long ago a run has reported last; empty if it has not."""
+    if run.reported_s is None:
+        return ""
+    return f"{duration(max(0.0, round(now_s - run.reported_s)))} ago"
+
+
+KINDS: Mapping[SuggestionKind, str] = {
+    "initial": "first run",
+    "construction": "construction",
+    "neighbour": "neighbour",
+    "random": "explore",
+    "region": "inside region",
+    "analyst": "yours",
+    "poll": "poll",
+    "particle": "particle",
+    "design": "design",
+    "improvement": "improve",
+    "confirmation": "confirmation",
+}
+"""How a suggestion came about, in a word."""
+
+KIND_WORDS = (
+    "explore: where little is known; improve: likely to beat the best; neighbour: one step from a "
+    "good run; construction: put together of good levels; inside region: where good results lie "
+    "close together; confirmation: a repeat that makes a result surer; yours: added by you"
+)
+
+
+def expected_text(experiment: Experiment, configuration: Configuration) -> str:
+    """Return "9,870 s (9,700 to 10,150)", the value expected and its 95% interval, or "unknown"."""
+    found = expected_measure(experiment, configuration)
+    if found is None:
+        return "unknown"
+    return f"{_value(experiment, found.value)} ({_ends(found)})"
+
+
+def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
+    """Return the reason of a suggestion with what is expected of it, in one sentence."""
+    text = expected_text(experiment, suggestion.configuration)
+    if text == "unknown":
+        return suggestion.reason
+    measure = experiment.opened.objective.wrapper
+    return f"{suggestion.reason.removesuffix('.')}; expected {measure}: {text}."
+
+
+def kind_text(suggestion: Suggestion) -> str:
+    """Return how a suggestion came about, in a word or two: "inside region 2"."""
+    if suggestion.region is not None:
+        return f"inside region {suggestion.region}"
+    return KINDS[suggestion.kind]
+
+
+def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuration]]) -> str:
+    """Return what a list of runs is predicted to give, in a sentence.
+
+    Args:
+        experiment: whose model speaks.
+        numbered: the configurations with the number that people see beside each.
+    """
+    n = len(numbered)
+    runs = "1 run" if n == 1 else f"{n:,} runs"
+    if not n:
+        return "Your list: nothing is taken."
+    found = [(at, expected_measure(experiment, one)) for at, one in numbered]
+    told = [(at, one) for at, one in found if one is not None]
+    if not told:
+        return f"Your list: {runs}; what they give cannot be predicted yet."
+    minimise = experiment.opened.objective.goal == "minimise"
+    told.sort(key=lambda pair: pair[1].value if minimise else -pair[1].value)
+    at, best = told[0]
+    first = f"no. {at} the best with {_value(experiment, best.value)} ({_ends(best)})"
+    if n == 1:
+        return f"Your list: 1 run, predicted {_value(experiment, best.value)} ({_ends(best)})."
+    values = sorted(one.value for _, one in told)
+    low, high = number(values[0]), _value(experiment, values[-1])
+    return f"Your list: {runs}, predicted {low} to {high}; {first}."
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRow:
+    """One level of a suggestion: what the best run has there, and what is known of it.
+
+    ``typical`` is what a typical configuration with it is expected to give, with its 95% interval;
+    "unknown" without a result.
+    """
+
+    parameter: str
+    level: str
+    best: str
+    typical: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionExplanation:
+    """All that is known of why something was suggested: sentences, and its levels one by one."""
+
+    sentences: tuple[str, ...]
+    levels: tuple[LevelRow, ...]
+
+
+def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExplanation:
+    """Return why a configuration was suggested, and what is expected of it by now."""
+    one, unit = suggestion.configuration, experiment.opened.objective.unit
+    told = [suggestion.reason, f"It was chosen by {suggestion.strategy} ({kind_text(suggestion)})."]
+    found = expected_measure(experiment, one)
+    n = len(experiment.measured)
+    if found is None:
+        told.append(f"What it gives cannot be predicted: {n} of at least {FEW} results are known.")
+    else:
+        told.append(
+            f"Expected: {expected_text(experiment, one)}, with a 95 % interval, by the model of "
+            f"{n:,} results."
+        )
+    if suggestion.chance is not None:
+        told.append(
+            f"Its chance to beat the best run was {percent(suggestion.chance)} when it was "
+            "suggested."
+        )
+    best = experiment.best
+    standing = None if best is None else experiment.standing(best)
+    if best is not None and standing is not None:
+        told.append(
+            f"The best so far is run {best.id} with {quantity(standing.outcome.value, unit)}."
+        )
+    if suggestion.near is not None:
+        told.append(_nearness(experiment, one, suggestion.near))
+    return SuggestionExplanation(tuple(told), _levels(experiment, one))
+
+
+def _nearness(experiment: Experiment, one: Configuration, near: Configuration) -> str:
+    space = experiment.space
+    here, there = space.values(one), space.values(near)
+    differing = [
+        f"{p.name} ({setting(here[p.name], p.unit)} instead of {setting(there[p.name], p.unit)})"
+        for p in space.parameters
+        if here[p.name] != there[p.name]
+    ]
+    run = next((run for run in experiment.runs if run.configuration == near), None)
+    which = "a configuration that was not run" if run is None else f"run {run.id}"
+    value = None if run is None or run.outcome is None else run.outcome.value
+    gave = (
+        "" if value is None else f", which gave {quantity(value, experiment.opened.objective.unit)}"
+    )
+    if not differing:
+        return f"It repeats {which}{gave}."
+    return f"It differs from {which}{gave}: {', '.join(differing)}."
+
+
+def _levels(experiment: Experiment, one: Configuration) -> tuple[LevelRow, ...]:
+    space, model = experiment.space, experiment.measured_anova
+    values = space.values(one)
+    best = None if experiment.best is None else space.values(experiment.best.configuration)
+    rows = []
+    for parameter in space.parameters:
+        value = values[parameter.name]
+        level_id = parameter.level_id(value)
+        typical, n = "unknown", 0
+        if model is not None and len(model.ids) >= FEW:
+            marginal = model.main_effect(parameter.name)[level_id]
+            value_of = experiment.opened.objective.value_of
+            ends = sorted(map(value_of, marginal.interval))
+            n = marginal.count
+            if n:
+                told = ExpectedMeasure(value_of(marginal.value), ends[0], ends[1])
+                typical = f"{_value(experiment, told.value)} ({_ends(told)})"
+        of_best = "" if best is None else level(best[parameter.name])
+        rows.append(LevelRow(parameter.name, setting(value, parameter.unit), of_best, typical, n))
+    return tuple(rows)
+
+
+def _value(experiment: Experiment, value: float) -> str:
+    return quantity(value, experiment.opened.objective.unit).partition(" (")[0]
+
+
+def _ends(found: ExpectedMeasure) -> str:
+    return f"{number(found.low)} to {number(found.high)}"

@@ -1,0 +1,291 @@
+"""The agreement term by term: what was agreed, what was used of it, met or missed.
+
+What the report says about the budget: regions, warnings, and what came of them.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from assistant.analysis.paper_forecast import paper_forecast
+from assistant.analysis.recommendation import goal_text
+from assistant.analysis.warning import proposal
+from assistant.core.experiment import Experiment
+from assistant.core.run import Run, RunState
+from assistant.core.sla import Sla, Spending, cost_of, number_text
+from assistant.presentation.text.number_format import moment, number, quantity
+from strategies import find_regions
+
+AgreedTerm = Literal["runs", "deadline", "cost", "run_limit", "goal"]
+
+TermVerdict = Literal["met", "missed", "open", "unlimited", "unknown"]
+"""Of a term: missed by what happened, met at the end, open until then; ``unlimited`` is a cost that
+is only counted, ``unknown`` one of which no run has told anything at the end."""
+
+TITLES: dict[AgreedTerm, str] = {
+    "runs": "Runs",
+    "deadline": "Deadline",
+    "cost": "Cost",
+    "run_limit": "A single run",
+    "goal": "Goal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TermUsage:
+    """One agreed term and what came of it.
+
+    Args:
+        term: which.
+        limit: runs, seconds since 1970-01-01 UTC, units of the cost, seconds of a run, or value
+            of the first measure; None for a cost that is only counted.
+        used: runs submitted, the end of the last run, cost so far, the longest run, or the best
+            value; None if that is unknown.
+        over: by how much it is missed, 0 if it is not; of a goal how far the best falls short,
+            None while nothing feasible is known.
+        verdict: of it.
+        run: the run that reached the goal; None of other terms, or if it is not reached.
+        agreed: the term in words.
+        told: what came of it, in words.
+    """
+
+    term: AgreedTerm
+    limit: float | None
+    used: float | None
+    over: float | None
+    verdict: TermVerdict
+    run: int | None
+    agreed: str
+    told: str
+
+    @property
+    def title(self) -> str:
+        """The heading of the term."""
+        return TITLES[self.term]
+
+
+def sla_terms(experiment: Experiment) -> tuple[TermUsage, ...]:
+    """Return every agreed term with what came of it so far; empty if nothing is agreed."""
+    found = (_runs, _deadline, _cost, _run_limit, _goal)
+    return tuple(use for of in found if (use := of(experiment)) is not None)
+
+
+def sla_words(experiment: Experiment) -> tuple[str, ...]:
+    """Return the agreed terms in words, without what was used of them."""
+    return tuple(use.agreed for use in sla_terms(experiment))
+
+
+def _runs(experiment: Experiment) -> TermUsage | None:
+    limit, used = experiment.sla.max_runs, experiment.n_charged
+    if limit is None:
+        return None
+    over = max(0, used - limit)
+    told = f"{used:,} used" + (f", {over:,} too many" if over else "")
+    agreed = "1 run" if limit == 1 else f"{limit:,} runs"
+    return TermUsage("runs", limit, used, over, _kept(experiment, over), None, agreed, told)
+
+
+def _deadline(experiment: Experiment) -> TermUsage | None:
+    limit = experiment.sla.deadline_s
+    if limit is None:
+        return None
+    ended = [run.ended_s for run in _executed(experiment) if run.ended_s is not None]
+    last_s = max(ended, default=None)
+    over = 0.0 if last_s is None else max(0.0, last_s - limit)
+    told = "no run has ended"
+    if last_s is not None:
+        when = "after" if over else "before"
+        told = f"the last run ended {quantity(_rounded(abs(last_s - limit)), 's')} {when} it"
+    agreed = f"until {moment(limit)}"
+    verdict = _kept(experiment, over)
+    return TermUsage("deadline", limit, last_s, over, verdict, None, agreed, told)
+
+
+def _cost(experiment: Experiment) -> TermUsage | None:
+    sla, spent = experiment.sla, experiment.spending
+    if sla.tariff is None or spent is None:
+        return None
+    limit, used = sla.max_cost, spent.total
+    told = _cost_told(sla, spent)
+    if limit is None:
+        agreed = f"cost without a limit ({sla.tariff})"
+        return TermUsage("cost", None, used, 0.0, "unlimited", None, agreed, told)
+    over = 0.0 if used is None else max(0.0, used - limit)
+    if over:
+        told = f"{told}; {number(over)} too much"
+    agreed = f"a cost of {sla.cost_text} ({sla.tariff})"
+    verdict = _kept(experiment, over)
+    if used is None and verdict == "met":
+        verdict = "unknown"
+    return TermUsage("cost", limit, used, over, verdict, None, agreed, told)
+
+
+def unknown_cost(experiment: Experiment, run: Run) -> str:
+    """Say why the cost of a completed run is unknown, and what follows; empty if it is known."""
+    sla = experiment.sla
+    tariff, outcome = sla.tariff, run.outcome
+    if tariff is None or outcome is None:
+        return ""
+    if cost_of(run, experiment.space.values, tariff) is not None:
+        return ""
+    name = tariff.measure or tariff.resources
+    lacks = f"it gave no number as '{name}'"
+    if run.duration_s is None:
+        lacks = "how long it took is unknown"
+    limit = ""
+    if sla.max_cost is not None and experiment.cost is None:
+        limit = f"; while no cost is known the limit of {sla.cost_text} ends nothing"
+    return f"the cost of run {run.id} is unknown, since {lacks}{limit}"
+
+
+def _cost_told(sla: Sla, spent: Spending) -> str:
+    unit = "" if sla.tariff is None else sla.tariff.unit
+    if spent.total is None:
+        return f"unknown: the cost of {_counted(spent.n_unknown)} is not known"
+    text = f"{quantity(spent.total, unit)} used"
+    if spent.n_unknown:
+        text += f", of which {_counted(spent.n_unknown)} of unknown cost at the mean of the others"
+    return text
+
+
+def _run_limit(experiment: Experiment) -> TermUsage | None:
+    limit = experiment.sla.run_limit_s
+    if limit is None:
+        return None
+    timed = [run for run in _executed(experiment) if run.duration_s is not None]
+    longest = max((run.duration_s for run in timed if run.duration_s is not None), default=None)
+    longer = [run for run in timed if run.duration_s is not None and run.duration_s > limit]
+    over = 0.0 if longest is None else max(0.0, longest - limit)
+    told = "no run took longer"
+    if longer:
+        failed = all(run.state is RunState.FAILED for run in longer)
+        told = f"{_counted(len(longer))} took longer{', and failed' if failed else ''}"
+    agreed = f"{number_text(limit)} s a run"
+    verdict = _kept(experiment, over)
+    return TermUsage("run_limit", limit, longest, over, verdict, None, agreed, told)
+
+
+def _goal(experiment: Experiment) -> TermUsage | None:
+    objective, limit = experiment.opened.objective, experiment.sla.goal
+    if limit is None:
+        return None
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    known = None if best is None or not best.outcome.feasible else best.outcome
+    used = None if known is None else known.value
+    bound = "at most" if objective.goal == "minimise" else "at least"
+    agreed = f"{objective.wrapper} {bound} {goal_text(experiment)}"
+    run = experiment.goal_run
+    if run is not None:
+        return TermUsage(
+            "goal", limit, used, 0.0, "met", run.id, agreed, f"reached by run {run.id}"
+        )
+    verdict: TermVerdict = "open" if experiment.finished is None else "missed"
+    if known is None:
+        told = "not reached; nothing that meets every constraint is known"
+        return TermUsage("goal", limit, None, None, verdict, None, agreed, told)
+    over = abs(known.value - limit)
+    unit = objective.unit
+    told = f"not reached; the best is {quantity(known.value, unit)}, {quantity(over, unit)} away"
+    return TermUsage("goal", limit, used, over, verdict, None, agreed, told)
+
+
+def _kept(experiment: Experiment, over: float) -> TermVerdict:
+    if over > 0:
+        return "missed"
+    return "open" if experiment.finished is None else "met"
+
+
+def _executed(experiment: Experiment) -> list[Run]:
+    return [run for run in experiment.runs if run.source != "imported"]
+
+
+def _rounded(seconds: float) -> float:
+    return round(seconds, 1) if seconds < 120 else round(seconds)
+
+
+def _counted(n: int) -> str:
+    return "1 run" if n == 1 else f"{n:,} runs"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRow:
+    """One region; ``mean`` and ``best`` are measured values, ``pending`` None if not countable."""
+
+    id: int
+    members: int
+    evaluated: int
+    pending: int | None
+    mean: float
+    best: float
+    ranges: str
+
+
+@dataclass(frozen=True, slots=True)
+class WarningRow:
+    """One warning: after how many runs, with how many left, its words, and the answer.
+
+    ``by_forecast`` tells it from one by the paper's rule, of which ``proposed``, the alternatives
+    with the chance under each, is empty.
+    """
+
+    number: int
+    executed: int
+    remaining: int | None
+    shortfall: int | None
+    text: str
+    by_forecast: bool
+    proposed: tuple[str, ...]
+    answer: str
+
+
+def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
+    """Return the regions as they are now, best mean quality first."""
+    space, value_of = experiment.space, experiment.opened.objective.value_of
+    counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
+    rows = []
+    for region in find_regions(experiment.knowledge, experiment.watch.regions):
+        ranges = []
+        for parameter, ids in zip(space.parameters, region.box, strict=True):
+            levels = [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
+            if len(levels) == 1 or parameter.kind == "nominal":
+                ranges.append(f"{parameter.name} {', '.join(map(str, levels))}")
+            else:
+                ranges.append(f"{parameter.name} {levels[0]} to {levels[-1]}")
+        rows.append(
+            RegionRow(
+                id=region.id,
+                members=len(region.members),
+                evaluated=region.evaluated,
+                pending=counted[region.id].pending,
+                mean=value_of(counted[region.id].mean),
+                best=value_of(counted[region.id].best),
+                ranges="; ".join(ranges),
+            )
+        )
+    return tuple(rows)
+
+
+def warning_rows(experiment: Experiment) -> tuple[WarningRow, ...]:
+    """Return every warning with what the analyst did about it."""
+    rows = []
+    for advice in experiment.advice:
+        given = experiment.answer_to(advice)
+        answer = "not answered" if experiment.open_advice == advice else "overtaken, not answered"
+        if given is not None:
+            level = given.exploitation
+            answer = given.answer + (f" to {level:.0%}" if given.answer == "changed" else "")
+            if given.alternative is not None:
+                answer += f": {advice.alternatives[given.alternative].text}"
+        seen = advice.forecast
+        rows.append(
+            WarningRow(
+                advice.number,
+                seen.executed,
+                seen.remaining,
+                seen.shortfall,
+                advice.text,
+                advice.basis == "forecast",
+                tuple(map(proposal, advice.alternatives)),
+                answer,
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,382 @@
+"""The forecast as people read it: how it stands in one word, a headline, sentences, terms.
+
+What is unknown is said, never shown as a number. Chances are those of studies that looked alike; no
+sentence promises anything, and none names a single number of runs. Times of day are UTC.
+"""
+
+import datetime
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import (
+    LIKELY,
+    MOST_LEFT,
+    ON_TRACK,
+    VERY_LIKELY,
+    Forecast,
+    Interval,
+    PaperForecast,
+    TermForecast,
+    band_words,
+    is_late,
+    percent,
+    share_phrase,
+)
+from assistant.presentation.text.number_format import duration, number, quantity
+
+GoalVerdict = Literal[
+    "no_goal",
+    "silent",
+    "reached",
+    "missed",
+    "nearly_used",
+    "very_likely_miss",
+    "likely_miss",
+    "open",
+    "on_track",
+]
+"""How the goal stands. ``silent`` is too little to speak, ``open`` a chance without a verdict."""
+
+_TEN_YEARS_S = 10 * 365.25 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSubject:
+    """What a forecast speaks of.
+
+    Args:
+        measure: the first measure, such as ``mean_wait_s``.
+        unit: of it.
+        cost_unit: of the cost.
+        is_finished: whether the experiment is.
+    """
+
+    measure: str
+    unit: str = ""
+    cost_unit: str = ""
+    is_finished: bool = False
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "ForecastSubject":
+        """Return what the forecasts of an experiment speak of."""
+        objective, tariff = experiment.opened.objective, experiment.sla.tariff
+        cost_unit = "" if tariff is None else tariff.unit
+        finished = experiment.finished is not None
+        return cls(str(objective.wrapper), objective.unit, cost_unit, finished)
+
+    def value(self, value: float) -> str:
+        """Return a value of the measure with its unit."""
+        return f"{number(value)} {self.unit}".strip()
+
+    def values(self, interval: Interval) -> str:
+        """Return a value that is not known yet: the median with the 80 % interval about it."""
+        if interval.low is None or interval.median is None or interval.high is None:
+            return "unknown"
+        low, high = sorted((interval.low, interval.high))
+        middle = self.value(interval.median)
+        if number(low) == number(high):
+            return middle
+        return f"{middle} ({number(low)} to {self.value(high)} in 8 of 10 cases)"
+
+
+def verdict_of(seen: Forecast) -> GoalVerdict:
+    """Return how the goal stands."""
+    goal = seen.goal
+    if goal is None:
+        return "no_goal"
+    if goal.reached_by is not None:
+        return "reached"
+    if seen.is_over:
+        return "missed"
+    if goal.chance is None:
+        return "silent"
+    verdict = _verdict_by(goal.chance, _is_nearly_used(seen))
+    return "open" if seen.is_beyond and verdict != "on_track" else verdict
+
+
+def _verdict_by(chance: float, is_late: bool) -> GoalVerdict:
+    if is_late:
+        return "nearly_used"
+    miss = 1.0 - chance
+    if miss >= LIKELY:
+        return "very_likely_miss" if miss >= VERY_LIKELY else "likely_miss"
+    return "on_track" if miss <= ON_TRACK else "open"
+
+
+def _is_nearly_used(seen: Forecast) -> bool:
+    left = None if seen.remaining is None else seen.remaining.median
+    if left is None:
+        return False
+    return is_late(max(seen.paper.executed - seen.under_way, 0), left)
+
+
+def headline(subject: ForecastSubject, seen: Forecast) -> str:
+    """Return the forecast in a sentence or two: how the goal stands, the chance and its band."""
+    verdict, goal = verdict_of(seen), seen.goal
+    if goal is None:
+        return _without_goal(subject, seen)
+    wanted = subject.value(goal.goal)
+    if verdict == "reached":
+        return f"The goal of {wanted} is reached, by run {goal.reached_by}."
+    if verdict == "missed":
+        return _missed(subject, seen, wanted)
+    if goal.chance is None:
+        return f"No chance to reach {wanted} is told yet: {seen.silence or 'too little is known'}."
+    chance = f"Chance to reach {wanted} {_horizon(seen)}: {_banded(seen)}."
+    return f"{_judged(verdict, goal.chance)} {chance}".strip()
+
+
+def _missed(subject: ForecastSubject, seen: Forecast, wanted: str) -> str:
+    if subject.is_finished:
+        return f"The goal of {wanted} was not reached."
+    if not seen.under_way:
+        return f"Nothing is left to run, and the goal of {wanted} is not reached."
+    late = "nothing can end within the agreement any more"
+    return f"{_going(seen.under_way)}, and {late}; the goal of {wanted} is not reached."
+
+
+def _judged(verdict: GoalVerdict, chance: float) -> str:
+    """Return the sentence before the chance; empty where it speaks for itself."""
+    missed = f"{share_phrase(1.0 - chance)} studies that looked like this missed their goal."
+    return {
+        "nearly_used": "The budget is nearly used.",
+        "on_track": f"On track: {share_phrase(chance)} studies that looked like this reached their goal.",
+        "likely_miss": f"Likely to miss: {missed}",
+        "very_likely_miss": f"Very likely to miss: {missed}",
+    }.get(verdict, "")
+
+
+def _without_goal(subject: ForecastSubject, seen: Forecast) -> str:
+    if seen.best is not None and not seen.is_over:
+        return f"No goal is agreed, so no chance is told. {best_words(subject, seen)}"
+    if seen.is_over or not seen.silence:
+        return "No goal is agreed, so no chance is told."
+    return f"No goal is agreed, and nothing can be foreseen yet: {seen.silence}."
+
+
+def _horizon(seen: Forecast) -> str:
+    """Return the runs that a chance is told of."""
+    if not seen.is_beyond:
+        return f"with the {left_words(seen.remaining)}"
+    return f"within the next {MOST_LEFT} of the {left_words(seen.remaining)}"
+
+
+def _banded(seen: Forecast) -> str:
+    goal = seen.goal
+    if goal is None or goal.chance is None:
+        return "unknown"
+    if goal.band is None:
+        return percent(goal.chance)
+    return f"{percent(goal.chance)} ({band_words(goal.band)} depending on the space)"
+
+
+def chance_words(seen: Forecast) -> str:
+    """Return the chance in a few words, for a line; empty while there is none."""
+    verdict, goal = verdict_of(seen), seen.goal
+    if goal is None or goal.chance is None or verdict == "missed":
+        return ""
+    if verdict == "reached":
+        return f"goal reached by run {goal.reached_by}"
+    within = f" within {MOST_LEFT} runs" if seen.is_beyond else ""
+    return f"chance of the goal {percent(goal.chance)}{within}"
+
+
+def forecast_sentences(subject: ForecastSubject, seen: Forecast) -> tuple[str, ...]:
+    """Return what stands below the headline: how far it is, when it ends, what to be wary of."""
+    told: list[str] = []
+    verdict, goal = verdict_of(seen), seen.goal
+    if goal is not None and goal.chance is not None and verdict not in ("reached", "missed"):
+        told += _far(seen)
+    if not seen.is_over:
+        best = best_words(subject, seen)
+        told += [best] if best and goal is not None else []
+        if seen.under_way:
+            told.append(f"{_going(seen.under_way)}, and counted as left until over.")
+        told += [end_words(seen)] if seen.remaining is not None else []
+        if seen.binding is not None and len(seen.terms) > 1:
+            told.append(f"The tightest term: {TERMS[seen.binding]}.")
+        told += [f"Caution: {caution}." for caution in seen.cautions]
+    return tuple(told)
+
+
+def _far(seen: Forecast) -> list[str]:
+    goal, told = seen.goal, []
+    if goal is None:
+        return []
+    steps = goal.steps_away
+    if steps is not None and math.isfinite(steps):
+        away = number(round(steps, 1))
+        far = f"The goal is {away} step{'' if away == '1' else 's'} beyond the best"
+        doubled = goal.if_doubled
+        if doubled is not None and goal.chance is not None:
+            far += (
+                f"; with twice the runs left the chance is {percent(doubled)} instead of "
+                f"{percent(goal.chance)}"
+            )
+        told.append(f"{far}. A step is the mean distance of the next three results from the best.")
+    needed = None if goal.runs_needed is None else goal.runs_needed.median
+    if goal.runs_needed is None:
+        return told
+    if needed is None or needed > MOST_LEFT:
+        told.append(f"More likely than not: not within {MOST_LEFT} further runs.")
+    else:
+        time_s = None if goal.seconds_needed is None else goal.seconds_needed.median
+        n = math.ceil(needed)
+        further = "1 further run" if n == 1 else f"{n} further runs"
+        lasting = "" if time_s is None else f", {duration(time_s)} at the pace so far"
+        told.append(f"More likely than not: within {further}{lasting}.")
+    return told
+
+
+def best_words(subject: ForecastSubject, seen: Forecast) -> str:
+    """Say what the best may come to with the runs left; empty while that is unknown."""
+    if seen.best is None or seen.is_over:
+        return ""
+    after = f"next {MOST_LEFT} runs" if seen.is_beyond else left_words(seen.remaining)
+    return f"Best {subject.measure} expected after the {after}: {subject.values(seen.best)}."
+
+
+def end_words(seen: Forecast) -> str:
+    """Say when the runs left are over, as an interval of times of day."""
+    left = seen.seconds_left
+    if left is None or left.low is None:
+        return "When the runs left are over is unknown."
+    first = clock(seen.at_s + left.low, seen.at_s)
+    if left.high is None or left.median is None:
+        return f"The runs left are over at {first} or later."
+    if left.high < 60:
+        return "The runs left are over within a minute."
+    last, middle = (clock(seen.at_s + s, seen.at_s) for s in (left.high, left.median))
+    if first == last:
+        return f"The runs left are over by about {last}."
+    return (
+        f"The runs left are over between {first.removesuffix(' UTC')} and {last}, "
+        f"most likely about {middle}."
+    )
+
+
+TERMS = {"max_runs": "runs", "deadline": "deadline", "max_cost": "cost"}
+"""Terms as people call them."""
+
+
+def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
+    """Say what a term leaves.
+
+    >>> runs = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
+    >>> term_words(Subject("wait"), runs, 0.0)
+    'runs: 22 of 60 ended, 38 left'
+    >>> deadline = TermForecast("deadline", 52_200.0, 50_000.0, Interval(25.0, 28.0, 31.0))
+    >>> term_words(Subject("wait"), deadline, 50_000.0)
+    'deadline: 25 to 31 more runs by 14:30 UTC, 28 most likely'
+    """
+    name, used = TERMS[term.term], term_used(subject, term, now_s)
+    left = term.remaining
+    if term.term == "deadline" and term.limit <= now_s:
+        return f"{name}: {clock(term.limit, now_s)} has passed"
+    if left is None or left.low is None:
+        return f"{name}: {used}, how many more runs that leaves is unknown"
+    if term.term == "max_runs":
+        return f"{name}: {used}, {figures(left)} left"
+    number_of, _, likely = figures(left).partition(" (")
+    likely = f", {likely.removesuffix(')')}" if likely else ""
+    more = f"{number_of} more run{'' if number_of == '1' else 's'}"
+    if term.term == "deadline":
+        return f"{name}: {more} by {clock(term.limit, now_s)}{likely}"
+    return f"{name}: {used}, {more}{likely}"
+
+
+def term_used(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
+    """Say what is agreed and what is used of it, as a cell of a table."""
+    if term.term == "max_runs":
+        return f"{count(term.used or 0)} of {count(term.limit)} ended"
+    if term.term == "deadline":
+        return f"until {clock(term.limit, now_s)}"
+    spent = "an unknown part" if term.used is None else number(term.used)
+    return f"{spent} of {quantity(term.limit, subject.cost_unit)} spent"
+
+
+def figures(left: Interval | None) -> str:
+    """Return further runs as a cell of a table.
+
+    >>> figures(Interval(25.0, 28.0, 31.0)), figures(Interval(5.0, 5.0, 5.0)), figures(None)
+    ('25 to 31 (28 most likely)', '5', 'unknown')
+    """
+    if left is None or left.low is None:
+        return "unknown"
+    if left.high is None or left.median is None:
+        return f"{count(left.low)} or more"
+    if count(left.low) == count(left.high):
+        return count(left.low)
+    return f"{count(left.low)} to {count(left.high)} ({count(left.median)} most likely)"
+
+
+def left_words(left: Interval | None) -> str:
+    """Return the runs that are left, as in "with the 25 to 31 runs left (28 most likely)".
+
+    >>> left_words(Interval(38.0, 38.0, 38.0)), left_words(Interval(25.0, 28.0, 31.0))
+    ('38 runs left', '25 to 31 runs left (28 most likely)')
+    >>> left_words(Interval(25.0, None, None)), left_words(None)
+    ('25 or more runs left', 'runs left, whose number is unknown')
+    """
+    if left is None or left.low is None:
+        return "runs left, whose number is unknown"
+    if left.high is None or left.median is None:
+        return f"{count(left.low)} or more runs left"
+    if left.high <= 0:
+        return "runs left (most likely 0)"  # what is over is not told by these words
+    if count(left.low) == count(left.high):
+        return "1 run left" if left.low == 1 else f"{count(left.low)} runs left"
+    return f"{count(left.low)} to {count(left.high)} runs left ({count(left.median)} most likely)"
+
+
+def count(n: float) -> str:
+    """Return a number of runs; a million of them is no number that anybody plans with.
+
+    >>> count(38.0), count(4_589_050.0)
+    ('38', 'over a million')
+    """
+    return "over a million" if n > 1e6 else f"{n:,.0f}"
+
+
+def clock(at_s: float, now_s: float) -> str:
+    """Return a time of day, with its date where it is not today.
+
+    >>> clock(1_000_000.0, 999_999.0), clock(1_000_000.0, 0.0), clock(1e15, 0.0)
+    ('13:46 UTC', '1970-01-12 13:46 UTC', 'more than 10 years from now')
+    """
+    if at_s - now_s > _TEN_YEARS_S:
+        return "more than 10 years from now"
+    then, now = (datetime.datetime.fromtimestamp(s, datetime.UTC) for s in (at_s, now_s))
+    if then.date() == now.date():
+        return f"{then:%H:%M} UTC"
+    return f"{then:%Y-%m-%d %H:%M} UTC"
+
+
+def paper_words(seen: PaperForecast) -> str:
+    """Say how the budget stands by the paper's rule, which nothing has calibrated."""
+    rule = "By the paper's rule (uncalibrated)"
+    if seen.remaining is None and seen.remaining_by_runs is None:
+        terms = "neither a number of runs nor a deadline nor a cost"
+        return f"{rule}: unknown, since {terms} tells how many are left."
+    if seen.basis != "plan" and not seen.regions:
+        return f"{rule}: unknown. There is no region of good results yet."
+    if seen.pending is None:
+        return f"{rule}: unknown. What is pending cannot be counted."
+    if seen.shortfall is None or seen.remaining is None:
+        return f"{rule}: unknown. {_runs(seen.pending)} pending; what remains is not known yet."
+    n = len(seen.regions)
+    where = "of your plan" if seen.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
+    pending = f"{_runs(seen.pending)} pending {where}, {seen.remaining:,} left"
+    if seen.shortfall > 0:
+        return f"{rule}: a miss. {pending}: {seen.shortfall:,} too few."
+    return f"{rule}: no miss. {pending}."
+
+
+def _going(n: int) -> str:
+    return "1 run is under way" if n == 1 else f"{n:,} runs are under way"
+
+
+def _runs(n: int) -> str:
+    return "1 run" if n == 1 else f"{n:,} runs"

@@ -1,0 +1,337 @@
+"""What a token is for.
+
+Tokens with names: who was handed one, for what, until when; kept as digests only.
+"""
+
+import hashlib
+import hmac
+import json
+import math
+import re
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from assistant.core.errors import NameTakenError, ServiceError, SettingsError, hint
+from assistant.core.files import path_beside, read_private, rewrite_private
+from assistant.core.ports import Clock, SystemClock
+from assistant.service.strict_json import RefusedJsonError, read_json
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    VIEWER = "viewer"
+    """Looks."""
+    STEERER = "steerer"
+    """Looks, and decides."""
+    WORKER = "worker"
+    """Claims runs and reports on them; sees what it has claimed."""
+    ADAPTER = "adapter"
+    """A worker for one experiment, which it sees; only ever a token of its own name."""
+    OWNER = "owner"
+    """All of these; made anew for every service, never in a file."""
+
+    def grants(self, wanted: "Role") -> bool:
+        """Return whether this role includes another."""
+        return wanted in _GRANTED[self]
+
+    def hands_out(self, wanted: "Role") -> bool:
+        """Return whether who has this role may make and revoke tokens for another.
+
+        A steerer lets others look and work; whom else it could make would outlast itself.
+        """
+        return wanted in _HANDED_OUT.get(self, frozenset())
+
+
+_GRANTED: Mapping[Role, frozenset[Role]] = {
+    Role.VIEWER: frozenset({Role.VIEWER}),
+    Role.STEERER: frozenset({Role.VIEWER, Role.STEERER}),
+    Role.WORKER: frozenset({Role.WORKER}),
+    Role.ADAPTER: frozenset({Role.WORKER, Role.ADAPTER}),
+    Role.OWNER: frozenset(Role),
+}
+_HANDED_OUT: Mapping[Role, frozenset[Role]] = {
+    Role.STEERER: frozenset({Role.VIEWER, Role.WORKER, Role.ADAPTER}),
+    Role.OWNER: frozenset({Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER}),
+}
+NAMED = (Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER)
+"""Roles that a token of its own name may have."""
+OF_ONE_EXPERIMENT = (Role.WORKER, Role.ADAPTER)
+"""Roles whose tokens may be for one experiment alone."""
+
+MOST_HOLDERS = 1000
+"""All are compared with whatever token comes."""
+MOST_BYTES = 1024 * 1024
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""Of a token: shorter than any token is, so that none is taken for a name."""
+
+_BYTES = 32  # 256 bits
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """Who was handed a token.
+
+    Args:
+        name: of the token; a worker's name in the journal is this, or begins with it and a slash.
+        role: what it may do.
+        digest: SHA-256 of the token, in hexadecimal digits.
+        made_s: when it was made, in seconds since 1970-01-01 UTC.
+        experiment_id: that it is for alone; None is all.
+        expires_s: when it ends, in seconds since 1970-01-01 UTC; None is never.
+        made_by: name of the token by which it was made; None by a token without a name.
+    """
+
+    name: str
+    role: Role
+    digest: str
+    made_s: float
+    experiment_id: str | None = None
+    expires_s: float | None = None
+    made_by: str | None = None
+
+    def is_over(self, now_s: float) -> bool:
+        """Return whether its time has run out."""
+        return self.expires_s is not None and self.expires_s <= now_s
+
+
+def token_store_path(store: Path) -> Path:
+    """Return the file of the tokens with names of a store: ``<store>.token-hashes``."""
+    return path_beside(store, "token-hashes")
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a token. Raises SettingsError."""
+    if not NAME.fullmatch(name):
+        raise SettingsError(
+            f"a token cannot be called {name[:40]!a}: its name has 1 to 40 letters, digits, dots, "
+            "underscores or hyphens, and begins with a letter or a digit"
+        )
+
+
+def token_name_of(worker: str) -> str:
+    """Return the name of the token that a worker would have who calls itself so.
+
+    >>> named_by("gpu-1/3"), named_by("gpu-1")
+    ('gpu-1', 'gpu-1')
+    """
+    return worker.partition("/")[0]
+
+
+class ApiTokenStore:
+    """The tokens with names of one store. Calls may come from several threads.
+
+    Args:
+        path: of its file, from `token_store_path`; None keeps it in memory.
+        clock: dates and ends tokens.
+        token: makes them.
+
+    Raises:
+        ServiceError: others can read the file, or it is damaged.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        clock: Clock | None = None,
+        token: Callable[[], str] = lambda: secrets.token_hex(_BYTES),
+    ) -> None:
+        self._path, self._clock, self._token = path, clock or SystemClock(), token
+        self._lock = threading.Lock()
+        content = None if path is None else read_private(path, MOST_BYTES)
+        # Never changed, only replaced, so that requests are let in without the lock.
+        self._holders: Mapping[str, ApiToken] = MappingProxyType(
+            {} if path is None or content is None else _read(path, content)
+        )
+
+    def issue(
+        self,
+        name: str,
+        role: Role,
+        *,
+        experiment_id: str | None = None,
+        expires_s: float | None = None,
+        made_by: str | None = None,
+        again: bool = False,
+    ) -> str:
+        """Make a token, and return it; nobody can be told of it a second time.
+
+        Args:
+            name: of it, and of the worker that has it; free, or of one whose time has run out.
+            role: see `Role`; every one but the owner.
+            experiment_id: that it is for alone; only for workers, and always for an adapter.
+            expires_s: when it ends, in seconds since 1970-01-01 UTC; None is never.
+            made_by: name of the token by which this one is made.
+            again: whether the answer of the same request was lost: the name is taken by it, and
+                the new token takes the place of the one that nobody received.
+
+        Raises:
+            SettingsError: what cannot be; TakenNameError: there is a token of that name;
+            ServiceError: the book cannot be written. Nothing is made then.
+        """
+        now_s = self._clock.now_s()
+        _check(name, role, experiment_id, expires_s, now_s)
+        token = self._token()
+        made = ApiToken(
+            name, role, _digest(token.encode()), now_s, experiment_id, expires_s, made_by
+        )  # fmt: skip
+        with self._lock:
+            there = self._holders.get(name)
+            is_same = there is not None and again and _asked(there) == _asked(made)
+            if there is not None and not there.is_over(now_s) and not is_same:
+                raise NameTakenError(
+                    f"there is a token '{name}' already; name this one otherwise, or revoke that "
+                    f"one first: copperline token revoke {name}"
+                )
+            if there is None and len(self._holders) >= MOST_HOLDERS:
+                raise SettingsError(
+                    f"there are {MOST_HOLDERS} tokens with names, and no more can be; revoke those "
+                    "that nobody needs"
+                )
+            self._keep({**self._holders, name: made})
+        return token
+
+    def revoke(self, name: str) -> ApiToken:
+        """Let nobody in any more by a token; return whose it was.
+
+        Raises:
+            SettingsError: there is none of that name; ServiceError: the book cannot be written,
+            and the token holds.
+        """
+        with self._lock:
+            if name not in self._holders:
+                raise SettingsError(f"no token '{name}'{_known(name, self._holders)}")
+            left = {other: one for other, one in self._holders.items() if other != name}
+            gone = self._holders[name]
+            self._keep(left)
+        return gone
+
+    def holder_of(self, presented: bytes) -> ApiToken | None:
+        """Return whose token it is; None if it is none, or its time has run out.
+
+        Every digest is compared, whatever comes, each in a time that says nothing of how much of
+        it is right.
+        """
+        found = self._found(presented)
+        return None if found is None or found.is_over(self._clock.now_s()) else found
+
+    def has_ended(self, presented: bytes) -> bool:
+        """Return whether it is a token whose time has run out."""
+        found = self._found(presented)
+        return found is not None and found.is_over(self._clock.now_s())
+
+    def lets_in(self, holder: ApiToken) -> bool:
+        """Return whether the token that somebody came in by still holds."""
+        return self._holders.get(holder.name) == holder and not holder.is_over(self._clock.now_s())
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is that of a token which holds."""
+        found = self._holders.get(name)
+        return found is not None and not found.is_over(self._clock.now_s())
+
+    def get(self, name: str) -> ApiToken | None:
+        """Return who has the token of a name; None if there is none, or none any more."""
+        return self._holders.get(name)
+
+    def holders(self) -> tuple[ApiToken, ...]:
+        """Return all who were handed a token that was not revoked, the latest first."""
+        return tuple(sorted(self._holders.values(), key=lambda one: (-one.made_s, one.name)))
+
+    def now_s(self) -> float:
+        """Return the time by which tokens end, in seconds since 1970-01-01 UTC."""
+        return self._clock.now_s()
+
+    def _found(self, presented: bytes) -> ApiToken | None:
+        digest = _digest(presented)
+        found: ApiToken | None = None
+        for holder in self._holders.values():
+            if hmac.compare_digest(digest, holder.digest):
+                found = holder
+        return found
+
+    def _keep(self, holders: Mapping[str, ApiToken]) -> None:
+        if self._path is not None:
+            told = {"tokens": [asdict(one) for one in holders.values()]}
+            rewrite_private(self._path, f"{json.dumps(told, indent=1)}\n".encode())
+        self._holders = MappingProxyType(dict(holders))
+
+
+def _known(name: str, holders: Mapping[str, ApiToken]) -> str:
+    """Return the end of a sentence about a name that none has."""
+    if not holders:
+        return "; there is none with a name"
+    few = len(holders) <= 20
+    return hint(name, holders) if few else "; copperline token list shows those that there are"
+
+
+def _digest(presented: bytes) -> str:
+    """Return what is kept of a token; of 256 random bits one pass of SHA-256 tells nothing."""
+    return hashlib.sha256(presented).hexdigest()
+
+
+def _asked(holder: ApiToken) -> ApiToken:
+    """Return a holder without what each making gives anew."""
+    return replace(holder, digest="", made_s=0.0)
+
+
+def _check(
+    name: str, role: Role, experiment_id: str | None, expires_s: float | None, now_s: float
+) -> None:
+    check_name(name)
+    if role not in NAMED:
+        raise SettingsError(f"no token can be made for the role {role}{hint(role, NAMED)}")
+    if role is Role.ADAPTER and experiment_id is None:
+        raise SettingsError("the token of an adapter is for one experiment; say which")
+    if experiment_id is not None and role not in OF_ONE_EXPERIMENT:
+        raise SettingsError(
+            f"a {role} sees all experiments; only the token of a worker or an adapter can be for "
+            "one alone"
+        )
+    if expires_s is not None and not (math.isfinite(expires_s) and expires_s > now_s):
+        raise SettingsError("a token ends at a time that is still to come")
+
+
+def _read(path: Path, content: bytes) -> dict[str, ApiToken]:
+    way_out = "mend it, or delete it, and nobody is let in by a token with a name"
+    try:
+        told = read_json(content)
+        found = [_holder(one) for one in _rows(told)]
+    except (RefusedJsonError, TypeError, ValueError) as error:
+        raise ServiceError(f"the tokens in '{path}' are damaged: {error}; {way_out}") from error
+    holders = {one.name: one for one in found}
+    if len(holders) < len(found) or len({one.digest for one in found}) < len(found):
+        raise ServiceError(f"the tokens in '{path}' are damaged: one stands there twice; {way_out}")
+    return holders
+
+
+def _rows(told: object) -> list[Any]:
+    match told:
+        case {"tokens": list(rows), **more} if not more and len(rows) <= MOST_HOLDERS:
+            return rows
+        case _:
+            raise ValueError(f"no object with a list of at most {MOST_HOLDERS} 'tokens'")
+
+
+def _holder(row: Any) -> ApiToken:
+    match row:
+        case {
+            "name": str(name),
+            "role": str(role),
+            "digest": str(digest),
+            "made_s": int() | float() as made_s,
+            "experiment_id": str() | None as experiment_id,
+            "expires_s": int() | float() | None as expires_s,
+            "made_by": str() | None as made_by,
+        } if len(row) == 7 and NAME.fullmatch(name) and _DIGEST.fullmatch(digest):
+            if Role(role) not in NAMED or isinstance(made_s, bool) or isinstance(expires_s, bool):
+                raise ValueError(f"the row of '{name}' has a value that cannot be")
+            return ApiToken(name, Role(role), digest, made_s, experiment_id, expires_s, made_by)
+        case _:
+            raise ValueError("a row is none of ours")

@@ -1,0 +1,104 @@
+"""What every route is given: the house, the request as the house sees it, and who asks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from anyio import CapacityLimiter
+from fastapi import Depends, Header, Path, Request
+
+from assistant.service.api_tokens import Role
+from assistant.service.auth import RoleRequirement
+from assistant.service.experiment_service import ExperimentService, IdempotentRequest
+from assistant.service.observability import MetricsRegistry, annotate_request
+from assistant.service.problems import refusal
+from assistant.service.server import DrainState
+
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+WORK_THREADS = 16
+WATCH_THREADS = 4
+_TAG = re.compile(r'"([0-9]{1,15})"')
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """What the app is made of.
+
+    Args:
+        house: the store and what is done with it.
+        drain: whether the service is ending.
+        metrics: what is counted.
+        version: of Copperline.
+        work: threads for workers, who shall not wait for decisions that take long.
+        watch: threads for streams of events.
+    """
+
+    house: ExperimentService
+    drain: DrainState
+    metrics: MetricsRegistry
+    version: str
+    work: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WORK_THREADS))
+    watch: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WATCH_THREADS))
+
+
+async def context_of(request: Request) -> ServiceContext:
+    """Return what the app was made of."""
+    found: ServiceContext = request.app.state.context
+    return found
+
+
+async def service_of(request: Request) -> ExperimentService:
+    """Return the house."""
+    return (await context_of(request)).house
+
+
+async def idempotent_request_of(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="Made anew for each request, kept for its repetition: done once."),
+    ] = None,
+) -> IdempotentRequest:
+    """Return the request as the house sees it. Raises ProblemError for a key of another form."""
+    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
+        raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
+    told = f"{request.method} {request.url.path}\n".encode() + await request.body()
+    return IdempotentRequest(idempotency_key, hashlib.sha256(told).hexdigest())
+
+
+async def versioned_request_of(
+    keyed: Annotated[IdempotentRequest, Depends(idempotent_request_of)],
+    if_match: Annotated[
+        str | None,
+        Header(description='The version that was looked at, in quotes: "12". Refused on another.'),
+    ] = None,
+) -> IdempotentRequest:
+    """Return the request with the version that it was made for. Raises ProblemError as well."""
+    tag = None if if_match is None else _TAG.fullmatch(if_match)
+    if if_match is not None and tag is None:
+        raise refusal(400, 'If-Match is a version in quotes, such as "12"')
+    return replace(keyed, version=None if tag is None else int(tag.group(1)))
+
+
+async def named(request: Request, experiment: Annotated[str, Path(max_length=200)]) -> str:
+    """Return the experiment of a path, and put it in the log."""
+    annotate_request(request.scope, experiment=experiment)
+    return experiment
+
+
+ServiceOf = Annotated[ExperimentService, Depends(service_of)]
+ContextOf = Annotated[ServiceContext, Depends(context_of)]
+IdempotentRequestOf = Annotated[IdempotentRequest, Depends(idempotent_request_of)]
+VersionedRequestOf = Annotated[IdempotentRequest, Depends(versioned_request_of)]
+ExperimentId = Annotated[str, Depends(named)]
+RunNumber = Annotated[int, Path(ge=1, le=10**9)]
+
+VIEWER = Depends(RoleRequirement(Role.VIEWER))
+STEERER = Depends(RoleRequirement(Role.STEERER))
+OWNER = Depends(RoleRequirement(Role.OWNER))
+WORKER = Depends(RoleRequirement(Role.WORKER))
+VIEWER_OR_ADAPTER = Depends(RoleRequirement(Role.VIEWER, Role.ADAPTER))
+ANYBODY = Depends(RoleRequirement(Role.VIEWER, Role.WORKER))

@@ -1,0 +1,185 @@
+"""Programs that ask for their runs themselves: each registers, and is given a token of its own.
+
+Its token is for its experiment alone. It is told once, in the answer; a registration that is
+repeated under its key, because the answer was lost, is given another in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
+from assistant.core.errors import ExperimentError, SettingsError
+from assistant.core.events import is_external_application
+from assistant.core.sla import AutoSteering
+from assistant.service.api_tokens import ApiTokenStore, Role
+from assistant.service.experiment_service import ExperimentService, IdempotentRequest
+
+MOST_PROGRAMS = 20
+"""Programs of one experiment at once; of one more, the token of the first is worth nothing."""
+FINISHED_KEPT = 100
+"""Of finished experiments so many tokens are kept, with which programs learn that they ended."""
+LIMIT_OF_A_RUN = (
+    "the limit of a run that the program asks for is a term of the agreement; say it as run_limit"
+)
+_NAME_LENGTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRegistration:
+    """What a program registers.
+
+    Args:
+        name: of its experiment.
+        settings: tables of a sweep file; ``[application]`` may be left away.
+        automatic: how the experiment steers itself; True is as the settings say, None not at all.
+        resume: whether it goes on with the latest experiment of its name that is not finished.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    automatic: AutoSteering | bool | None
+    resume: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredProgram:
+    """A program that may ask for runs now.
+
+    Args:
+        experiment_id: whose runs.
+        token: with which it asks; nobody is told of it again.
+        holder: name of the token.
+        resumed: whether the experiment was there before.
+    """
+
+    experiment_id: str
+    token: str
+    holder: str
+    resumed: bool
+
+
+def register(
+    house: ExperimentService,
+    wanted: ProgramRegistration,
+    asked: IdempotentRequest,
+    made_by: str | None = None,
+) -> RegisteredProgram:
+    """Open an experiment for a program that asks for its runs itself, or go on with one.
+
+    Args:
+        house: keeps it.
+        wanted: by the program.
+        asked: the request.
+        made_by: name of the token with which it registers.
+
+    Raises:
+        SettingsError: the settings are wrong, or of another kind of application.
+        ExperimentError: the one to go on with has other parameters or another objective.
+        KeyReusedError: the key was used for another request.
+    """
+    tables = _tables(wanted)
+    built = build_sweep(check_settings(house.placed(tables), "the settings"))
+    known = house.answered(asked)
+    there = None if known is not None or not wanted.resume else _unfinished(house, wanted.name)
+    if there is not None:
+        _refuse_another(house, there, built)
+        return _registered(house, there, made_by, resumed=True)
+    opened = house.open_settings(tables, wanted.name, asked).experiment_id
+    how = _automatic(wanted, built)
+    if how is not None:
+        # Under a key of its own: done once, even if this process ends between the two.
+        key = None if asked.key is None else f"{asked.key} automatic"
+        handing = IdempotentRequest(key, asked.digest)
+        if house.answered(handing) is None:
+            house.decide(opened, handing, lambda session: session.hand_over(how))
+    return _registered(house, opened, made_by, again=known is not None)
+
+
+def _tables(wanted: ProgramRegistration) -> dict[str, Any]:
+    tables = dict(wanted.settings)
+    application = tables.setdefault("application", {"kind": "rest"})
+    if isinstance(application, dict):
+        application = tables["application"] = {"kind": "rest", **application}
+    if not is_external_application(application):
+        raise SettingsError(
+            "who registers asks for its runs itself, so [application] is of kind 'rest' and has no "
+            "url; open other experiments with POST /v1/experiments"
+        )
+    if application.get("limit") is not None:
+        raise SettingsError(LIMIT_OF_A_RUN)
+    if tables.setdefault("name", wanted.name) != wanted.name:
+        raise SettingsError("the settings have another name than the registration; say it once")
+    return tables
+
+
+def _automatic(wanted: ProgramRegistration, built: BuiltSweep) -> AutoSteering | None:
+    if wanted.automatic is True:
+        settings = built.settings
+        return AutoSteering(settings.batch, settings.initial, settings.advice)
+    return wanted.automatic or None
+
+
+def _unfinished(house: ExperimentService, name: str) -> str | None:
+    """Return the latest experiment of a name that is not finished, and whose program asks."""
+    queue = house.queue
+    return next(
+        (
+            one.id
+            for one in house.store.experiments()
+            if one.name == name and queue.is_outside(one.id) and queue.why_finished(one.id) is None
+        ),
+        None,
+    )
+
+
+def _refuse_another(house: ExperimentService, experiment_id: str, built: BuiltSweep) -> None:
+    opened = house.store.opened(experiment_id)
+    if opened.space.lineage != built.space.lineage or opened.objective != built.objective:
+        raise ExperimentError(
+            f"experiment '{experiment_id}' of this name has other parameters or another objective; "
+            "register under another name, or without resume to begin anew"
+        )
+
+
+def _registered(
+    house: ExperimentService,
+    experiment_id: str,
+    made_by: str | None,
+    *,
+    again: bool = False,
+    resumed: bool = False,
+) -> RegisteredProgram:
+    _tidy(house, experiment_id)
+    first = experiment_id[-_NAME_LENGTH:].lstrip("-")
+    name = first if again else _free(house.book, experiment_id, first)
+    token = house.book.issue(
+        name, Role.ADAPTER, experiment_id=experiment_id, made_by=made_by, again=again
+    )
+    house.hearing.note(experiment_id)
+    return RegisteredProgram(experiment_id, token, name, resumed)
+
+
+def _free(book: ApiTokenStore, experiment_id: str, first: str) -> str:
+    """Return a name that no program of the experiment has, nor had lately."""
+    names = {one.name for one in book.holders() if one.experiment_id == experiment_id}
+    if not names:
+        return first
+    numbers = [name.removeprefix(f"{first}-") for name in names]
+    return f"{first}-{max([1, *(int(n) for n in numbers if n.isdecimal())]) + 1}"
+
+
+def _tidy(house: ExperimentService, experiment_id: str) -> None:
+    """Revoke tokens of programs that are long gone, so that there is room for others."""
+    book = house.book
+    programs = [one for one in book.holders() if one.role is Role.ADAPTER]
+    ours = [one for one in programs if one.experiment_id == experiment_id]
+    over = [
+        one
+        for one in programs
+        if one.experiment_id and house.queue.why_finished(one.experiment_id) is not None
+    ]
+    for one in {*ours[MOST_PROGRAMS - 1 :], *over[FINISHED_KEPT:]}:
+        book.revoke(one.name)

@@ -1,0 +1,480 @@
+"""The outer wall: what a request must look like before anything is read or decided.
+
+It gives every request an id, refuses names and origins that are not ours (DNS rebinding,
+cross-site requests), heads that two readers could understand differently, and bodies of another
+kind; it writes the line of the log, counts, and adds the headers that tell browsers to keep out.
+No header of CORS is ever sent.
+
+The inner walls: a body is read whole, within its size and time, and is strict JSON.
+
+The walls around an app, in their order; and which of its routes ask for no token.
+"""
+
+import asyncio
+import math
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from assistant.service.api_tokens import ApiTokenStore
+from assistant.service.auth import AuthMiddleware, AuthRateLimiter, RoleTokens
+from assistant.service.observability import Field, Level, MetricsRegistry, ServiceLog
+from assistant.service.problems import Problem, install, problem_of, send_problem
+from assistant.service.strict_json import RefusedJsonError, read_json
+
+MAX_HEAD_BYTES = 16 * 1024
+
+SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+_ENDING = Problem(
+    503,
+    "the service is ending, and this request took too long for it",
+    hint="ask again when it is back, with the same Idempotency-Key: it may have been done",
+)
+_CLAIM = re.compile(r"(?<=/claims/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name is
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
+_LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRule:
+    """What may come to paths that end so: how many bytes, of which media types."""
+
+    ending: str
+    max_bytes: int = 1024 * 1024
+    media_types: tuple[str, ...] = ("application/json",)
+
+
+DEFAULT_BODY = BodyRule("")
+
+
+def rule_for(path: str, rules: Collection[BodyRule]) -> BodyRule:
+    """Return the first rule for a path, `DEFAULT_BODY` if there is none."""
+    return next((rule for rule in rules if path.endswith(rule.ending)), DEFAULT_BODY)
+
+
+class RequestGuardMiddleware:
+    """The outermost layer of ASGI.
+
+    Args:
+        app: what lies behind.
+        log: gets one line a request, and the traceback of a fault of ours.
+        names: names of this service, besides those of the loopback and the address that a
+            connection has come to; without ports.
+        metrics: where requests are counted.
+        rules: bodies that differ from `DEFAULT_BODY`.
+        max_head_bytes: of path, query and headers together.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        log: ServiceLog,
+        *,
+        names: Collection[str] = (),
+        metrics: MetricsRegistry | None = None,
+        rules: Collection[BodyRule] = (),
+        max_head_bytes: int = MAX_HEAD_BYTES,
+    ) -> None:
+        self._app, self._log, self._rules = app, log, tuple(rules)
+        self._names = _LOCAL_NAMES | {name.lower() for name in names}
+        self._max_head_bytes = max_head_bytes
+        metrics = MetricsRegistry() if metrics is None else metrics
+        self._requests = metrics.counter(
+            "copperline_http_requests_total", "Requests answered.", ("method", "route", "status")
+        )
+        self._seconds = metrics.histogram(
+            "copperline_http_request_seconds", "Time to the end of the answer.", ("method", "route")
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it; write what became of it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no web sockets
+        started_s = time.monotonic()
+        request = _RequestTrace(scope, receive, send)
+        problem = self._fault(scope)
+        try:
+            if problem is not None:
+                await send_problem(request.send, problem, request.id)
+            else:
+                await self._app(scope, request.receive, request.send)
+        except asyncio.CancelledError:  # the service ends, and has waited long enough
+            if request.status is None:
+                await send_problem(request.send, _ENDING, request.id)
+            raise
+        except Exception as error:
+            scope["state"]["fault"] = error
+            if request.status is None:
+                await send_problem(request.send, problem_of(error), request.id)
+            if not request.is_complete:
+                raise  # half an answer: the server breaks the connection
+        finally:
+            self._tell(scope, request, time.monotonic() - started_s)
+
+    def _fault(self, scope: Scope) -> Problem | None:
+        """Return what is wrong with the head of a request, None if nothing is."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        size = sum(len(name) + len(value) + 4 for name, value in headers)
+        size += len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size > self._max_head_bytes:
+            return Problem(431, f"a head of {size} bytes; at most {self._max_head_bytes} may come")
+        named: dict[bytes, list[bytes]] = {}
+        for name, value in headers:
+            named.setdefault(name, []).append(value)
+        if b"transfer-encoding" in named and b"content-length" in named:
+            return Problem(400, "Content-Length and Transfer-Encoding together; send one of them")
+        return (
+            self._wrong_host(scope, named)
+            or _wrong_origin(named)
+            or _wrong_body(named, rule_for(scope["path"], self._rules))
+        )
+
+    def _wrong_host(self, scope: Scope, named: dict[bytes, list[bytes]]) -> Problem | None:
+        given = b", ".join(named.get(b"host", [])).decode("latin-1")
+        found = _HOST.fullmatch(given.lower())
+        own = self._names
+        if scope.get("server"):  # an address is no name that could be rebound
+            address = str(scope["server"][0])
+            own = own | {f"[{address}]" if ":" in address else address}
+        if found is not None and found[1] in own:
+            return None
+        return Problem(421, f"this service does not answer to the host {given[:100]!a}")
+
+    def _tell(self, scope: Scope, request: "_RequestTrace", duration_s: float) -> None:
+        status = request.status
+        route = str(getattr(scope.get("route"), "path", ""))
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._requests.inc(method, route, "none" if status is None else str(status))
+        self._seconds.observe(duration_s, method, route)
+        fault = scope["state"].get("fault")
+        if status == 500 or (fault is not None and status is None):
+            self._log.error("fault", fault, request=request.id)
+        is_quiet = status == 429 or (  # a flood of failures should not fill the log's disk
+            method in ("GET", "HEAD") and status is not None and status < 400
+        )
+        is_quiet |= status == 204 and route.endswith("/claims")  # a worker asks, and nothing waits
+        level: Level = "debug" if is_quiet else "info"
+        fields: dict[str, Field] = {
+            "request": request.id,
+            "method": method,
+            "path": _CLAIM.sub("{token}", scope["path"])[:200],  # never the query
+            "status": status,
+            "duration_s": round(duration_s, 6),
+            **scope["state"]["told"],
+        }
+        self._log.write(level, "request", fields)
+
+
+def _wrong_origin(named: dict[bytes, list[bytes]]) -> Problem | None:
+    """Refuse a page of somebody else, whatever it asks for; programs send no Origin."""
+    for origin in named.get(b"origin", []):
+        scheme, separator, authority = origin.partition(b"://")
+        own = named[b"host"][0].lower()
+        if scheme not in (b"http", b"https") or not separator or authority.lower() != own:
+            given = origin[:100].decode("latin-1")
+            detail = f"pages of the origin {given!a} may not use this service"
+            return Problem(403, detail, hint="use the command line, or a program of your own")
+    return None
+
+
+def _wrong_body(named: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | None:
+    """Refuse a body by its headers alone: its coding, its type, its announced length."""
+    for coding in named.get(b"content-encoding", []):
+        if coding.strip().lower() not in (b"", b"identity"):
+            return Problem(415, f"a body in the coding {coding[:40].decode('latin-1')!a}")
+    length = int(named.get(b"content-length", [b"0"])[0])
+    if not length and b"transfer-encoding" not in named:
+        return None
+    if length > rule.max_bytes:
+        return too_large(rule)
+    given = b", ".join(named.get(b"content-type", [])).decode("latin-1")
+    media_type, _, rest = given.partition(";")
+    charset = rest.strip().lower().removeprefix("charset=").strip('"')
+    if media_type.strip().lower() in rule.media_types and charset in ("", "utf-8"):
+        return None
+    return Problem(
+        415,
+        f"a body of the type {given[:100]!a}",
+        hint=f"send {' or '.join(rule.media_types)}, in UTF-8 and not compressed",
+    )
+
+
+def too_large(rule: BodyRule) -> Problem:
+    """Return the refusal of a body that is longer than its rule allows."""
+    return Problem(413, f"the body is longer than the {rule.max_bytes} bytes that may come here")
+
+
+def has_body(headers: Collection[tuple[bytes, bytes]]) -> bool:
+    """Return whether the head of a request announces a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and int(value) > 0)
+        for name, value in headers
+    )
+
+
+class _RequestTrace:
+    """One request on its way: its id, what has been read, what has been answered."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.id = secrets.token_hex(8)
+        self.status: int | None = None
+        self.is_complete = False
+        self._receive: Callable[[], Awaitable[Message]] = receive
+        self._send: Callable[[Message], Awaitable[None]] = send
+        self._unread = has_body(scope["headers"])
+        scope.setdefault("state", {}).update(request_id=self.id, told={})
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self._unread = False
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": self._headers(message)}
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.is_complete = True
+        await self._send(message)
+
+    def _headers(self, message: Message) -> list[tuple[bytes, bytes]]:
+        own = {name for name, _ in SAFE_HEADERS}
+        headers = [(n, v) for n, v in message.get("headers", ()) if n.lower() not in own]
+        headers += SAFE_HEADERS
+        headers.append((b"x-request-id", self.id.encode()))
+        if self._unread:  # what has not been read is no next request
+            headers.append((b"connection", b"close"))
+        return headers
+
+
+BODY_S = 20.0
+LARGE_BYTES = 64 * 1024
+WORK = ("/v1/claims", "/health")
+"""How the paths begin on which nobody waits for people."""
+
+
+class BodyLimitMiddleware:
+    """Reads the body of a request before the app sees it.
+
+    Args:
+        app: what lies behind; it gets the body in one piece.
+        rules: bodies that differ from `DEFAULT_BODY`.
+        body_s: how long a body may take to arrive (s).
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, rules: Collection[BodyRule] = (), body_s: float = BODY_S
+    ) -> None:
+        self._app, self._rules, self._body_s = app, tuple(rules), body_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the body and pass it on, or answer with what is wrong with it."""
+        if scope["type"] != "http" or not has_body(scope["headers"]):
+            await self._app(scope, receive, send)
+            return
+        rule = rule_for(scope["path"], self._rules)
+        request_id = scope.get("state", {}).get("request_id", "")
+        try:
+            async with asyncio.timeout(self._body_s):
+                body = await _read(receive, rule.max_bytes)
+        except TimeoutError:
+            late = Problem(408, f"the body did not arrive within {self._body_s:g} s")
+            await send_problem(send, late, request_id)
+            return
+        except _BodyTooLarge:
+            await send_problem(send, too_large(rule), request_id)
+            return
+        if body is None:
+            return  # the client has gone
+        if body and _is_json(scope):
+            try:
+                await _check(body, rule.max_bytes)
+            except RefusedJsonError as error:
+                await send_problem(send, problem_of(error), request_id)
+                return
+        await self._app(scope, _replayed(body, receive), send)
+
+
+class ConcurrencyLimiter:
+    """Lets so many requests be worked on at once, and tells the others to come back.
+
+    Streams of events last for hours and mostly wait, so they have slots of their own; so have
+    workers, who shall not wait for people whose decisions take long.
+
+    Args:
+        app: what lies behind.
+        working: requests at once.
+        streams: open streams at once.
+        work: requests of workers at once.
+        retry_after_s: what the others are told.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        working: int = 64,
+        streams: int = 256,
+        work: int = 256,
+        retry_after_s: float = 1.0,
+    ) -> None:
+        self._app = app
+        self._free = {"requests": working, "streams": streams, "requests of workers": work}
+        self._retry_after = str(max(1, math.ceil(retry_after_s)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on while there is a slot for it, else answer 503."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        kind = _kind(scope)
+        if self._free[kind] <= 0:
+            problem = Problem(
+                503,
+                f"as many {kind} as this service takes at once are being answered",
+                headers=(("Retry-After", self._retry_after),),
+            )
+            await send_problem(send, problem, scope.get("state", {}).get("request_id", ""))
+            return
+        self._free[kind] -= 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._free[kind] += 1
+
+
+def _kind(scope: Scope) -> str:
+    if scope["path"].startswith(WORK):
+        return "requests of workers"
+    accepted = [v for n, v in scope["headers"] if n == b"accept"]
+    return "streams" if any(b"text/event-stream" in v for v in accepted) else "requests"
+
+
+class _BodyTooLarge(Exception):  # noqa: N818 - it never leaves this module
+    pass
+
+
+def _is_json(scope: Scope) -> bool:
+    given = next((v for n, v in scope["headers"] if n == b"content-type"), b"")
+    return given.partition(b";")[0].strip().lower() == b"application/json"
+
+
+async def _read(receive: Receive, max_bytes: int) -> bytes | None:
+    """Return the whole body, None if the client goes away before it ends."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > max_bytes:
+            raise _BodyTooLarge
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+async def _check(body: bytes, max_bytes: int) -> None:
+    """Read a body strictly; a large one in a thread, so that heartbeats do not wait for it."""
+    if len(body) <= LARGE_BYTES:
+        read_json(body, max_bytes=max_bytes)
+    else:
+        await asyncio.to_thread(read_json, body, max_bytes=max_bytes)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that gives the body once, and then what really comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """How much a service takes.
+
+    Args:
+        max_head_bytes: of path, query and headers together.
+        body_s: how long a body may take to arrive (s).
+        working: requests that are worked on at once; the others get 503.
+        streams: event streams that are open at once.
+        rules: bodies that differ from JSON of at most 1 MiB, by the end of their path.
+    """
+
+    max_head_bytes: int = MAX_HEAD_BYTES
+    body_s: float = BODY_S
+    working: int = 64
+    streams: int = 256
+    rules: tuple[BodyRule, ...] = ()
+
+
+def build_middleware(
+    app: FastAPI,
+    tokens: RoleTokens,
+    log: ServiceLog,
+    *,
+    book: ApiTokenStore | None = None,
+    metrics: MetricsRegistry | None = None,
+    names: Collection[str] = (),
+    public: Collection[str] = (),
+    limits: ServiceLimits | None = None,
+    failures: AuthRateLimiter | None = None,
+) -> ASGIApp:
+    """Return an app behind all walls: head, token, body, slot.
+
+    Args:
+        app: its errors become problems (`assistant.service.problems.install`).
+        tokens: who is let in.
+        log: one line a request.
+        book: who else is let in, by tokens with names.
+        metrics: where requests are counted.
+        names: under which this service is reached, besides the loopback's and its own address.
+        public: paths for which no token is asked.
+        limits: how much it takes.
+        failures: attempts without a valid token, by address.
+    """
+    chosen = ServiceLimits() if limits is None else limits
+    install(app)
+    slots = ConcurrencyLimiter(app, working=chosen.working, streams=chosen.streams)
+    bodies = BodyLimitMiddleware(slots, rules=chosen.rules, body_s=chosen.body_s)
+    gate = AuthMiddleware(bodies, tokens, book=book, public=public, failures=failures)
+    return RequestGuardMiddleware(
+        gate,
+        log,
+        names=names,
+        metrics=metrics,
+        rules=chosen.rules,
+        max_head_bytes=chosen.max_head_bytes,
+    )
+
+
+def unprotected_routes(app: FastAPI) -> list[str]:
+    """Return the operations of an app that name no role, such as ``GET /health``."""
+    return sorted(
+        f"{method.upper()} {path}"
+        for path, operations in app.openapi().get("paths", {}).items()
+        for method, operation in operations.items()
+        if not operation.get("security")
+    )

@@ -1,0 +1,421 @@
+"""What the service tells its operator: one line an event, as JSON or in plain words.
+
+Texts that came from outside are escaped, so that no request can write a line of its own.
+
+Numbers that a monitoring system fetches, in Prometheus's text format.
+
+What the service counts, by name; request times are counted at the outer wall.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["json", "text"]
+Field = str | int | float | bool | None
+
+LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
+LONGEST = 2000
+"""Characters of one text; a traceback may have four times as many."""
+
+_PLAIN = re.compile(r"[!#-<>-~]+")  # printable ASCII without space, quote and equals sign
+
+
+class ServiceLog:
+    """Writes events to a stream. Calls may come from any thread; no fault of the stream is raised.
+
+    Fields have the names ``request`` (its id), ``experiment``, ``run``, ``worker``,
+    ``duration_s``, and what an event adds; None is left out.
+
+    Args:
+        stream: where lines go; standard error if None.
+        shape: ``json``, one object a line; or ``text``, plain words.
+        level: what is less is not written.
+        clock: seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        shape: Format = "json",
+        level: Level = "info",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._stream = stream
+        self._shape = shape
+        self._level = level
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def debug(self, event: str, **fields: Field) -> None:
+        """Tell what only a search for a fault needs."""
+        self.write("debug", event, fields)
+
+    def info(self, event: str, **fields: Field) -> None:
+        """Tell what happened."""
+        self.write("info", event, fields)
+
+    def warning(self, event: str, **fields: Field) -> None:
+        """Tell what an operator may want to look at."""
+        self.write("warning", event, fields)
+
+    def error(self, event: str, error: BaseException | None = None, **fields: Field) -> None:
+        """Tell a fault of ours, with where it came from."""
+        self.write("error", event, {**fields, **_traceback(error)})
+
+    def write(self, level: Level, event: str, fields: Mapping[str, Field]) -> None:
+        """Write one line, if its level is wanted."""
+        if LEVELS.index(level) < LEVELS.index(self._level):
+            return
+        line = format_line(self._shape, self._clock(), level, event, fields)
+        with self._lock:
+            try:
+                stream = sys.stderr if self._stream is None else self._stream
+                stream.write(f"{line}\n")
+                stream.flush()
+            except (OSError, ValueError):
+                return  # a full disk or a closed pipe of the log harms no request
+
+
+def format_line(
+    shape: Format, at_s: float, level: Level, event: str, fields: Mapping[str, Field]
+) -> str:
+    """Return one line of printable ASCII.
+
+    >>> format_line("text", 0.0, "info", "run started", {"run": 7, "worker": "a b", "x": None})
+    '1970-01-01T00:00:00.000Z info "run started" run=7 worker="a b"'
+    """
+    moment = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
+    told = {
+        name: _cut(value, 4 * LONGEST if name == "traceback" else LONGEST)
+        for name, value in fields.items()
+        if value is not None
+    }
+    moment = moment.replace("+00:00", "Z")
+    if shape == "json":
+        return json.dumps({"time": moment, "level": level, "event": _cut(event, LONGEST), **told})
+    words = [moment, level, _word(_cut(event, LONGEST))]
+    return " ".join(words + [f"{name}={_word(value)}" for name, value in told.items()])
+
+
+def annotate_request(scope: MutableMapping[str, Any], **fields: Field) -> None:
+    """Add to the line of the log about a request: ``annotate_request(request.scope, run=7, worker="a")``."""
+    scope.setdefault("state", {}).setdefault("told", {}).update(fields)
+
+
+def python_logger(log: ServiceLog) -> logging.Logger:
+    """Return a logger of the standard library whose warnings and errors go to a log.
+
+    It stands in no hierarchy: what is set up elsewhere for other loggers does not reach it.
+    """
+    logger = logging.Logger("copperline", logging.WARNING)
+    logger.addHandler(LogRelay(log))
+    return logger
+
+
+class LogRelay(logging.Handler):
+    """Passes records of the standard library on to a log."""
+
+    def __init__(self, log: ServiceLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record; everything below an error is a warning."""
+        level: Level = "error" if record.levelno >= logging.ERROR else "warning"
+        error = record.exc_info[1] if record.exc_info else None
+        fields: dict[str, Field] = {"message": record.getMessage().strip(), **_traceback(error)}
+        self._log.write(level, "server", fields)
+
+
+def _traceback(error: BaseException | None) -> dict[str, Field]:
+    if error is None:
+        return {}
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    return {"error": f"{type(error).__name__}: {error}", "traceback": text[-4 * LONGEST :]}
+
+
+def _cut(value: Field, longest: int) -> Field:
+    if isinstance(value, str) and len(value) > longest:
+        return f"{value[:longest]}..."
+    return value
+
+
+def _word(value: Field) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
+    return json.dumps(value)
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds for how long a request takes (s)."""
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class _Metric(ABC):
+    kind = ""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
+        for one in (name, *labels):
+            if not _NAME.fullmatch(one):
+                raise ValueError(f"'{one}' cannot name a metric or a label")
+        self.name, self.labels = name, tuple(labels)
+        self._text, self._lock = text, lock
+
+    def head(self) -> list[str]:
+        text = self._text.replace("\\", r"\\").replace("\n", r"\n")
+        return [f"# HELP {self.name} {text}", f"# TYPE {self.name} {self.kind}"]
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """Return the samples."""
+
+    def _key(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if len(labels) != len(self.labels):
+            raise ValueError(f"'{self.name}' has the labels {self.labels}, given {labels}")
+        return labels
+
+    def _line(self, labels: tuple[str, ...], value: float, suffix: str = "", le: str = "") -> str:
+        pairs = [f'{n}="{_escaped(v)}"' for n, v in zip(self.labels, labels, strict=True)]
+        if le:
+            pairs.append(f'le="{le}"')
+        braces = f"{{{','.join(pairs)}}}" if pairs else ""
+        return f"{self.name}{suffix}{braces} {_number(value)}"
+
+
+class _LabelledNumber(_Metric):
+    """One number for each combination of labels, kept here or asked for when it is told."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
+        super().__init__(name, text, labels, lock)
+        self._values: dict[tuple[str, ...], float] = {}
+        self._read: Callable[[], float | Mapping[tuple[str, ...], float]] | None = None
+
+    def follow(self, read: Callable[[], float | Mapping[tuple[str, ...], float]]) -> None:
+        """Ask ``read`` whenever the metrics are fetched.
+
+        Args:
+            read: returns the number, or the numbers by the values of the labels.
+        """
+        self._read = read
+
+    def refresh(self) -> None:
+        """Ask what it follows, outside any lock of ours."""
+        if self._read is None:
+            return
+        told = self._read()
+        values = told if isinstance(told, Mapping) else {(): told}
+        with self._lock:
+            self._values = {self._key(labels): value for labels, value in values.items()}
+
+    def lines(self) -> list[str]:
+        """Return its samples."""
+        return [self._line(labels, value) for labels, value in sorted(self._values.items())]
+
+
+class Counter(_LabelledNumber):
+    """How often something has happened; only grows."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
+        super().__init__(name, text, labels, lock)
+        if not labels:
+            self._values[()] = 0.0
+
+    def inc(self, *labels: str, by: float = 1.0) -> None:
+        """Add to the count for these values of its labels."""
+        if not by >= 0:
+            raise ValueError(f"'{self.name}' only grows, given {by}")
+        with self._lock:
+            key = self._key(labels)
+            self._values[key] = self._values.get(key, 0.0) + by
+
+
+class Gauge(_LabelledNumber):
+    """How much there is now."""
+
+    kind = "gauge"
+
+    def set(self, value: float, *labels: str) -> None:
+        """Say how much there is for these values of its labels."""
+        with self._lock:
+            self._values[self._key(labels)] = value
+
+    def inc(self, *labels: str, by: float = 1.0) -> None:
+        """Add to it; ``by`` may be negative."""
+        with self._lock:
+            key = self._key(labels)
+            self._values[key] = self._values.get(key, 0.0) + by
+
+
+class Histogram(_Metric):
+    """How values are spread: counts up to each bound, their sum and number."""
+
+    kind = "histogram"
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        lock: threading.Lock,
+        bounds: Sequence[float],
+    ) -> None:
+        super().__init__(name, text, labels, lock)
+        if "le" in labels or list(bounds) != sorted(set(bounds)):
+            raise ValueError(f"'{name}': bounds must grow, and no label may be called 'le'")
+        self._bounds = tuple(bounds)
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Count one value for these values of its labels."""
+        with self._lock:
+            key = self._key(labels)
+            counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
+            counts[bisect_left(self._bounds, value)] += 1
+            self._sums[key] = self._sums.get(key, 0.0) + value
+
+    def lines(self) -> list[str]:
+        """Return its samples."""
+        told: list[str] = []
+        for labels, counts in sorted(self._counts.items()):
+            total = 0
+            for bound, count in zip((*self._bounds, math.inf), counts, strict=True):
+                total += count
+                told.append(self._line(labels, total, "_bucket", _number(bound)))
+            told.append(self._line(labels, self._sums[labels], "_sum"))
+            told.append(self._line(labels, total, "_count"))
+        return told
+
+
+class MetricsRegistry:
+    """The metrics of one service, passed to whoever counts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._metrics: dict[str, _Metric] = {}
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        """Return a new counter; its name ends in ``_total``."""
+        if not name.endswith("_total"):
+            raise ValueError(f"a counter's name ends in '_total', given '{name}'")
+        metric = Counter(name, text, labels, self._lock)
+        self._add(metric)
+        return metric
+
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        """Return a new gauge."""
+        metric = Gauge(name, text, labels, self._lock)
+        self._add(metric)
+        return metric
+
+    def histogram(
+        self, name: str, text: str, labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
+    ) -> Histogram:
+        """Return a new histogram with these upper bounds; infinity is added."""
+        metric = Histogram(name, text, labels, self._lock, bounds)
+        self._add(metric)
+        return metric
+
+    def _add(self, metric: _Metric) -> None:
+        if metric.name in self._metrics:
+            raise ValueError(f"there is a metric '{metric.name}' already")
+        self._metrics[metric.name] = metric
+
+    def render(self) -> str:
+        """Return all of them as text, of the type `CONTENT_TYPE`."""
+        for metric in self._metrics.values():
+            if isinstance(metric, _LabelledNumber):
+                metric.refresh()
+        with self._lock:
+            lines = [line for m in self._metrics.values() for line in (*m.head(), *m.lines())]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+STATES = ("queued", "running", "completed", "failed", "cancelled")
+
+
+class ServiceCounters:
+    """Counters of one service.
+
+    Args:
+        metrics: where they are kept.
+        depth: says how many runs there are in each state.
+        lost: says how many leases have run out since the service began.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricsRegistry,
+        depth: Callable[[], Mapping[str, int]],
+        lost: Callable[[], float],
+    ) -> None:
+        self._claims = metrics.counter(
+            "copperline_claims_total",
+            "Requests for a run, by what came of them: given, again (the answer had been lost), "
+            "none (nothing could start).",
+            ("outcome",),
+        )
+        self._results = metrics.counter(
+            "copperline_results_total",
+            "Results told by workers: completed, failed, again (told before), refused (too late).",
+            ("kind",),
+        )
+        self._decisions = metrics.counter(
+            "copperline_decisions_total",
+            "Decisions recorded, by their first event; 'none' is what changed nothing.",
+            ("event",),
+        )
+        metrics.counter(
+            "copperline_leases_lost_total", "Runs taken from workers that were not heard of."
+        ).follow(lost)
+        runs = metrics.gauge("copperline_runs", "Runs, by their state.", ("state",))
+
+        def by_state() -> Mapping[tuple[str, ...], float]:
+            known = depth()
+            return {(state,): known.get(state, 0) for state in STATES}
+
+        runs.follow(by_state)
+
+    def claimed(self, outcome: str) -> None:
+        """Count an answer to a claim."""
+        self._claims.inc(outcome)
+
+    def resulted(self, kind: str) -> None:
+        """Count a result."""
+        self._results.inc(kind)
+
+    def decided(self, event: str | None) -> None:
+        """Count a decision by the type of its first event."""
+        self._decisions.inc(event or "none")

@@ -1,0 +1,373 @@
+"""What people decide: for the role steerer. Every answer tells the events that came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import TypeAdapter, ValidationError
+
+from assistant.core.codec import decode_event
+from assistant.core.errors import CodecError, ExperimentError
+from assistant.core.events import ExperimentOpened
+from assistant.core.sla import AutoSteering, WarningPolicy
+from assistant.service import schemas
+from assistant.service.dependencies import (
+    OWNER,
+    STEERER,
+    ExperimentId,
+    IdempotentRequestOf,
+    RunNumber,
+    ServiceOf,
+    VersionedRequestOf,
+)
+from assistant.service.experiment_service import CommandResult
+from assistant.service.problems import refusal, responses
+from assistant.service.schemas import CommandResultOut
+from assistant.session.session import Session
+
+command_router = APIRouter(
+    prefix="/v1", tags=["deciding"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
+)
+
+_WATCH: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
+SessionAction = Callable[[Session], object]
+
+
+def _answer(decided: CommandResult) -> Response:
+    """Return what came of a decision; the events are sent as they are stored."""
+    told = {
+        "experiment": decided.experiment_id,
+        "version": decided.version,
+        "first": decided.first,
+        "again": decided.again,
+    }
+    body = f'{json.dumps(told)[:-1]}, "events": [{",".join(decided.lines)}]}}'
+    return Response(body, media_type="application/json", headers={"ETag": f'"{decided.version}"'})
+
+
+@command_router.post("/experiments", response_model=CommandResultOut)
+def open_experiment(body: schemas.OpenIn, asked: IdempotentRequestOf, house: ServiceOf) -> Response:
+    """Open an experiment: by the tables of a sweep file, or described, if it runs elsewhere."""
+    if (body.settings is None) == (body.described is None):
+        raise refusal(422, "an experiment is opened by settings or as described: send one of them")
+    if body.settings is not None:
+        return _answer(house.open_settings(body.settings, body.name, asked))
+    try:
+        told = {**(body.described or {}), "type": "ExperimentOpened"}
+        described = decode_event(json.dumps(told))
+    except CodecError as error:
+        raise refusal(422, f"the description is wrong: {error}") from error
+    if not isinstance(described, ExperimentOpened):
+        raise refusal(422, "the description is not one of an experiment")
+    return _answer(house.open_described(described, asked))
+
+
+@command_router.post(
+    "/experiments/{experiment}/journal", response_model=CommandResultOut, dependencies=[OWNER]
+)
+def append(
+    experiment: ExperimentId, body: schemas.EventsIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Store what a session of the owner's has decided elsewhere, if it follows the journal."""
+    try:
+        events = tuple(decode_event(json.dumps(one)) for one in body.events)
+    except CodecError as error:
+        raise refusal(422, str(error)) from error
+    return _answer(house.append(experiment, body.position, events, asked))
+
+
+@command_router.post("/experiments/{experiment}/suggestions", response_model=CommandResultOut)
+def suggest(
+    experiment: ExperimentId, body: schemas.SuggestIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Propose a batch; with it comes the warning, if the agreement is about to be missed."""
+    acts: dict[str, SessionAction] = {
+        "next": lambda session: session.suggest(body.n),
+        "initial": lambda session: session.initial_evaluation(body.n),
+        "confirmation": lambda session: session.confirm(body.n),
+    }
+    return _answer(house.decide(experiment, asked, acts[body.kind]))
+
+
+@command_router.post(
+    "/experiments/{experiment}/batches/{number}/submission", response_model=CommandResultOut
+)
+def submit(
+    experiment: ExperimentId,
+    number: Annotated[int, Path(ge=1, le=10**9)],
+    body: schemas.SubmitIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Submit a batch, or what is taken of it, with edits; the rest is rejected by that."""
+
+    def act(session: Session) -> None:
+        batches = session.experiment.batches
+        if number > len(batches):
+            raise ExperimentError(f"there is no batch {number}; the latest is {len(batches)}")
+        edits = {int(position): levels for position, levels in body.edits.items()}
+        session.submit(batches[number - 1], keep=body.keep, edits=edits)
+
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/runs", response_model=CommandResultOut)
+def include(
+    experiment: ExperimentId, body: schemas.IncludeIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Submit a configuration of one's own."""
+    act: SessionAction = lambda session: session.include(body.values, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/replicates", response_model=CommandResultOut)
+def replicate(
+    experiment: ExperimentId, body: schemas.ReplicateIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Submit more runs of a configuration that has one."""
+    act: SessionAction = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/baseline", response_model=CommandResultOut)
+def submit_baseline(
+    experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Submit today's configuration, once."""
+    return _answer(house.decide(experiment, asked, lambda session: session.submit_baseline()))
+
+
+@command_router.patch("/experiments/{experiment}/runs/{run}", response_model=CommandResultOut)
+def reprioritise(
+    experiment: ExperimentId,
+    run: RunNumber,
+    body: schemas.PriorityIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Let a waiting run start earlier or later; it holds from the next claim on."""
+
+    def act(session: Session) -> None:
+        if body.priority == "first":
+            session.run_first(run)
+        else:
+            session.reprioritise(run, body.priority)
+
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/runs/{run}/hold", response_model=CommandResultOut)
+def hold(
+    experiment: ExperimentId, run: RunNumber, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Let a waiting run wait until it is released."""
+    return _answer(house.decide(experiment, asked, lambda session: session.hold(run)))
+
+
+@command_router.post(
+    "/experiments/{experiment}/runs/{run}/release", response_model=CommandResultOut
+)
+def release(
+    experiment: ExperimentId, run: RunNumber, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Let a run that is held start in its turn."""
+    return _answer(house.decide(experiment, asked, lambda session: session.release(run)))
+
+
+@command_router.post("/experiments/{experiment}/runs/{run}/cancel", response_model=CommandResultOut)
+def cancel(
+    experiment: ExperimentId,
+    run: RunNumber,
+    body: schemas.ReasonIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Give a run up, whether it waits or goes on."""
+    act: SessionAction = lambda session: session.cancel(run, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/runs/{run}/stop", response_model=CommandResultOut)
+def stop(
+    experiment: ExperimentId,
+    run: RunNumber,
+    body: schemas.StopIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """End a run that goes on; what it has reported last is its result, unless it is not kept."""
+    act: SessionAction = lambda session: session.stop(run, body.reason, keep=body.keep)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/runs/{run}/rating", response_model=CommandResultOut)
+def rate(
+    experiment: ExperimentId,
+    run: RunNumber,
+    body: schemas.RatingIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Call a result good or bad, or take the verdict back."""
+    return _answer(house.decide(experiment, asked, lambda session: session.rate(run, body.good)))
+
+
+@command_router.post("/experiments/{experiment}/steering", response_model=CommandResultOut)
+def steer(
+    experiment: ExperimentId, body: schemas.SteeringIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Choose in another way from now on."""
+    return _answer(
+        house.decide(
+            experiment,
+            asked,
+            lambda session: session.change_strategy(body.strategy, body.options, body.exploitation),
+        )
+    )
+
+
+@command_router.post("/experiments/{experiment}/agreement", response_model=CommandResultOut)
+def agree(
+    experiment: ExperimentId, body: schemas.SlaIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Agree on other terms from now on: all of them."""
+    sla = body.agreement()
+    return _answer(house.decide(experiment, asked, lambda session: session.change_budget(sla)))
+
+
+@command_router.post("/experiments/{experiment}/watch", response_model=CommandResultOut)
+def watch(
+    experiment: ExperimentId,
+    body: schemas.WarningPolicyIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Count regions or pending runs, or warn, in another way from now on."""
+    try:
+        wanted = _WATCH.validate_python(body.watch)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise refusal(422, f"the watch is wrong at '{place}': {first['msg']}") from error
+    return _answer(house.decide(experiment, asked, lambda session: session.change_watch(wanted)))
+
+
+@command_router.post("/experiments/{experiment}/levels", response_model=CommandResultOut)
+def change_level(
+    experiment: ExperimentId,
+    body: schemas.LevelChangeIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Close, reopen, add or prefer a level."""
+    acts: dict[str, Callable[[Session], Callable[..., None]]] = {
+        "close": lambda session: session.close_level,
+        "reopen": lambda session: session.reopen_level,
+        "add": lambda session: session.add_level,
+        "prefer": lambda session: session.prefer_level,
+        "unprefer": lambda session: session.unprefer_level,
+    }
+    act = acts[body.change]
+    return _answer(
+        house.decide(experiment, asked, lambda session: act(session)(body.parameter, body.value))
+    )
+
+
+@command_router.post("/experiments/{experiment}/exclusions", response_model=CommandResultOut)
+def exclude(
+    experiment: ExperimentId, body: schemas.ExcludeIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Never propose what meets a condition."""
+    return _answer(house.decide(experiment, asked, lambda session: session.exclude(body.condition)))
+
+
+@command_router.post("/experiments/{experiment}/plan", response_model=CommandResultOut)
+def plan(
+    experiment: ExperimentId, body: schemas.PlanIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Declare a range of values as the pending strategy."""
+    return _answer(house.decide(experiment, asked, lambda session: session.plan(body.levels)))
+
+
+@command_router.post("/experiments/{experiment}/weights", response_model=CommandResultOut)
+def weigh(
+    experiment: ExperimentId, body: schemas.WeightIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Let a region count more or less."""
+    act: SessionAction = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/advice/answer", response_model=CommandResultOut)
+def answer(
+    experiment: ExperimentId, body: schemas.AnswerIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Answer the open warning; accepting makes the change and the batch that follows from it."""
+    return _answer(
+        house.decide(
+            experiment,
+            asked,
+            lambda session: session.answer_advice(body.answer, body.exploitation, body.alternative),
+        )
+    )
+
+
+@command_router.post("/experiments/{experiment}/import", response_model=CommandResultOut)
+def import_results(
+    experiment: ExperimentId, body: schemas.ImportIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Take in results from before; they cost nothing of the budget. All or none."""
+    results = [(one.values, schemas.measures_of(one.measures) or {}) for one in body.results]
+    act: SessionAction = lambda session: session.import_results(  # noqa: E731
+        results, replicates=body.replicates
+    )
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/recovery", response_model=CommandResultOut)
+def recover(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> Response:
+    """Return runs to the queue that a process which is gone had started without a lease."""
+    return _answer(house.decide(experiment, asked, lambda session: session.recover()))
+
+
+@command_router.post("/experiments/{experiment}/automatic", response_model=CommandResultOut)
+def hand_over(
+    experiment: ExperimentId,
+    body: schemas.AutoSteeringChangeIn,
+    asked: VersionedRequestOf,
+    house: ServiceOf,
+) -> Response:
+    """Let it steer itself while it is active, or give it back to the person."""
+    how = None if body.automatic is None else AutoSteering(**body.automatic.model_dump())
+    act: SessionAction = lambda session: session.hand_over(how, body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/finish", response_model=CommandResultOut)
+def finish(
+    experiment: ExperimentId, body: schemas.ReasonIn, asked: VersionedRequestOf, house: ServiceOf
+) -> Response:
+    """Close the experiment."""
+    act: SessionAction = lambda session: session.finish(body.reason)  # noqa: E731
+    return _answer(house.decide(experiment, asked, act))
+
+
+@command_router.post("/experiments/{experiment}/reopen", response_model=CommandResultOut)
+def reopen(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> Response:
+    """Go on with a finished experiment."""
+    return _answer(house.decide(experiment, asked, lambda session: session.reopen()))
+
+
+@command_router.post("/experiments/{experiment}/start", status_code=204)
+def start(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> None:
+    """Let workers have the runs of an experiment."""
+    house.activate(experiment, True, asked)
+
+
+@command_router.post("/experiments/{experiment}/pause", status_code=204)
+def pause(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> None:
+    """Let workers have no more runs of an experiment; what goes on may end."""
+    house.activate(experiment, False, asked)

@@ -1,0 +1,265 @@
+"""What workers do: claim, renew, report, end. For the role worker.
+
+They have threads of their own, so that no decision that takes long delays them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Path, Request, Response
+
+from assistant.core.codec import encode_event
+from assistant.core.errors import LeaseLostError
+from assistant.service import schemas
+from assistant.service.api_tokens import ApiTokenStore, Role, token_name_of
+from assistant.service.auth import Caller, caller_of
+from assistant.service.dependencies import WORKER, ContextOf, IdempotentRequestOf, ServiceContext
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import annotate_request
+from assistant.service.problems import refusal, responses
+from assistant.service.schemas import (
+    MEDIA_TYPE,
+    ApplicationSnapshotOut,
+    LeaseOut,
+    ResultReceiptOut,
+    RunLeaseOut,
+    plain_text,
+    wants_plain_text,
+)
+from assistant.store.queue import LeaseAttempt, RunLease
+
+lease_router = APIRouter(
+    prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(409, 422)
+)
+
+NO_WISHES = schemas.LeaseRequestIn()
+WAIT_S, PAUSED_S = 1, 10
+"""When to claim again, if nothing may start now: seconds, as Retry-After tells them."""
+
+Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+T = TypeVar("T")
+
+
+@lease_router.post(
+    "/claims",
+    response_model=RunLeaseOut,
+    responses={
+        200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
+        204: {"description": "Nothing may start now; Retry-After says when to ask again"},
+        **responses(410),
+    },
+)
+async def claim(
+    asked: IdempotentRequestOf,
+    request: Request,
+    context: ContextOf,
+    body: schemas.LeaseRequestIn = NO_WISHES,
+    accept: Annotated[str, Header()] = "application/json",
+) -> RunLeaseOut | Response:
+    """Take the next run, by priority, then by age; 204 if nothing may start.
+
+    Sent again under the same Idempotency-Key, it gives the same run for as long as it is held.
+    Runs of an experiment whose program asks for them itself are given to its adapter, or to who
+    names the experiment; 410 tells that it is finished. ``Accept: text/plain`` gives lines of
+    ``name=value``.
+    """
+    if context.drain.has_begun:
+        raise refusal(503, "the service is ending; claim again when it is back")
+    house, caller = context.house, caller_of(request)
+    worker, only = body.worker or caller.name, body.experiment or caller.experiment_id
+    if worker is None:
+        raise refusal(422, "'worker' is missing")
+    if only is not None:
+        caller.refuse_other(only)
+    _refuse_name(house.book, caller, worker)
+    annotate_request(request.scope, worker=worker)
+
+    def take() -> RunLease | Response:
+        if only is not None and house.store.length(only):
+            house.hearing.note(only)
+        got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
+        return got or _nothing(house, only)
+
+    got = await _at_work(context, take)
+    if isinstance(got, Response):
+        house.counts.claimed("none")
+        return got
+    house.counts.claimed("again" if got.again else "given")
+    annotate_request(request.scope, experiment=got.experiment_id, run=got.run_id)
+    told = _claim(got)
+    if wants_plain_text(accept):
+        return Response(plain_text(told.model_dump()), media_type=MEDIA_TYPE)
+    return told
+
+
+def _nothing(house: ExperimentService, only: str | None) -> Response:
+    """Return what is told where nothing may start. Raises ProblemError (410) if nothing ever will.
+
+    That only a program is told which asks for its runs itself: workers wait for other experiments.
+    """
+    wait_s = WAIT_S
+    if only is not None and house.store.length(only) and house.queue.is_outside(only):
+        reason = house.queue.why_finished(only)
+        if reason is not None:
+            raise refusal(
+                410,
+                f"experiment '{only}' is finished: {reason}",
+                f"end; GET /v1/experiments/{only} tells what was found",
+            )
+        house.session(only)  # from now on it is looked after, and finished in its time
+        wait_s = WAIT_S if house.queue.is_active(only) else PAUSED_S
+    return Response(status_code=204, headers={"Retry-After": str(wait_s)})
+
+
+@lease_router.post("/claims/{token}/heartbeat", responses=responses(404))
+async def heartbeat(token: Token, request: Request, context: ContextOf) -> LeaseOut:
+    """Renew a lease. 409 tells the worker to stop: the run is not its own any more."""
+
+    def beat() -> float:
+        _tell(request, context, token)
+        return context.house.queue.heartbeat(token)
+
+    return LeaseOut(lease_s=await _at_work(context, beat))
+
+
+@lease_router.post(
+    "/claims/{token}/report",
+    status_code=204,
+    responses=responses(404),
+)
+async def report(
+    token: Token, body: schemas.IntermediateResultIn, request: Request, context: ContextOf
+) -> None:
+    """Tell what a run that goes on has measured so far."""
+
+    def told() -> None:
+        _tell(request, context, token)
+        context.house.queue.report(token, schemas.measures_of(body.measures) or {})
+
+    await _at_work(context, told)
+
+
+@lease_router.post("/claims/{token}/result", responses=responses(404))
+async def result(
+    token: Token, body: schemas.RunResultIn, request: Request, context: ContextOf
+) -> ResultReceiptOut:
+    """Tell how a run ended. Told again it is the same answer; another result is refused (409)."""
+    if (body.measures is None) == (body.failure is None):
+        raise refusal(422, "a result has measures, or a failure that says why there are none")
+    queue, counts = context.house.queue, context.house.counts
+
+    def told() -> bool:
+        _tell(request, context, token)
+        measures = schemas.measures_of(body.measures)
+        try:
+            first = queue.complete(token, measures, body.failure, _lasted_s(context, token, body))
+        except LeaseLostError:
+            counts.resulted("refused")
+            raise
+        state = queue.attempt(token).state
+        counts.resulted(state if first else "again")
+        annotate_request(request.scope, state=state)
+        return first
+
+    return ResultReceiptOut(recorded=True, first_time=await _at_work(context, told))
+
+
+@lease_router.post(
+    "/claims/{token}/return",
+    status_code=204,
+    responses=responses(404),
+)
+async def give_back(
+    token: Token, body: schemas.ReasonIn, request: Request, context: ContextOf
+) -> None:
+    """Let a run wait again that this worker cannot end."""
+
+    def given_back() -> None:
+        _tell(request, context, token)
+        context.house.queue.give_back(token, body.reason or "its worker gave it back")
+
+    await _at_work(context, given_back)
+
+
+@lease_router.get(
+    "/claims/{token}/application",
+    responses=responses(404),
+)
+async def application(token: Token, request: Request, context: ContextOf) -> ApplicationSnapshotOut:
+    """Return what is needed to build the application of a run that this worker holds."""
+
+    def needed() -> ApplicationSnapshotOut:
+        attempt = _tell(request, context, token)
+        if not attempt.is_current:
+            raise LeaseLostError(f"run {attempt.run_id} is not held under this token any more")
+        opened = context.house.store.opened(attempt.experiment_id)
+        return ApplicationSnapshotOut(
+            experiment=attempt.experiment_id,
+            recipe=opened.recipe,
+            opened=json.loads(encode_event(opened)),
+        )
+
+    return await _at_work(context, needed)
+
+
+def _lasted_s(context: ServiceContext, token: str, body: schemas.RunResultIn) -> float:
+    """Return how long a run has lasted: as it was told, else since it was claimed."""
+    if body.duration_s is not None:
+        return body.duration_s
+    house = context.house
+    started_s = house.queue.started_s(house.queue.attempt(token).experiment_id, token)
+    return 0.0 if started_s is None else max(0.0, house.clock.now_s() - started_s)
+
+
+async def _at_work(context: ServiceContext, work: Callable[[], T]) -> T:
+    return await to_thread.run_sync(work, limiter=context.work)
+
+
+def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt:
+    """Return what is known of a claim, for whoever may speak of it; put it in the log.
+
+    Raises ProblemError (403) where it was made by the token of another name.
+    """
+    attempt = context.house.queue.attempt(token)
+    annotate_request(
+        request.scope, experiment=attempt.experiment_id, run=attempt.run_id, worker=attempt.worker
+    )
+    caller = caller_of(request)
+    caller.refuse_other(attempt.experiment_id)
+    name = token_name_of(attempt.worker)
+    if caller.role is not Role.OWNER and caller.name != (
+        name if context.house.book.has(name) else None
+    ):
+        raise refusal(403, "this run was claimed by another token", "claim a run of your own")
+    context.house.hearing.note(attempt.experiment_id)
+    return attempt
+
+
+def _refuse_name(book: ApiTokenStore, caller: Caller, worker: str) -> None:
+    """Refuse (403) that a worker calls itself as the token of another is called."""
+    name = token_name_of(worker)
+    if caller.name is not None and name != caller.name:
+        raise refusal(
+            403,
+            f"a worker with the token '{caller.name}' cannot call itself '{worker}'",
+            f"call it '{caller.name}', or '{caller.name}/' and what you like",
+        )
+    if caller.name is None and book.has(name):
+        raise refusal(403, f"'{name}' is the name of a token; a worker without it has another name")
+
+
+def _claim(got: RunLease) -> RunLeaseOut:
+    return RunLeaseOut(
+        experiment=got.experiment_id,
+        run=got.run_id,
+        token=got.token,
+        attempt=got.attempt,
+        values=dict(got.values),
+        seed=got.seed,
+        limit_s=got.limit_s,
+        lease_s=got.lease_s,
+    )

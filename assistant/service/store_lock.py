@@ -1,0 +1,181 @@
+"""The key of a store, and where whoever holds it can be reached.
+
+One process at a time writes a store: the one that holds the key, a lock on ``<store>.key``. The
+kernel takes the key back when that process ends, however it ends. While it serves, the file
+``<store>.service`` says where; a file that a killed process left is not believed, since the key
+is free.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from assistant.core.errors import ServiceError
+from assistant.core.files import PRIVATE, path_beside, read_private, replace_private
+from assistant.service.strict_json import RefusedJsonError, read_json
+
+PATIENCE_S = 0.1
+_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a service is reached, and the token that lets in."""
+
+    url: str
+    pid: int
+    token: str = field(repr=False)
+
+
+class StoreLock:
+    """The right to write a store, held until `release` or the end of the process.
+
+    A process that is forked from the holder does not hold it.
+    """
+
+    def __init__(self, store: Path, descriptor: int) -> None:
+        self._store = store
+        self._descriptor: int | None = descriptor
+        _held.add(self)
+
+    @classmethod
+    def take(cls, store: Path, patience_s: float = PATIENCE_S) -> Self | None:
+        """Take the key of a store; return None if another process or caller holds it.
+
+        Args:
+            store: the file of the store; its folder is made if it is missing.
+            patience_s: how long to try. Whoever asks with `find_endpoint` or `is_locked` holds the key for
+                some microseconds, which must not look like a process that serves.
+
+        Raises:
+            ServiceError: the key cannot be made where the store lies.
+        """
+        path = path_beside(store, "key")
+        until_s = time.monotonic() + patience_s
+        while (descriptor := _locked(path)) is None:
+            if time.monotonic() >= until_s:
+                return None
+            time.sleep(_PAUSE_S)
+        key = cls(store, descriptor)
+        key.withdraw()  # what a killed holder left
+        return key
+
+    @property
+    def store(self) -> Path:
+        """The store that this is the key of."""
+        return self._store
+
+    def publish(self, url: str, token: str) -> None:
+        """Say where the store is served. Raises ServiceError if that cannot be written."""
+        if self._descriptor is None:
+            raise ServiceError(f"the key of '{self._store}' is given back; take it again")
+        body = {"url": url, "pid": os.getpid(), "token": token}
+        replace_private(path_beside(self._store, "service"), json.dumps(body).encode())
+
+    def release(self) -> None:
+        """Give the key back, and say no longer where the store is served."""
+        if self._descriptor is None:
+            return
+        self.withdraw()
+        descriptor, self._descriptor = self._descriptor, None
+        os.close(descriptor)
+
+    def withdraw(self) -> None:
+        """Say no more where the store is served; the key is kept."""
+        with contextlib.suppress(FileNotFoundError):
+            path_beside(self._store, "service").unlink()
+
+    def _forget(self) -> None:
+        """In a forked child: close the copy, which would hold the lock beyond its parent's end."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def is_locked(store: Path) -> bool:
+    """Return whether somebody holds the key of a store. Raises ServiceError if none can tell."""
+    path = path_beside(store, "key")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ServiceError(f"cannot read the key '{path}': {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def find_endpoint(store: Path) -> Endpoint | None:
+    """Return where a store is served, None if nobody serves it now.
+
+    Raises:
+        ServiceError: the file that says it can be read by others, or is damaged.
+    """
+    path = path_beside(store, "service")
+    if not is_locked(store) or (content := read_private(path)) is None:
+        return None
+    try:
+        body = read_json(content)
+    except RefusedJsonError as error:
+        raise ServiceError(f"'{path}' is damaged: {error}; start the service again") from error
+    match body:
+        case {"url": str(url), "pid": int(pid), "token": str(token)} if url.startswith("http://"):
+            return Endpoint(url, pid, token)
+        case _:
+            raise ServiceError(f"'{path}' does not say where the service is; start it again")
+
+
+def _locked(path: Path) -> int | None:
+    """Return a locked descriptor of the key, None if somebody has locked it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, PRIVATE)
+    except OSError as error:
+        raise ServiceError(
+            f"cannot make the key '{path}': {error.strerror}; a store is written by the one "
+            "process that holds its key, so its folder must be writable"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError as error:
+        os.close(descriptor)
+        raise ServiceError(f"cannot lock the key '{path}': {error.strerror}") from error
+    return descriptor
+
+
+_held: WeakSet[StoreLock] = WeakSet()  # the one global: forking is a matter of the whole process
+
+
+def _forget_all() -> None:
+    for key in list(_held):
+        key._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,160 @@
+"""What is done next while nobody decides: the paper's agent with a confidence of 100 %.
+
+What comes next follows from the state alone, so that it can be taken over at any point and ends
+where an unbroken sweep would have ended. An agent that executes the runs itself asks for a step
+whenever nothing waits any more; so does a service whose workers execute them.
+
+Source: Silva et al., section 4.2 (confidence), figure 3 (the loop).
+"""
+
+from collections.abc import Callable
+
+from assistant.analysis.recommendation import (
+    confirmed_last,
+    goal_to_confirm,
+    is_confirmation_due,
+    is_exhausted,
+    reached_goal,
+    search_room,
+)
+from assistant.core.errors import VersionConflictError
+from assistant.core.events import MissWarning
+from assistant.core.experiment import Experiment
+from assistant.core.sla import AutoSteering
+from assistant.session.session import Session
+
+
+def auto_steer_step(
+    session: Session,
+    how: AutoSteering,
+    max_runs: int | None = None,
+    on_advice: Callable[[MissWarning], None] | None = None,
+) -> str | None:
+    """Submit what comes next, now that nothing waits or goes on. Returns why it ends, or None.
+
+    Today's configuration comes first, then the first runs, then batches. It ends where a limit of
+    the agreement is used up, and once the goal is reached, unless the agreement says to go on. If
+    results vary, what reached the goal is repeated twice before, and the last runs of a budget
+    repeat the winner.
+
+    Args:
+        session: of which no run waits or goes on.
+        how: it steers itself.
+        max_runs: end here although the budget may allow more.
+        on_advice: told of each warning before it is answered.
+    """
+    limits = SubmissionLimits(session, max_runs)
+    passed = session.passed_limit()
+    if passed is not None:
+        return passed
+    if session.experiment.baseline is None and limits.room(1) and session.submit_baseline():
+        return None
+    experiment = session.experiment
+    if experiment.sla.at_goal != "go_on" and experiment.goal_run is not None:
+        return _confirm_goal(session, limits)
+    if not experiment.batches and (n := limits.room(how.initial)):
+        session.initial_evaluation(n)
+    return _search(session, how, limits, on_advice)
+
+
+def _confirm_goal(session: Session, limits: "SubmissionLimits") -> str | None:
+    """Repeat what reached the goal where results vary, else end."""
+    doubted = goal_to_confirm(session.experiment)
+    if doubted is None or limits.left == 0:
+        return reached_goal(session.experiment)
+    session.replicate(doubted.id, reason=f"the goal is reached by run {doubted.id}: again")
+    return None
+
+
+def _search(
+    session: Session,
+    how: AutoSteering,
+    limits: "SubmissionLimits",
+    on_advice: Callable[[MissWarning], None] | None,
+) -> str | None:
+    """Submit the open batch, or the next one."""
+    while True:
+        waiting = _answer(session, how, on_advice)
+        if waiting is not None:
+            return waiting
+        if _take_open_batch(session, limits):
+            return None
+        n = limits.room(how.batch or session.batch_size)
+        try:
+            found = session.suggest(n).suggestions if n else ()
+        except VersionConflictError:  # somebody steered while it was thought about: think again
+            continue
+        if found:
+            continue
+        if is_confirmation_due(session.experiment, limits.limit, limits.left):
+            session.confirm(1)  # one at a time: what it shows decides what is repeated next
+            continue
+        exhausted = n > 0 or (bool(limits.left) and is_exhausted(session.experiment))
+        return _ended(session.experiment, exhausted=exhausted)
+
+
+class SubmissionLimits:
+    """How many runs may still be spent, as the session stands when it is asked.
+
+    Args:
+        session: that is steered.
+        max_runs: a limit beside that of the agreement.
+    """
+
+    def __init__(self, session: Session, max_runs: int | None) -> None:
+        self._session, self._max_runs = session, max_runs
+
+    @property
+    def limit(self) -> int | None:
+        """Runs that may be spent in all; None without a limit."""
+        limits = (self._session.experiment.sla.max_runs, self._max_runs)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def left(self) -> int | None:
+        """Runs that may be spent from now on; None without a limit."""
+        limit = self.limit
+        return None if limit is None else max(0, limit - self._session.experiment.n_charged)
+
+    def room(self, wanted: int) -> int:
+        """Return how many new configurations may be tried, at most ``wanted``."""
+        room = search_room(self._session.experiment, self.limit, self.left)
+        return wanted if room is None else min(wanted, room)
+
+
+def _answer(
+    session: Session, how: AutoSteering, on_advice: Callable[[MissWarning], None] | None
+) -> str | None:
+    """Answer the open warning. Returns why it stops if it waits for somebody else's answer."""
+    advice = session.experiment.open_advice
+    if advice is None:
+        return None
+    if on_advice is not None:
+        on_advice(advice)
+    if how.advice == "wait":
+        return f"warning {advice.number} waits for an answer"
+    answer, which = advice.unattended if how.advice == "accept" else ("ignored", None)
+    session.answer_advice(answer, alternative=which)
+    return None
+
+
+def _take_open_batch(session: Session, limits: SubmissionLimits) -> bool:
+    """Submit what may be of the open batch. Returns whether anything was."""
+    batch = session.experiment.open_batch
+    if batch is None:
+        return False
+    free = session.experiment.free_in(batch)
+    is_confirming = any(one.kind == "confirmation" for one in batch.suggestions)
+    room = limits.left if is_confirming else limits.room(len(free))
+    return bool(session.submit(batch, keep=free[:room]))
+
+
+def _ended(experiment: Experiment, *, exhausted: bool) -> str:
+    n = confirmed_last(experiment)
+    runs = "run" if n == 1 else f"{n} runs"
+    last = f", the last {runs} of it to confirm the winner" if n else ""
+    if not exhausted:
+        return f"the budget of {experiment.n_charged} runs is used up{last}"
+    n_tried, _ = experiment.tried
+    confirmed = f", and the winner was confirmed in the last {runs}" if n else ""
+    return f"the space is exhausted: all {n_tried} allowed configurations have been run{confirmed}"

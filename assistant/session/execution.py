@@ -1,0 +1,290 @@
+"""Executing what waits: the loop between a journal and an executor.
+
+What is done while runs are executed: reports are recorded, and runs are ended that shall end.
+
+Who executes an experiment in its own process: one at a time, until it ends however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from assistant.core import commands
+from assistant.core.errors import AssistantError, ExperimentError, StoreError
+from assistant.core.events import (
+    Event,
+    ResultRefused,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunReported,
+    RunReturned,
+    RunStarted,
+    RunStopped,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Measure
+from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
+from assistant.core.run import Run, RunState
+from assistant.session.event_log import EventLog
+
+LOOK_S = 1.0
+"""How often reports are recorded, and it is looked what others have decided."""
+
+
+class RunMonitor:
+    """Looks after the runs that are under way in an executor.
+
+    Args:
+        journal: of their experiment.
+        executor: where they execute; it is told which of them shall end.
+    """
+
+    def __init__(self, journal: EventLog, executor: Executor) -> None:
+        self.under_way: set[int] = set()
+        """Numbers of the runs; whoever executes says so."""
+        self._journal, self._executor = journal, executor
+        self._latest: dict[int, Mapping[str, Measure]] = {}
+        self._news, self._ended = threading.Event(), threading.Event()
+        self._acting = threading.Lock()
+        self._waiting = False
+        self._thread: threading.Thread | None = None
+        journal.listen(self._hear)
+        executor.listen(self._reported)
+
+    def collect(self) -> tuple[ExecutionResult, ...]:
+        """Return what `Executor.collect` does, and look out meanwhile."""
+        for run_id in tuple(self.under_way):  # it may have been given up while it was submitted
+            if self._journal.experiment.run(run_id).state is not RunState.RUNNING:
+                self._executor.stop(run_id)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._loop, name="copperline-lookout", daemon=True
+            )
+            self._thread.start()
+        with self._acting:
+            self._waiting = True
+        try:
+            return self._executor.collect()
+        finally:
+            with self._acting:  # once what is being recorded is recorded
+                self._waiting = False
+
+    def end(self) -> None:
+        """Look out no more. The thread ends soon; it does nothing any more."""
+        self._journal.unlisten(self._hear)
+        self._executor.listen(lambda _run_id, _measures: None)
+        with self._acting:
+            self._ended.set()
+        self._news.set()
+
+    def _reported(self, run_id: int, measures: Mapping[str, Measure]) -> None:
+        self._latest[run_id] = measures
+        self._news.set()
+
+    def _hear(self, _experiment: Experiment, event: Event) -> None:
+        """Have a run ended that shall end; it is heard in whichever thread decides."""
+        if isinstance(event, RunCancelled | RunStopped) and event.run_id in self.under_way:
+            self._executor.stop(event.run_id)
+
+    def _loop(self) -> None:
+        while not self._ended.is_set():
+            if self._news.wait(LOOK_S):
+                self._news.clear()
+            reported = bool(self._latest)
+            with suppress(AssistantError):  # whoever executes meets it, too
+                self._look()
+            if reported:  # the first report is recorded at once, and the next ones wait
+                self._ended.wait(LOOK_S)
+
+    def _look(self) -> None:
+        """Take in what others have decided, and record what was reported since."""
+        # while somebody decides, whoever executes does not wait for this
+        with self._journal.locked(), self._acting:
+            if self._ended.is_set() or not self._waiting:
+                return
+            self._journal.catch_up()
+            for run_id in tuple(self._latest):
+                self._record(run_id, self._latest.pop(run_id))
+
+    def _record(self, run_id: int, measures: Mapping[str, Measure]) -> None:
+        run = self._journal.experiment.run(run_id)
+        if run.state is not RunState.RUNNING or run.token or run_id not in self.under_way:
+            return
+        try:
+            self._journal.record(RunReported(self._journal.now_s(), run_id, measures))
+        except StoreError:
+            self._latest.setdefault(run_id, measures)  # unless it has reported again
+            raise
+        except AssistantError:  # it has told what no journal can keep
+            return
+
+
+def run_queued(
+    journal: EventLog,
+    executor: Executor,
+    on_change: Callable[[Run], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> None:
+    """Execute everything that waits, in its order, recording each result as it comes.
+
+    What runs report is recorded meanwhile, the latest of each run at most every `LOOK_S`; a run
+    that is cancelled or stopped, by whomever, is ended. Interrupting it loses no result: what is
+    under way goes back to the queue.
+
+    Args:
+        journal: of the experiment.
+        executor: where the runs execute.
+        on_change: told of each run that started or ended.
+        stop: asked before each start; once true, nothing more is started.
+    """
+    tell = on_change or (lambda _run: None)
+    halted = stop or (lambda: False)
+    lookout = RunMonitor(journal, executor)
+    try:
+        while True:
+            while len(lookout.under_way) < executor.capacity and not halted():
+                run = _start_next(journal)
+                if run is None:
+                    break
+                lookout.under_way.add(run.id)
+                executor.submit(_work(journal, run))
+                tell(run)
+            if not lookout.under_way:
+                return
+            for completion in lookout.collect():
+                journal.decide(_end, completion)
+                lookout.under_way.discard(completion.run_id)
+                tell(journal.experiment.run(completion.run_id))
+    except BaseException:
+        executor.cancel()
+        under_way = lookout.under_way
+        with journal.deciding():
+            _return(journal, [run for run in _ours(journal) if run.id in under_way], "interrupted")
+        raise
+    finally:
+        lookout.end()
+
+
+def _end(
+    experiment: Experiment, completion: ExecutionResult, now_s: float
+) -> RunCompleted | RunFailed | ResultRefused | None:
+    """Return how a run ended; a result that nobody waits for any more is refused."""
+    run = experiment.run(completion.run_id)
+    if run.state is RunState.RUNNING and not run.token:
+        return commands.assess_completion(experiment, completion, now_s)
+    if completion.stopped:
+        return None  # it was told to end, and has ended
+    why = f"the run is {run.state}"
+    return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
+
+
+def requeue_interrupted(journal: EventLog) -> int:
+    """Return runs to the queue that a process which is gone had started; say how many."""
+    with journal.deciding():
+        lost = _ours(journal)
+        _return(journal, lost, "the process that executed it is gone")
+        return len(lost)
+
+
+def _ours(journal: EventLog) -> list[Run]:
+    """Return the runs that go on in the session's own process; workers hold the others."""
+    return [run for run in journal.experiment.runs_in(RunState.RUNNING) if not run.token]
+
+
+def _return(journal: EventLog, runs: Iterable[Run], reason: str) -> None:
+    now_s = journal.now_s()
+    journal.record(*(RunReturned(now_s, run.id, reason) for run in runs))
+
+
+def _start_next(journal: EventLog) -> Run | None:
+    with journal.deciding():
+        waiting = journal.experiment.waiting
+        if not waiting:
+            return None
+        journal.record(RunStarted(journal.now_s(), waiting[0].id))
+        return journal.experiment.run(waiting[0].id)
+
+
+def _work(journal: EventLog, run: Run) -> ExecutionRequest:
+    experiment = journal.experiment
+    values = experiment.space.values(run.configuration)
+    return ExecutionRequest(run.id, values, run.seed, experiment.sla.run_limit_s)
+
+
+_BYTES = 2**40
+
+
+class ExecutionLock:
+    """The right to execute the runs of an experiment in this process.
+
+    Args:
+        store: the file of the store.
+        experiment_id: of the experiment.
+
+    Raises:
+        ExperimentError: another process executes it; StoreError: the lock cannot be made.
+    """
+
+    def __init__(self, store: Path, experiment_id: str) -> None:
+        path = store.with_name(f"{store.name}.running")
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor: int | None = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise StoreError(f"the lock '{path}' cannot be made: {error.strerror}") from error
+        digest = hashlib.sha256(experiment_id.encode()).digest()
+        start = int.from_bytes(digest[:8], "big") % _BYTES
+        wanted = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, wanted)
+        except OSError as error:
+            self.release()
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise ExperimentError(
+                    f"another process executes experiment '{experiment_id}'; change it there with "
+                    "copperline steer or copperline queue, or end that process first"
+                ) from error
+            raise StoreError(f"the lock '{path}' cannot be taken: {error.strerror}") from error
+
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others execute it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+_held: WeakSet[ExecutionLock] = WeakSet()
+
+
+def _let_go() -> None:
+    """In a forked child: close the copies, which would hold the locks beyond the parent's end."""
+    for one in list(_held):
+        one.release()
+
+
+os.register_at_fork(after_in_child=_let_go)

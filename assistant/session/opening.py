@@ -1,0 +1,171 @@
+"""How a session comes to be: a new experiment on an application, or a stored one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypedDict, Unpack
+from uuid import uuid4
+
+from assistant.core.events import ExperimentOpened, Fact
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Objective
+from assistant.core.ports import Application, Clock, Store, SystemClock
+from assistant.core.sla import Sla, Steering, WarningPolicy
+from assistant.session.session import Session
+from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
+
+MAX_SLUG = 48
+
+
+class ExperimentDescription(TypedDict, total=False):
+    """How an experiment begins; everything may be left out.
+
+    Args:
+        name: for people; the application's name if empty.
+        space: what may be proposed; the application's own if None.
+        objective: what is wanted; the application's own if None.
+        sla: the budget; no limit if None.
+        strategy: a registered strategy's name, with its ``options``.
+        options: of the strategy; its defaults if None.
+        exploitation: share of suggestions inside regions (section 3.2); None does not split.
+        watch: how regions and pending runs are counted; defaults if None.
+        workers: runs that will be executed at once, for the forecast of a deadline.
+        seed: of every random stream of the experiment.
+        version: of the program, for the record.
+        recipe: what a command line needs to build the application again.
+        facts: what a reader should know beside the application's own facts.
+    """
+
+    name: str
+    space: ParameterSpace | None
+    objective: Objective | None
+    sla: Sla | None
+    strategy: str
+    options: Mapping[str, Level] | None
+    exploitation: float | None
+    watch: WarningPolicy | None
+    workers: int
+    seed: int
+    version: str
+    recipe: str
+    facts: tuple[Fact, ...]
+
+
+def open_session(
+    application: Application,
+    *,
+    store: Store,
+    clock: Clock | None = None,
+    experiment_id: str | None = None,
+    **described: Unpack[ExperimentDescription],
+) -> Session:
+    """Open a new experiment on an application.
+
+    Args:
+        application: what is run, with its space and today's configuration.
+        store: keeps the journal.
+        clock: the system's if None.
+        experiment_id: chosen by the caller, or made from the name.
+        described: see `ExperimentDescription`.
+
+    Raises:
+        StrategyError: an unknown strategy or option, or a baseline outside the space.
+        SettingsError: an exploitation level outside 0 to 1, or warnings by the forecast without a
+            goal.
+        StoreError: the identifier is taken, or the store cannot be written.
+    """
+    return open_from_event(
+        build_opened_event(application, **described),
+        store=store,
+        clock=clock,
+        experiment_id=experiment_id,
+    )
+
+
+def build_opened_event(
+    application: Application,
+    *,
+    name: str = "",
+    space: ParameterSpace | None = None,
+    objective: Objective | None = None,
+    sla: Sla | None = None,
+    strategy: str = DEFAULT_STRATEGY,
+    options: Mapping[str, Level] | None = None,
+    exploitation: float | None = None,
+    watch: WarningPolicy | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    version: str = "",
+    recipe: str = "",
+    facts: tuple[Fact, ...] = (),
+) -> ExperimentOpened:
+    """Return how an experiment on an application would be opened, without a name and a time.
+
+    See `ExperimentDescription`. Raises as `open_session` does, but for the store.
+    """
+    steering = Steering(strategy, dict(options or {}), exploitation)
+    space = space or application.space
+    today = application.baseline
+    opened = ExperimentOpened(
+        at_s=0.0,
+        experiment_id="",
+        name=name or application.name,
+        application=application.name,
+        facts=(*application.facts, *facts),
+        space=space,
+        objective=objective or application.objective,
+        sla=sla or Sla(),
+        steering=steering,
+        watch=watch or WarningPolicy(),
+        workers=workers,
+        seed=seed,
+        baseline=None if today is None else space.from_values(today),
+        version=version,
+        recipe=recipe,
+        # an application that does not say is one that does not know
+        deterministic=getattr(application, "deterministic", None),
+    )
+    _check(opened)
+    return opened
+
+
+def open_from_event(
+    described: ExperimentOpened,
+    *,
+    store: Store,
+    clock: Clock | None = None,
+    experiment_id: str | None = None,
+) -> Session:
+    """Open a new experiment as it was described; see `build_opened_event`. Raises as `open_session` does."""
+    _check(described)
+    clock = clock or SystemClock()
+    opened = replace(
+        described,
+        at_s=clock.now_s(),
+        experiment_id=experiment_id or f"{_slug(described.name)}-{uuid4().hex[:8]}",
+    )
+    store.append(opened.experiment_id, 0, [opened])
+    return Session(Experiment(opened), store, clock)
+
+
+def _check(described: ExperimentOpened) -> None:
+    """Refuse what is wrong before anything is stored."""
+    steering = described.steering
+    make_strategy(steering.strategy, **steering.options)
+    described.watch.warns_by_forecast(described.sla)  # refuses a forecast without a goal
+    if described.baseline is not None:
+        described.space.check(described.baseline)
+
+
+def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:
+    """Return the session of a stored experiment: the fold over its journal.
+
+    Raises:
+        StoreError: no such experiment, or the store cannot be read.
+    """
+    experiment = Experiment.replay(store.load(experiment_id))
+    return Session(experiment, store, clock or SystemClock())
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MAX_SLUG] or "experiment"

@@ -1,0 +1,480 @@
+"""Statistics of an AI platform, fitted to its own logs; the shells come to them through here.
+
+A log of a platform beside what its statistics simulate, as it is told (figure 12 of PipeSim).
+
+An AI platform as it is drawn: what came, ran, waited and drifted, over time and over a day.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assistant.applications.extensions.ai_platform import TODAY, AiPlatform
+from assistant.core.errors import SettingsError
+from assistant.core.objective import Measure
+from assistant.presentation.charts.ai_platform import (
+    PlatformComparison,
+    PlatformDrawing,
+    PlatformPanel,
+    QuantileComparison,
+    Rows,
+    WeekBands,
+    length,
+)
+from sim.aiops.fleet import DAY_S
+from sim.aiops.logs import PlatformLogs, describe_fit, fit_statistics, read_logs
+from sim.aiops.platform_statistics import HOUR_S, Floats, statistics_of
+from sim.aiops.summary import (
+    SimulationMetadata,
+    SpreadSummary,
+    TraceSummary,
+    summarise,
+    summarise_folder,
+)
+from sim.aiops.synthesis import PlatformScenario
+from sim.aiops.trace import PlatformResult
+from sim.aiops.validation import (
+    WEEKS,
+    DistributionComparison,
+    HourlyBands,
+    SimulationAccuracy,
+    accuracy,
+    example_log,
+)
+from sim.api import Model, load_model
+from strategies import Level
+
+MOST_COMPONENTS = 200
+
+
+@dataclass(frozen=True)
+class FittedPlatform:
+    """A model of a platform, and what it took from the log in sentences."""
+
+    model: Model
+    sentences: tuple[str, ...]
+
+
+def fit_platform(logs: PlatformLogs, name: str, *, components: int, seed: int) -> FittedPlatform:
+    """Fit the statistics of a platform.
+
+    Args:
+        logs: of executed tasks, from `read_logs`.
+        name: of the log, for people.
+        components: of the mixture of data sets, at most.
+        seed: of where searches begin.
+
+    Raises:
+        SettingsError: a number of components or a seed that cannot be.
+        SimError: the log tells too little.
+    """
+    if not 1 <= components <= MOST_COMPONENTS:
+        raise SettingsError(
+            f"--components {components}: allowed are whole numbers from 1 to {MOST_COMPONENTS}"
+        )
+    if not 0 <= seed < 2**32:
+        raise SettingsError(f"--seed {seed}: allowed are whole numbers from 0 to {2**32 - 1}")
+    source = f"fitted to {len(logs):,} executed tasks of {name}"
+    found = fit_statistics(logs, source=source, components=components, seed=seed)
+    return FittedPlatform(found.model(), describe_fit(logs, found))
+
+
+USUAL_WEEKS = WEEKS
+
+
+EXAMPLE = "built-in example"
+
+
+def likeness(
+    log: Path | None, model: Path | None = None, *, weeks: int = USUAL_WEEKS, seed: int = 0
+) -> PlatformComparison:
+    """Compare a log with what is simulated.
+
+    Args:
+        log: of executed tasks, CSV or Parquet; None is a built-in example.
+        model: of statistics; None fits them to the log.
+        weeks: simulated.
+        seed: of the simulation, and of where a fit begins.
+
+    Raises:
+        SimError: a file that cannot be read, or nothing to compare.
+    """
+    name = EXAMPLE if log is None else log.name
+    logs = example_log() if log is None else read_logs(log)
+    if model is None:
+        statistics = fit_statistics(logs, source=f"fitted to {name}", seed=seed)
+    else:
+        statistics = statistics_of(load_model(model))
+    return told(name, accuracy(logs, statistics, weeks=weeks, seed=seed))
+
+
+def told(log: str, found: SimulationAccuracy) -> PlatformComparison:
+    """Return a comparison as it is drawn."""
+    return PlatformComparison(
+        log,
+        found.n_observed,
+        found.n_simulated,
+        found.weeks,
+        found.seed,
+        found.source,
+        tuple(_quantiles(one, one.name) for one in found.tasks),
+        tuple(_quantiles(one, f"gaps, {profile}") for profile, one in found.gaps.items()),
+        {profile: _bands(bands) for profile, bands in found.hours.items()},
+    )
+
+
+def as_table(found: PlatformComparison) -> Mapping[str, Any]:
+    """Return a comparison as one JSON object."""
+    return asdict(found)
+
+
+def from_table(table: Mapping[str, Any]) -> PlatformComparison:
+    """Return a comparison from what `as_table` gave."""
+    lists = ("observed", "simulated", "low", "high")
+
+    def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: tuple(value) if name in lists else value for name, value in row.items()}
+
+    parts = {
+        "tasks": tuple(QuantileComparison(**frozen(one)) for one in table["tasks"]),
+        "gaps": tuple(QuantileComparison(**frozen(one)) for one in table["gaps"]),
+        "hours": {name: WeekBands(**frozen(one)) for name, one in table["hours"].items()},
+    }
+    return PlatformComparison(**{**table, **parts})
+
+
+def _quantiles(one: DistributionComparison, name: str) -> QuantileComparison:
+    return QuantileComparison(
+        name, one.observed, one.simulated, one.n_observed, one.n_simulated, one.ks,
+        one.ks_critical, one.wasserstein, one.log_wasserstein,
+    )  # fmt: skip
+
+
+def _bands(one: HourlyBands) -> WeekBands:
+    observed, simulated, low, high = (
+        tuple(float(value) for value in column)
+        for column in (one.observed, one.simulated, one.low, one.high)
+    )
+    return WeekBands(observed, simulated, low, high, one.within)
+
+
+MOST_POINTS = 750
+"""Of a series; a longer simulation is shown by means of hours, days or weeks."""
+
+STEPS_H = (1, 3, 6, 24, 168)
+
+FULL_TRAINING: Mapping[str, Level] = {**TODAY, "training_capacity": 4}
+"""The exploratory case of the PipeSim paper: arrivals peak, and training is full behind them."""
+
+BUSY_KINDS = ("preprocess", "train", "evaluate")
+"""Of the tasks whose coming is drawn: before, in and behind the training cluster."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlatformDashboard:
+    """What is shown of a finished run of a platform.
+
+    Attributes:
+        title: what was simulated.
+        parameters: name and value, as far as they are known.
+        summary: tasks, waits and counts.
+        over_time: from the beginning to the end.
+        day: means by hour of the day.
+        words: what the day says.
+        tables: tasks and waits, by title.
+    """
+
+    title: str
+    parameters: tuple[tuple[str, str], ...]
+    summary: TraceSummary
+    over_time: PlatformDrawing
+    day: PlatformDrawing
+    words: tuple[str, ...]
+    tables: Mapping[str, Rows]
+
+
+def platform_drawing(
+    application: AiPlatform, values: Mapping[str, Level]
+) -> tuple[PlatformDrawing, Mapping[str, Measure]]:
+    """Simulate one configuration and return how it went, with its measures."""
+    board, measures = simulated_dashboard(application, values)
+    return board.over_time, measures
+
+
+def simulated_dashboard(
+    application: AiPlatform, values: Mapping[str, Level], folder: Path | None = None
+) -> tuple[PlatformDashboard, Mapping[str, Measure]]:
+    """Simulate one configuration and return what is shown of it, with its measures.
+
+    Args:
+        application: with the future.
+        values: a level of every parameter.
+        folder: where the whole trace is written; None writes none.
+    """
+    scenario = application.scenario(values)
+    result = application.simulate(values, folder)
+    measures = application.measured(scenario, result)
+    summary = summarise(scenario, result) if folder is None else summarise_folder(folder)
+    setting = ", ".join(f"{name} {value}" for name, value in values.items())
+    return dashboard(f"AI platform: {setting}", summary), measures
+
+
+def trace_dashboard(folder: Path) -> PlatformDashboard:
+    """Return what is shown of a trace in a folder.
+
+    Raises:
+        TraceError: it is none.
+    """
+    return dashboard(f"AI platform: trace {folder.name}", summarise_folder(folder))
+
+
+def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
+    """Return what is shown of a simulation."""
+    n = len(summary.hours["arrivals"])
+    step = next((one for one in STEPS_H if n <= one * MOST_POINTS), STEPS_H[-1])
+    start_h = 0 if summary.about is None else int(summary.about.start_s // HOUR_S)
+    starts = np.arange(0, n, step)
+    hours = np.diff(np.append(starts, n)).astype(float)
+
+    def folded(series: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(series[:n], starts) / hours)
+
+    day = _day_of(start_h, n)
+    return PlatformDashboard(
+        title,
+        parameters(summary),
+        summary,
+        PlatformDrawing(title, _panels(summary, folded), start_h, step),
+        PlatformDrawing(f"{title}; mean day", _day_panels(summary, day), 0, is_day=True),
+        day_words(summary),
+        tables(summary),
+    )
+
+
+def panels(scenario: PlatformScenario, result: PlatformResult) -> tuple[PlatformPanel, ...]:
+    """Return what the dashboard shows over time of a simulation that kept its trace in memory."""
+    return dashboard("", summarise(scenario, result)).over_time.panels
+
+
+TIMES = ("n", "mean", "median", "90 %", "99 %")
+
+
+def tables(summary: TraceSummary) -> dict[str, Rows]:
+    """Return tasks and waits as tables for people."""
+
+    def row(name: str, one: SpreadSummary) -> tuple[str, ...]:
+        return (name, f"{one.n:,}", *map(length, (one.mean_s, *one.quantiles_s)))
+
+    tasks = summary.tasks
+    waited = [row(one.name, one.waited) for one in tasks]
+    waits = {**summary.waits, "pipeline, all its waits": summary.pipeline_wait}
+    return {
+        "Execution of tasks that ended": (
+            ("task", *TIMES), [row(one.name, one.worked) for one in tasks],
+        ),
+        "Wait of tasks that ended": (("task", *TIMES), waited),
+        "Wait by resource": (("for", *TIMES), [row(name, one) for name, one in waits.items()]),
+    }  # fmt: skip
+
+
+class _DayMeans:
+    """Means by hour of the day.
+
+    Args:
+        hours: int64 [h], hour of the day of each hour of a simulation.
+    """
+
+    def __init__(self, hours: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        self._hours = hours
+        self._n = np.maximum(np.bincount(hours, minlength=24), 1)
+
+    def __call__(self, series: Floats) -> Floats:
+        n = len(self._hours)
+        return np.asarray(np.bincount(self._hours, series[:n], minlength=24) / self._n)
+
+
+def _day_of(start_h: int, n: int) -> _DayMeans:
+    return _DayMeans((start_h + np.arange(n)) % 24)
+
+
+def _capacity(about: SimulationMetadata | None) -> dict[str, int]:
+    return {} if about is None else {name: capacity for name, capacity, _, _ in about.resources}
+
+
+def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[PlatformPanel, ...]:
+    hours = {name: folded(series) for name, series in summary.hours.items()}
+    shown = [
+        PlatformPanel("pipelines that came, an hour", {"pipelines": _told(hours["arrivals"])}),
+        _asked(hours, BUSY_KINDS),
+        _used(summary, hours),
+        _waiting(summary, hours),
+        _waits(summary, hours),
+        PlatformPanel(
+            "network traffic, MB/s with TCP's headers",
+            {"traffic": _told(hours["traffic_bytes"] / HOUR_S / 1e6)},
+        ),
+    ]
+    if summary.fleet is None:
+        return (*shown, _built(hours))
+    fleet = {name: folded(_filled(series, summary)) for name, series in summary.fleet.items()}
+    shown += [
+        PlatformPanel(
+            "performance of deployed models",
+            {"mean": _told(fleet["performance"]), "worst 5 %": _told(fleet["performance_low"])},
+        ),
+        PlatformPanel(
+            "staleness: share of the performance when built that is lost",
+            {"mean": _told(fleet["staleness"]), "worst 5 %": _told(fleet["staleness_high"])},
+        ),
+        PlatformPanel(
+            "total potential improvement of deployed models",
+            {"potential": _told(fleet["potential"])},
+        ),
+        PlatformPanel(
+            "trainings of deployed models, an hour", {"trainings": _told(hours["renewed"])}
+        ),
+        PlatformPanel(
+            "deployed models that lost more than was agreed", {"models": _told(fleet["late"])}
+        ),
+    ]
+    return tuple(shown)
+
+
+def _day_panels(summary: TraceSummary, day: _DayMeans) -> tuple[PlatformPanel, ...]:
+    hours = {name: day(series) for name, series in summary.hours.items()}
+    return (
+        PlatformPanel("pipelines that came, an hour", {"pipelines": _told(hours["arrivals"])}),
+        _asked(hours, ("preprocess", "evaluate")),
+        _used(summary, hours),
+        _waiting(summary, hours),
+    )
+
+
+def _asked(hours: Mapping[str, Floats], kinds: Sequence[str]) -> PlatformPanel:
+    return PlatformPanel(
+        "tasks that were ready, an hour", {kind: _told(hours[f"asked {kind}"]) for kind in kinds}
+    )
+
+
+def _used(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPanel:
+    capacity = _capacity(summary.about)
+    known = all(name in capacity for name in summary.resources)
+    title = "share of the capacity in use" if known else "tasks at once (capacity unknown)"
+    return PlatformPanel(
+        title,
+        {
+            name: _told(hours[f"busy {name}"] / HOUR_S / (capacity[name] if known else 1))
+            for name in summary.resources
+        },
+    )
+
+
+def _waiting(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPanel:
+    return PlatformPanel(
+        "tasks that wait, on average",
+        {name: _told(hours[f"waited {name}"] / HOUR_S) for name in summary.resources},
+    )
+
+
+def _waits(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPanel:
+    """Return the mean wait of the tasks that begin in a stretch; nothing where none does."""
+    series = {}
+    for name in summary.resources:
+        began, waited = hours[f"began {name}"], hours[f"waited for {name}"]
+        mean = np.divide(waited, began, out=np.full(len(began), np.nan), where=began > 0)
+        series[name] = _told(mean / 60)
+    return PlatformPanel("wait of the tasks that begin, minutes on average", series)
+
+
+def _built(hours: Mapping[str, Floats]) -> PlatformPanel:
+    n = hours["built"]
+    mean = np.divide(hours["built performance"], n, out=np.full(len(n), np.nan), where=n > 0)
+    return PlatformPanel(
+        "performance of the models that were deployed, mean", {"performance": _told(mean)}
+    )
+
+
+def _filled(series: Floats, summary: TraceSummary) -> Floats:
+    """Return a course of models as long as the sums by hour; its last value goes on."""
+    short = len(summary.hours["arrivals"]) - len(series)
+    return np.concatenate([series, np.full(short, series[-1])]) if short > 0 else series
+
+
+def _told(series: Floats) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(value) else value for value in np.round(series, 6).tolist())
+
+
+def parameters(summary: TraceSummary) -> tuple[tuple[str, str], ...]:
+    """Return what was simulated by name; nothing if the trace does not tell."""
+    about = summary.about
+    if about is None:
+        return ()
+    told = [("simulated", f"{about.ended_s / DAY_S:g} days")]
+    told += [
+        (f"resource {name}", f"{capacity} at once, {discipline}, {cost:g} an hour for each")
+        for name, capacity, discipline, cost in about.resources
+    ]
+    told += [
+        ("arrivals", f"{about.profile}, gaps times {about.interarrival_factor:g}"),
+        ("deployed models", f"{about.n_models:,}"),
+    ]
+    if about.n_models:
+        rules = [_rule(kind, limit) for kind, limit in about.triggers]
+        lost = f"a model may have lost more than {about.allowed_loss:g}"
+        told += [
+            ("trained again", " or ".join(rules) or "never"),
+            ("agreed", f"{lost} for {about.allowed_share:.0%} of the time"),
+            ("broke that", f"{about.sla_misses:,} models"),
+        ]
+    gate = ", ".join(f"{name} {limit:g} at least" for name, limit in about.least)
+    told += [("gate", gate or "none"), ("seed", str(about.seed)), ("statistics", about.source)]
+    return tuple(told)
+
+
+def _rule(kind: str, limit: float) -> str:
+    return {
+        "drift": f"loss above {limit:g}",
+        "age": f"older than {limit / DAY_S:g} days",
+        "data": f"new labelled rows above {limit:g} of the old",
+        "schedule": f"every {limit / DAY_S:g} days",
+    }[kind]
+
+
+def day_words(summary: TraceSummary) -> tuple[str, ...]:
+    """Say when most comes, when resources are fullest, and when what is behind them is ready."""
+    n = len(summary.hours["arrivals"])
+    if n < 24:
+        return ()
+    start_h = 0 if summary.about is None else int(summary.about.start_s // HOUR_S)
+    day = _day_of(start_h, n)
+    arrivals = day(summary.hours["arrivals"])
+    told = [f"Most pipelines come at {_clock(arrivals)}: {arrivals.max():.3g} an hour."]
+    capacity = _capacity(summary.about)
+    for name in summary.resources:
+        busy = day(summary.hours[f"busy {name}"]) / HOUR_S
+        waiting = day(summary.hours[f"waited {name}"]) / HOUR_S
+        full = f"{busy.max() / capacity[name]:.0%} of it" if name in capacity else (
+            f"{busy.max():.3g} tasks at once"
+        )  # fmt: skip
+        text = f"{name.capitalize()} is fullest at {_clock(busy)}: {full}"
+        if waiting.max() >= 0.05:
+            text += f"; most wait for it at {_clock(waiting)}, {waiting.max():.3g} tasks"
+        told.append(f"{text}.")
+    ready = day(summary.hours["asked evaluate"])
+    if ready.sum():
+        evening = ready[18:].sum() / ready.sum()
+        came = arrivals[18:].sum() / max(arrivals.sum(), 1e-9)
+        late = 18 + int(np.argmax(ready[18:]))
+        told.append(
+            f"Most evaluations are ready at {_clock(ready)}, after 18:00 at {late:02d}:00; "
+            f"{evening:.0%} of them, and {came:.0%} of the pipelines, come after 18:00."
+        )
+    return tuple(told)
+
+
+def _clock(by_hour: Floats) -> str:
+    return f"{int(np.argmax(by_hour)):02d}:00"

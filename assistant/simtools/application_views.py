@@ -1,0 +1,254 @@
+"""One run of a fleet of machines as it is drawn: how full it was, what was lost, who waited.
+
+One run of a testbed as it is drawn: where the runner went, where the water stood.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner, runner_of
+from assistant.applications.extensions.placement import COUNT, FleetPlacement
+from assistant.core.errors import RunError, SettingsError
+from assistant.core.objective import Measure
+from assistant.presentation.charts.schedule import FleetDrawing, FleetPanel
+from assistant.presentation.charts.testbeds import (
+    MARKS,
+    FloodDrawing,
+    MazeDrawing,
+    MazeIncident,
+    Segment,
+    SensorSeries,
+)
+from sim.api import Scenario, SimulationResult, fragmentation
+from sim.testbeds.flood import STEP_S, STEPS_PER_SAMPLE, soil_parameters
+from sim.testbeds.maze import GameResult, play
+from sim.testbeds.maze import MazePlan as Plan
+from sim.testbeds.maze import measures as measures_of
+from strategies import Level
+
+Floats = NDArray[np.float64]
+
+
+N_STEPS = 96
+
+
+def fleet_drawing(
+    application: FleetPlacement, values: Mapping[str, Level]
+) -> tuple[FleetDrawing, Mapping[str, Measure]]:
+    """Simulate one configuration and return how it went with the first workload, with its measures.
+
+    Raises:
+        RunError: it cannot be simulated, or no job found a machine.
+    """
+    scenario, result = application.scenario(values), application.simulate(values)
+    measures = application.measured(values, result)
+    title = "Placement: " + ", ".join(f"{name} {value}" for name, value in values.items())
+    span_s = float(np.nanmax(result.end_s)) - float(scenario.workload.submit_s[0])
+    real = sum(
+        kind.spec.procs * int(values.get(kind.spec.name + COUNT, kind.spec.count))
+        for kind in application.kinds
+    )
+    drawn = FleetDrawing(title, panels(scenario, result, real), span_s / 3600 / N_STEPS)
+    return drawn, measures
+
+
+def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[FleetPanel, ...]:
+    """Return what is shown of a simulation.
+
+    Args:
+        scenario: what was simulated, with allocation ``instances``.
+        result: what came of it.
+        cores: that the machines really have.
+    """
+    tasks, found = scenario.workload.tasks, result.instances
+    if tasks is None or found is None:
+        raise RunError("nothing was placed, so there is nothing to draw")
+    submit_s = scenario.workload.submit_s
+    edges_s = np.linspace(submit_s[0], np.nanmax(result.end_s), N_STEPS + 1)
+    task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
+    ran = ~np.isnan(found.start_s)
+    task, start_s, end_s = task[ran], found.start_s[ran], found.end_s[ran]
+    mcpu, mgpu = tasks.mcpu[task] / 1000, tasks.mgpu[task] / 1000
+    told = {"processors": mean_held(start_s, end_s, mcpu, edges_s) / cores}
+    fragments = fragmentation(scenario, result)
+    if fragments is not None:
+        told["GPUs"] = mean_held(start_s, end_s, mgpu, edges_s) / fragments.n_gpus
+    shown = [FleetPanel("share held by instances", _told(told))]
+    if fragments is not None:
+        parts = np.diff(fragments.fragmented, prepend=0.0)
+        until = np.full(len(parts), np.inf)
+        lost = mean_held(fragments.time_s, until, parts, edges_s) / fragments.n_gpus
+        shown.append(FleetPanel("share of the GPUs in fragments", _told({"fragments": lost})))
+    waited = mean_held(submit_s[tasks.job[task]], start_s, np.ones(len(task)), edges_s)
+    shown.append(FleetPanel("instances that wait", _told({"waiting": waited})))
+    return tuple(shown)
+
+
+def mean_held(start_s: Floats, end_s: Floats, amount: Floats, edges_s: Floats) -> Floats:
+    """Return how much is held between each two edges, on average over time.
+
+    Args:
+        start_s: float64 [n], since when each is held; `end_s` until when.
+        end_s: float64 [n].
+        amount: float64 [n], how much.
+        edges_s: float64 [n_steps + 1], rising.
+    """
+    upto = np.array([(np.clip(at - start_s, 0, end_s - start_s) * amount).sum() for at in edges_s])
+    return np.diff(upto) / np.diff(edges_s)
+
+
+def _told(series: Mapping[str, Floats]) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(np.round(one, 6).tolist()) for name, one in series.items()}
+
+
+STREAM_SHARE = 0.03
+"""A cell through which that share of the catchment drains is part of a stream."""
+
+
+def maze_drawing(
+    application: MazeRunner, values: Mapping[str, Level], game: int = 1
+) -> tuple[MazeDrawing, Mapping[str, Measure]]:
+    """Play one game and return how it went, with its measures.
+
+    Args:
+        application: its games are numbered from 1.
+        values: one of its configurations.
+        game: which one.
+
+    Raises:
+        SettingsError: there is no game of that number.
+    """
+    if not 1 <= game <= application.n_games:
+        raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
+    played = application.games[game - 1]
+    plan, episode = played.maze, play(played, runner_of(values), application.rules)
+    told = "out after" if episode.escaped else "not out after"
+    setting = ", ".join(f"{name} {value}" for name, value in values.items())
+    back = {(one.at_s, plan.way_in) for one in episode.happenings if one.what == "carried back"}
+    steps = [
+        (_segment(plan, room, to, at_s), (at_s, to) in back)
+        for (_, room), (at_s, to) in pairwise(episode.path)
+    ]
+    drawing = MazeDrawing(
+        columns=plan.columns,
+        rows=plan.rows,
+        walls=_walls(plan),
+        rubble=tuple(plan.place(room) for room in sorted(plan.rubble)),
+        way=tuple(step for step, carried in steps if not carried),
+        carried=tuple(step for step, carried in steps if carried),
+        marks=_marks(plan, episode),
+        beats=tuple(
+            tuple(_segment(plan, room, to, 0.0) for room, to in sorted(set(pairwise(path))))
+            for path in episode.enemy_paths
+        ),
+        starts=tuple(_middle(plan, path[0]) for path in episode.enemy_paths),
+        title=f"Maze Runner, game {game}: {setting}: {told} {episode.time_s:g} s",
+    )
+    return drawing, measures_of([episode])
+
+
+def flood_drawing(
+    application: Flood, values: Mapping[str, Level]
+) -> tuple[FloodDrawing, Mapping[str, Measure]]:
+    """Simulate once and return where water stood and ran, with the measures."""
+    calibration = application.calibration
+    terrain, columns = calibration.terrain, calibration.terrain.columns
+    numbers = {name: float(level) for name, level in values.items()}
+    flows = calibration.run(soil_parameters([numbers]), deepest=True)
+    deepest_m = flows.deepest_m
+    if deepest_m is None:
+        raise AssertionError("depths were asked for")
+    measures = calibration.compared(flows, 0)
+    rain = calibration.rain_mmh.reshape(-1, STEPS_PER_SAMPLE).mean(axis=1) * numbers["rain_factor"]
+    least = STREAM_SHARE * terrain.n_cells
+    streams = [
+        Segment(*_centre(cell, columns), *_centre(int(terrain.downstream[cell]), columns))
+        for cell in range(terrain.n_cells)
+        if terrain.drained_cells[cell] >= least and terrain.downstream[cell] >= 0
+    ]
+    names = ("A, outlet", "B, stream", "C, stream")
+    setting = ", ".join(f"{name} {value:g}" for name, value in numbers.items())
+    drawing = FloodDrawing(
+        columns=columns,
+        elevation_m=tuple(terrain.elevation_m.tolist()),
+        deepest_mm=tuple((1000.0 * deepest_m[0]).tolist()),
+        streams=tuple(streams),
+        sensors=tuple(
+            SensorSeries(
+                name,
+                *_centre(cell, columns),
+                tuple(flows.discharge_m3s[0, i].tolist()),
+                tuple(calibration.observed_m3s[i].tolist()),
+            )
+            for i, (name, cell) in enumerate(zip(names, terrain.sensors, strict=False))
+        ),
+        rain_mmh=tuple(rain.tolist()),
+        sample_s=STEP_S * STEPS_PER_SAMPLE,
+        title=f"Flood: {setting}: RMSE {measures['rmse_m3s']:.4g} m3/s",
+    )
+    return drawing, measures
+
+
+def _centre(cell: int, columns: int) -> tuple[float, float]:
+    return cell % columns + 0.5, cell // columns + 0.5
+
+
+def _middle(plan: Plan, room: int) -> tuple[float, float]:
+    column, row = plan.place(room)
+    return column + 0.5, row + 0.5
+
+
+def _segment(plan: Plan, room: int, to: int, at_s: float) -> Segment:
+    return Segment(*_middle(plan, room), *_middle(plan, to), at_s)
+
+
+def _walls(plan: Plan) -> tuple[Segment, ...]:
+    """Return the walls: around, and between neighbours without a passage, in long pieces."""
+    across = [(row, _runs(_closed_above(plan, row))) for row in range(plan.rows + 1)]
+    down = [(column, _runs(_closed_left(plan, column))) for column in range(plan.columns + 1)]
+    return (
+        *(Segment(a, row, b, row) for row, runs in across for a, b in runs),
+        *(Segment(column, a, column, b) for column, runs in down for a, b in runs),
+    )
+
+
+def _closed_above(plan: Plan, row: int) -> list[bool]:
+    """Return for every column whether a wall is above this row."""
+    if row in (0, plan.rows):
+        return [True] * plan.columns
+    rooms = [row * plan.columns + column for column in range(plan.columns)]
+    return [room - plan.columns not in plan.beside[room] for room in rooms]
+
+
+def _closed_left(plan: Plan, column: int) -> list[bool]:
+    if column in (0, plan.columns):
+        return [True] * plan.rows
+    rooms = [row * plan.columns + column for row in range(plan.rows)]
+    return [room - 1 not in plan.beside[room] for room in rooms]
+
+
+def _runs(closed: Sequence[bool]) -> list[tuple[int, int]]:
+    """Return where walls begin and end.
+
+    >>> _runs([True, True, False, True])
+    [(0, 2), (3, 4)]
+    """
+    found: list[tuple[int, int]] = []
+    for i, is_closed in enumerate(closed):
+        if is_closed and found and found[-1][1] == i:
+            found[-1] = (found[-1][0], i + 1)
+        elif is_closed:
+            found.append((i, i + 1))
+    return found
+
+
+def _marks(plan: Plan, episode: GameResult) -> tuple[MazeIncident, ...]:
+    return tuple(
+        MazeIncident(*_middle(plan, one.room), one.what, one.at_s)
+        for one in episode.happenings
+        if one.what in MARKS
+    )

@@ -1,0 +1,381 @@
+"""How many servers suffice: from a model, a generator or a log, in the words of every shell.
+
+How well the jobs of a trace pack onto servers, and whether others pack as well (FFAR).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assistant.core.errors import SettingsError
+from assistant.core.files import is_there
+from assistant.simtools.workload_generation import has_rules, model_of, told
+from sim.api import (
+    PACKING_RULES,
+    CapacityCase,
+    CapacityPlan,
+    Model,
+    PackingRequests,
+    PackingResults,
+    PackingSummary,
+    ProfileWindow,
+    ReadingRules,
+    SchedulingTuple,
+    ServerRequirement,
+    ServerSize,
+    TupleRanges,
+    Workload,
+    draw_tuples,
+    fit_cloud_trace,
+    generate,
+    generator_named,
+    is_cloud_trace,
+    is_model,
+    load_workload,
+    pack_jobs,
+    read_cloud_trace,
+    read_tuples,
+    requests_of,
+    write_tuples,
+)
+from sim.generators.registry import fit
+
+GIB = 2**30
+
+
+def model_for(
+    what: str,
+    generator: str,
+    knobs: Mapping[str, float | str],
+    *,
+    window: ProfileWindow | None = None,
+    rules: ReadingRules | None = None,
+) -> Model:
+    """Return a model by its file or name, or fit one to a log.
+
+    Args:
+        what: a file of a model or of a log (or of Bergsma et al.'s batches), or a generator with
+            published parameters.
+        generator: that is fitted to a log.
+        knobs: how.
+        window: which jobs of the log.
+        rules: for a log in the Standard Workload Format.
+
+    Raises:
+        SimError: it is neither, cannot be read, or cannot be fitted.
+        SettingsError: knobs for a model that is there.
+    """
+    path = Path(what)
+    if is_model(path) or not path.exists():
+        if knobs:
+            raise SettingsError("knobs are for fitting to a log; this model is fitted already")
+        return model_of(what)
+    if is_cloud_trace(path):
+        return fit_cloud_trace(generator, read_cloud_trace(path), knobs, of=path.name)
+    generator_named(generator)
+    log = load_workload(path, rules=rules if has_rules(path) else None)
+    return fit(generator, (window or ProfileWindow()).of(log), knobs)
+
+
+def alternative_models(
+    model: Model, settings: Mapping[str, Any]
+) -> tuple[tuple[str, Model, Mapping[str, Any]], ...]:
+    """Return what is supposed beside the model as it is: nothing, or other values of parameters."""
+    if not settings:
+        return ()
+    name = ", ".join(f"{one}={value}" for one, value in settings.items())
+    return ((f"with {name}", told(model, settings), settings),)
+
+
+def answer(plan: CapacityPlan) -> str:
+    """Say how many servers suffice, in one sentence."""
+    first = plan.cases[0]
+    needed = first.packed or first.fluid
+    how = "placed by first fit" if first.packed else "if jobs were water"
+    return (
+        f"{needed.servers:,} servers of {server_words(plan.server)} suffice in "
+        f"{share_words(plan)} of {plan.futures:,} generated futures of {plan.days:g} days, {how} "
+        f"({interval_words(needed)})."
+    )
+
+
+def notes(plan: CapacityPlan) -> tuple[str, ...]:
+    """Say what a reader should know of the answer."""
+    begin = (
+        f"Each future is generated from {plan.warm_up_days:g} days before the days that count, "
+        "since it begins empty."
+    )
+    said = [begin]
+    missing = max(one.missing for one in plan.cases)
+    if missing > 0.01:
+        said.append(
+            f"Jobs that live longer than that make {missing:.1%} of the demand; at the begin they "
+            "are missing, and the answer lies too low by up to as much. Give a longer warm-up."
+        )
+    if any((one.packed or one.fluid).high is None for one in plan.cases):
+        said.append("The interval has no upper end: with more futures it would.")
+    return tuple(said)
+
+
+def share_words(plan: CapacityPlan) -> str:
+    """Return the share of the futures."""
+    return f"{100.0 * plan.share:.6g} %"
+
+
+def server_words(server: ServerSize) -> str:
+    """Return what a server has."""
+    cores = f"{server.cores:,} {'processor' if server.cores == 1 else 'processors'}"
+    if server.mem_bytes is None:
+        return cores
+    return f"{cores} and {server.mem_bytes / GIB:,.4g} GiB"
+
+
+def interval_words(needed: ServerRequirement) -> str:
+    """Return the interval of an answer."""
+    return f"95 % interval: {_ends(needed)}"
+
+
+def plan_from_table(told: Mapping[str, Any]) -> CapacityPlan:
+    """Return a plan from what `CapacityPlan.to_dict` said, such as the command line prints.
+
+    Raises:
+        KeyError: something is missing.
+    """
+
+    def needed(one: Mapping[str, Any]) -> ServerRequirement:
+        return ServerRequirement(
+            one["servers"], one["low"], one["high"], one["median"], one["most"], tuple(one["each"])
+        )
+
+    cases = tuple(
+        CapacityCase(
+            one["name"], one["scale"], one["settings"], one["jobs"], one["missing"],
+            needed(one["fluid"]), None if one["packed"] is None else needed(one["packed"]),
+        )
+        for one in told["cases"]
+    )  # fmt: skip
+    server = ServerSize(told["server"]["cores"], told["server"]["mem_bytes"])
+    return CapacityPlan(
+        told["generator"], told["source"], server, told["days"], told["warm_up_days"],
+        told["futures"], told["share"], told["seed"], cases,
+    )  # fmt: skip
+
+
+HEADINGS = (
+    "supposition", "jobs", "servers, fluid", "interval", "servers, first fit", "interval",
+    "median", "most",
+)  # fmt: skip
+
+
+def curves(plan: CapacityPlan) -> dict[str, list[tuple[int, float]]]:
+    """Return, by case, numbers of servers and the share of the futures in which they suffice."""
+    return {one.name: (one.packed or one.fluid).suffice() for one in plan.cases}
+
+
+def rows(plan: CapacityPlan) -> tuple[tuple[str, ...], ...]:
+    """Return a line for each case, as `HEADINGS` name its cells."""
+    return tuple(_row(one) for one in plan.cases)
+
+
+def _row(one: CapacityCase) -> tuple[str, ...]:
+    last = one.packed or one.fluid
+    packed = ("-", "-") if one.packed is None else (f"{one.packed.servers:,}", _ends(one.packed))
+    return (
+        one.name, f"{one.jobs:,.0f}", f"{one.fluid.servers:,}", _ends(one.fluid), *packed,
+        f"{last.median:,}", f"{last.most:,}",
+    )  # fmt: skip
+
+
+def _ends(needed: ServerRequirement) -> str:
+    return (
+        f"{needed.low:,} or more" if needed.high is None else f"{needed.low:,} to {needed.high:,}"
+    )
+
+
+ALL = "all"
+CORES_ONLY = tuple(rule.name for rule in PACKING_RULES if not rule.needs_memory)
+
+
+@dataclass(frozen=True)
+class PackedTrace:
+    """What became of one trace.
+
+    Attributes:
+        name: for people.
+        n_jobs: that were packed, of all windows.
+        n_too_wide: jobs that are wider than every server, so that they were passed over.
+        summaries: by algorithm; ``all`` is first.
+    """
+
+    name: str
+    n_jobs: int
+    n_too_wide: int
+    summaries: dict[str, PackingSummary]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return asdict(self)
+
+
+def range_of(text: str, option: str) -> tuple[float, float]:
+    """Return the two ends of ``32:96``; one number is both.
+
+    >>> range_of("32:96", "--cores"), range_of("2.5", "--memory")
+    ((32.0, 96.0), (2.5, 2.5))
+
+    Raises:
+        SettingsError: it is not of that form.
+    """
+    low, colon, high = text.partition(":")
+    try:
+        return float(low), float(high if colon else low)
+    except ValueError:
+        raise SettingsError(f"{option} '{text[:60]}' is not of the form 32:96, or 64") from None
+
+
+def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> TupleRanges:
+    """Return the ranges that tuples are drawn from; None leaves the usual one.
+
+    Raises:
+        SettingsError: one is not of the form ``32:96``, or is not whole.
+        SimError: it is no range.
+    """
+    usual = TupleRanges()
+    whole = {}
+    for option, text, of in (
+        ("--servers", servers, usual.servers), ("--cores", cores, usual.cores),
+    ):  # fmt: skip
+        low, high = of if text is None else range_of(text, option)
+        if low % 1 or high % 1:
+            raise SettingsError(f"{option} '{text}' is no range of whole numbers, such as 32:96")
+        whole[option] = (int(low), int(high))
+    per_core = usual.gib_per_core if memory is None else range_of(memory, "--memory")
+    return TupleRanges(whole["--servers"], whole["--cores"], per_core)
+
+
+def tuples_of(
+    n: int, seed: int, path: Path | None, ranges: TupleRanges, algorithms: Sequence[str]
+) -> tuple[SchedulingTuple, ...]:
+    """Return the tuples of a file if it is there; otherwise draw some, and write them to it.
+
+    Args:
+        n: how many are drawn.
+        seed: of the draws.
+        path: None keeps them nowhere.
+        ranges: that they are drawn from.
+        algorithms: names; none is all of them. Of a file only those tuples are taken.
+
+    Raises:
+        SettingsError: the file has no tuples of these algorithms.
+        SimError: the file cannot be read or written, or there is no such algorithm.
+    """
+    if path is not None and is_there(path):
+        found = read_tuples(path)
+        kept = tuple(one for one in found if not algorithms or one.algorithm in algorithms)
+        if not kept:
+            raise SettingsError(f"'{path}' has no tuples of {', '.join(algorithms)}")
+        return kept
+    drawn = draw_tuples(n, seed, ranges, algorithms or None)
+    if path is not None:
+        write_tuples(drawn, path)
+    return drawn
+
+
+def pack_workloads(
+    workloads: Sequence[Workload],
+    tuples: Sequence[SchedulingTuple],
+    *,
+    departures: bool = True,
+    by_memory: bool = True,
+) -> PackedTrace:
+    """Pack jobs once for each tuple.
+
+    Args:
+        workloads: windows of one kind, one or more; they take turns with the tuples.
+        tuples: how.
+        departures: whether jobs leave.
+        by_memory: pack by cores and memory.
+
+    Raises:
+        SimError: memory is unknown, or an algorithm needs it.
+    """
+    told = [requests_of(one) for one in workloads]
+    n = len(told)
+    found = [
+        pack_jobs(one, tuples[i::n], departures=departures, by_memory=by_memory)
+        for i, one in enumerate(told)
+    ]
+    every = PackingResults(
+        np.concatenate([one.cpu for one in found]),
+        np.concatenate([one.memory for one in found]),
+        tuple(name for one in found for name in one.algorithm),
+    )
+    names = [rule.name for rule in PACKING_RULES if rule.name in every.algorithm]
+    return PackedTrace(
+        name=told[0].name,
+        n_jobs=sum(one.n_jobs for one in told),
+        n_too_wide=sum(_too_wide(one, tuples, by_memory) for one in told),
+        summaries={ALL: every.of(None)} | {name: every.of(name) for name in names},
+    )
+
+
+def futures_of(
+    model: Model, like: Workload, n: int, seed: int, demand: float
+) -> tuple[Workload, ...]:
+    """Draw windows from a model, each as long as a workload.
+
+    Args:
+        model: of any generator.
+        like: whose span they have.
+        n: how many.
+        seed: of the first; the others have the next ones.
+        demand: factor on the rate of arrivals.
+
+    Raises:
+        SimError: the model cannot draw so many jobs.
+    """
+    span_s = max(like.span_s, 1.0)
+    return tuple(generate(model, duration_s=span_s, seed=seed + k, scale=demand) for k in range(n))
+
+
+def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
+    """Return lines of a table: algorithm, then for each trace median, share above, by cores."""
+    return [
+        [name, *(cell for one in traces for cell in _cells(one.summaries[name]))]
+        for name in traces[0].summaries
+    ]
+
+
+def packing_notes(traces: Sequence[PackedTrace]) -> tuple[str, ...]:
+    """Say what the table does not: what never filled the servers, and what was passed over."""
+    found = []
+    for one in traces:
+        every = one.summaries[ALL]
+        missing = every.n_tuples - every.n_failed
+        if missing:
+            found.append(
+                f"{one.name}: in {missing:,} of {every.n_tuples:,} packings every job found room, "
+                "and they tell nothing; take fewer or smaller servers, or a longer trace."
+            )
+        if one.n_too_wide:
+            found.append(
+                f"{one.name}: {one.n_too_wide:,} of {one.n_jobs:,} jobs are wider than every "
+                "server and were passed over."
+            )
+    return tuple(found)
+
+
+def _too_wide(told: PackingRequests, tuples: Sequence[SchedulingTuple], by_memory: bool) -> int:
+    wide = told.mcpu > max(one.mcpu for one in tuples)
+    if by_memory:
+        wide |= told.mem_bytes > max(one.mem_bytes for one in tuples)
+    return int(wide.sum())
+
+
+def _cells(one: PackingSummary) -> list[str]:
+    return ["-" if share is None else f"{share:.1%}" for share in (
+        one.median, one.above, one.cpu_limited,
+    )]  # fmt: skip

@@ -1,0 +1,489 @@
+"""The whole measured table of an application: every allowed configuration, once, on disk.
+
+Rows are kept in a file beside the table as they come, so that what was interrupted goes on where it
+stopped. That file begins with a fingerprint of what is measured, and its first row is measured
+again before it is believed: another seed, log or version of the program starts anew.
+
+The three search spaces of the Copper paper's evaluation, measured whole (section 4.1, figure 5).
+"""
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Protocol, TextIO, get_args, runtime_checkable
+
+from assistant.applications.extensions.flood import Flood
+from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.scheduling import Scheduling
+from assistant.core.errors import ApplicationError, RunError, SettingsError, hint
+from assistant.core.files import is_folder
+from assistant.core.objective import Measure, Objective
+from assistant.core.ports import Application
+from sim.api import Workload, default_workload, load_workload
+from strategies import Configuration, Level, MeasuredTable, Observation, ParameterSpace
+from strategies.data.observation import responses
+
+OBJECTIVE = "objective"
+FEASIBLE, VIOLATION = "feasible", "violation"
+MOST_COMBINATIONS = 1_000_000
+
+Progress = Callable[[int], None]
+
+
+@runtime_checkable
+class BatchEvaluator(Protocol):
+    """An application that measures many configurations better than one after the other."""
+
+    def evaluate_many(
+        self,
+        configurations: Iterable[Mapping[str, Level]],
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
+        """Yield each with its measures, in order; a configuration that failed is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """One measured configuration: its value, to be minimised, and if it meets every constraint.
+
+    ``violation`` says how far it misses them (`Objective.assess`), 0 if it does not.
+    """
+
+    values: Mapping[str, Level]
+    value: float
+    feasible: bool
+    violation: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TabulationResult:
+    """What was written.
+
+    Attributes:
+        rows: in the table.
+        feasible: configurations that meet every constraint.
+        taken_up: rows that an interrupted tabulation had left.
+        best: the best row of the table, None if it has none.
+    """
+
+    rows: int
+    feasible: int
+    taken_up: int
+    best: MeasuredRow | None
+
+
+@dataclass(frozen=True)
+class TabulationTask:
+    """What is tabulated: an application over a space, judged by an objective.
+
+    Raises:
+        ApplicationError: its results vary from run to run, or nobody knows whether they do.
+        SettingsError: more than a million combinations.
+    """
+
+    application: Application
+    space: ParameterSpace
+    objective: Objective
+
+    def __post_init__(self) -> None:
+        if self.application.deterministic is not True:
+            raise ApplicationError(
+                f"the results of '{self.application.name}' may vary from run to run, and a table "
+                "holds one of each; use copperline sweep"
+            )
+        if self.space.size > MOST_COMBINATIONS:
+            raise SettingsError(
+                f"{self.space.size:,} combinations are more than {MOST_COMBINATIONS:,}; name fewer "
+                "levels"
+            )
+
+    @classmethod
+    def of(cls, application: Application) -> "TabulationTask":
+        """Return the question that an application asks by itself."""
+        return cls(application, application.space, application.objective)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that is known of the question before it is asked."""
+        facts = [f"{fact.label}: {fact.text}" for fact in self.application.facts]
+        allowed = [str(one) for one in self.space.configurations()]
+        told = [self.application.name, repr(self.objective), *facts, *allowed]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+    @property
+    def header(self) -> list[str]:
+        """Columns of the table."""
+        return [*self.space.names, OBJECTIVE]
+
+    def measured(
+        self,
+        configurations: Sequence[Configuration],
+        threads: int | None,
+        progress: Progress | None,
+    ) -> Generator[MeasuredRow, None, None]:
+        """Yield what configurations come to, in order; those that fail are left out."""
+        wanted = [self.space.values(one) for one in configurations]
+        for values, measures in self._evaluated(wanted, threads, progress):
+            found = self.objective.assess(measures)
+            value = found.value if self.objective.goal == "minimise" else -found.value
+            yield MeasuredRow(values, value, found.feasible, found.violation)
+
+    def _evaluated(
+        self,
+        wanted: Sequence[Mapping[str, Level]],
+        threads: int | None,
+        progress: Progress | None,
+    ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
+        if isinstance(self.application, BatchEvaluator):
+            yield from self.application.evaluate_many(wanted, threads=threads, progress=progress)
+            return
+        for done, values in enumerate(wanted, start=1):
+            try:
+                yield values, self.application.evaluate(values, 0)
+            except RunError:
+                continue
+            finally:
+                if progress is not None:
+                    progress(done)
+
+
+def tabulate(
+    question: TabulationTask,
+    path: Path,
+    *,
+    feasible_only: bool = False,
+    penalised: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> TabulationResult:
+    """Measure every allowed configuration and write the table (CSV).
+
+    Args:
+        question: what is measured.
+        path: of the table; it is there when all of it is, and ``PATH.part`` until then.
+        feasible_only: leave out what violates a constraint.
+        penalised: write beside what violates one not its value but one beyond the worst feasible
+            value, by how far it misses it: `strategies.data.observation.responses`, Deb's rule.
+        threads: how many work side by side, as the application has it.
+        progress: called with the number of configurations done.
+
+    Raises:
+        SettingsError: the file cannot be written.
+        AssistantError: the application refuses.
+    """
+    if is_folder(path) or not is_folder(path.absolute().parent):
+        raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
+    part = path.with_name(f"{path.name}.part")
+    wanted = list(question.space.configurations())
+    try:
+        kept, next_one = _left_over(question, part, wanted)
+        with part.open("a" if kept else "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            if not kept:
+                _begin(file, question)
+            rest = question.measured(
+                wanted[next_one:], threads,
+                None if progress is None else lambda done: progress(next_one + done),
+            )  # fmt: skip
+            with closing(rest):
+                for row in rest:
+                    told = (repr(row.value), repr(row.violation), int(row.feasible))
+                    writer.writerow([*row.values.values(), *told])
+                    file.flush()
+        return _finish(question, part, path, len(kept), feasible_only, penalised)
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def table_of(
+    application: Application,
+    path: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> MeasuredTable:
+    """Return the measured table of an application, made where it is not there yet.
+
+    A file that is there is believed if its space is the application's and its first, middle and
+    last rows are measured again and found the same; otherwise it is made anew.
+
+    Raises:
+        SettingsError: the file cannot be written.
+        AssistantError, StrategyError: the application refuses.
+    """
+    question = TabulationTask.of(application)
+    found = _read(path)
+    if found is None or not _agrees(question, found):
+        tabulate(question, path, threads=threads, progress=progress)
+    return MeasuredTable.read(path)
+
+
+def _begin(file: TextIO, question: TabulationTask) -> None:
+    file.write(f"# {question.fingerprint}\n")
+    csv.writer(file).writerow([*question.header, VIOLATION, FEASIBLE])
+
+
+def _left_over(
+    question: TabulationTask, part: Path, wanted: Sequence[Configuration]
+) -> tuple[list[MeasuredRow], int]:
+    """Return the rows of an interrupted tabulation, and the place of the first one to measure.
+
+    A half line at the end is cut off. Nothing is left over if it is about something else.
+    """
+    if not part.is_file():
+        return [], 0
+    text = part.read_text(encoding="utf-8", errors="replace")
+    whole = text[: text.rfind("\n") + 1]
+    begin = io.StringIO()
+    _begin(begin, question)
+    begun = begin.getvalue().replace("\r\n", "\n")
+    if not whole.replace("\r\n", "\n").startswith(begun):
+        return [], 0
+    rows = list(_rows(question, whole))
+    if not rows:
+        return [], 0
+    first = next(question.measured([question.space.from_values(rows[0].values)], 1, None), None)
+    if first != rows[0]:
+        return [], 0
+    if whole != text:
+        os.truncate(part, len(whole.encode("utf-8")))
+    last = question.space.from_values(rows[-1].values)
+    return rows, wanted.index(last) + 1
+
+
+def _rows(question: TabulationTask, text: str) -> Iterator[MeasuredRow]:
+    """Yield the rows of a part file; the first two lines are its head."""
+    names = question.space.names
+    for cells in islice(csv.reader(io.StringIO(text, newline="")), 2, None):
+        told = cells[: len(names)]
+        values = {
+            name: question.space.parse_value(name, cell)
+            for name, cell in zip(names, told, strict=True)
+        }
+        value, violation = map(float, cells[-3:-1])
+        yield MeasuredRow(values, value, cells[-1] == "1", violation)
+
+
+def _finish(
+    question: TabulationTask,
+    part: Path,
+    path: Path,
+    taken_up: int,
+    feasible_only: bool,
+    penalised: bool,
+) -> TabulationResult:
+    """Turn the rows into the table, and the part file into nothing."""
+    n_rows = n_feasible = 0
+    best: MeasuredRow | None = None
+    draft = path.with_name(f"{path.name}.draft")
+    with part.open(newline="", encoding="utf-8") as file:
+        rows = list(_rows(question, file.read()))
+    with draft.open("w", newline="", encoding="utf-8") as table:
+        writer = csv.writer(table)
+        writer.writerow(question.header)
+        for row in _penalised(question.space, rows) if penalised else rows:
+            n_feasible += row.feasible
+            if feasible_only and not row.feasible:
+                continue
+            writer.writerow([*row.values.values(), repr(row.value)])
+            n_rows += 1
+            if best is None or row.value < best.value:
+                best = row
+    draft.replace(path)
+    part.unlink()
+    return TabulationResult(n_rows, n_feasible, taken_up, best)
+
+
+def _penalised(space: ParameterSpace, rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
+    """Return rows with the values that a strategy would learn from, had it seen all of them."""
+    observed = [
+        Observation(
+            space.from_values(row.values), -row.value,
+            feasible=row.feasible, violation=row.violation,
+        )
+        for row in rows
+    ]  # fmt: skip
+    learnt = responses(observed).tolist() if rows else []
+    return [replace(row, value=-one) for row, one in zip(rows, learnt, strict=True)]
+
+
+def _read(path: Path) -> MeasuredTable | None:
+    from strategies import StrategyError
+
+    try:
+        return MeasuredTable.read(path) if path.is_file() else None
+    except StrategyError:
+        return None
+
+
+def _agrees(question: TabulationTask, table: MeasuredTable) -> bool:
+    levels = {one.name: set(one.levels) for one in question.space.parameters}
+    if {one.name: set(one.levels) for one in table.space.parameters} != levels:
+        return False
+    asked = list(question.space.configurations())
+    if table.n_rows > len(asked):
+        return False
+    some = [asked[0], asked[len(asked) // 2], asked[-1]]
+    for row in question.measured(some, 1, None):
+        known = table.lookup(table.space.from_values(row.values))
+        if known is None or known.objective != row.value:
+            return False
+    return True
+
+
+PaperTableName = Literal["flood", "scheduling", "maze"]
+NAMES: tuple[PaperTableName, ...] = get_args(PaperTableName)
+"""In the order of the rows of the paper's figure 6."""
+
+BUILT_IN = "the built-in workload"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A measured space.
+
+    Args:
+        name: of the application.
+        path: of the table (CSV): parameters and ``objective``, which is minimised.
+        shape: levels per parameter.
+        feasible: combinations that meet every constraint.
+        about: what was measured, for people.
+    """
+
+    name: str
+    path: Path
+    shape: tuple[int, ...]
+    feasible: int
+    about: str
+
+    @property
+    def told(self) -> str:
+        """What was measured, and how much of it keeps the agreement, for people."""
+        kept = f"{self.feasible:,} of {self.size:,} meet every constraint"
+        if not self.feasible:
+            kept = "none meets every constraint, so a value is by how far they are missed"
+        return f"{self.about}; {kept}"
+
+    @property
+    def size(self) -> int:
+        """Combinations in all."""
+        n = 1
+        for levels in self.shape:
+            n *= levels
+        return n
+
+
+def paper_table(
+    name: str,
+    folder: Path,
+    *,
+    log: Path | None = None,
+    first: int | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> PaperTable:
+    """Return one of the spaces, measured where it is not there yet.
+
+    In the table of scheduling what violates the agreement (small jobs wait too long, a job finds no
+    partition) is no failed run: it has a value beyond the worst feasible one, by how far it misses
+    the agreement (`tabulate`, penalised). That is the wrapper function of section 2.2, as the
+    product's strategies have it. Where there is no small partition the thresholds mean nothing, so
+    those combinations are equal; they are all in the table, or it would not be a product of levels.
+
+    Args:
+        name: one of `NAMES`.
+        folder: of the tables; made if there is none.
+        log: job log of scheduling; the built-in workload if None.
+        first: use only the first jobs of the log.
+        threads: how many work side by side.
+        progress: called with the number of combinations done.
+
+    Raises:
+        SettingsError: no such space, or a file cannot be written.
+        AssistantError, SimError: the log cannot be read, or the application refuses.
+    """
+    application = _application(name, log, first)
+    space = ParameterSpace(application.space.parameters)
+    question = TabulationTask(application, space, application.objective)
+    path, mark = folder / f"{name}.csv", folder / f"{name}.json"
+    about = _about(application, log)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    found = _kept(path, mark, question.fingerprint)
+    if found is None or not _is_so(question, found):
+        made = tabulate(question, path, penalised=True, threads=threads, progress=progress)
+        shape = tuple(parameter.n_levels for parameter in space.parameters)
+        found = PaperTable(name, path, shape, made.feasible, about)
+        told = {**asdict(found), "path": path.name, "fingerprint": question.fingerprint}
+        _write(mark, json.dumps(told, indent=1))
+    return found
+
+
+def _application(name: str, log: Path | None, first: int | None) -> Application:
+    if name == "flood":
+        return Flood()
+    if name == "maze":
+        return MazeRunner()
+    if name != "scheduling":
+        raise SettingsError(f"the paper has no application '{name}'{hint(name, NAMES)}")
+    return Scheduling(_workload(log, first))
+
+
+def _workload(log: Path | None, first: int | None) -> Workload:
+    if log is not None:
+        return load_workload(log, first=first)
+    if first is not None:
+        raise SettingsError("--first is about a log; name it with --log")
+    return default_workload(0)
+
+
+def _about(application: Application, log: Path | None) -> str:
+    facts = {fact.label: fact.text for fact in application.facts}
+    if not isinstance(application, Scheduling):
+        return "; ".join(facts.values())
+    source = BUILT_IN if log is None else "a log"
+    return f"{source}: {facts['Workload']}; {facts['Cluster']}; {facts['Today']}"
+
+
+def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:
+    """Return a table that was made before of the same question."""
+    if not path.is_file():
+        return None
+    try:
+        told: Mapping[str, object] = json.loads(mark.read_text(encoding="utf-8"))
+        if told["fingerprint"] != fingerprint:
+            return None
+        shape, feasible = told["shape"], told["feasible"]
+        if not isinstance(shape, list) or not isinstance(feasible, int):
+            return None
+        return PaperTable(str(told["name"]), path, tuple(shape), feasible, str(told["about"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_so(question: TabulationTask, table: PaperTable) -> bool:
+    """Measure the best row again: another version of the program may give another result."""
+    read = MeasuredTable.read(table.path)
+    best = min(read.measurements, key=lambda one: read.measurements[one].objective)
+    asked = question.space.from_values(read.space.values(best))
+    row = next(question.measured([asked], 1, None), None)
+    known = read.measurements[best].objective
+    return row is not None and known in (row.value, row.violation)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}") from error

@@ -1,0 +1,412 @@
+"""What of a schedule is drawn: a window of time, the jobs in it, classes, curves, differences.
+
+Pure: a schedule in, values of `assistant.presentation.charts.schedule` out. What is left out is counted.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assistant.core.errors import ApplicationError
+from assistant.presentation.charts.schedule import (
+    ClassWaits,
+    DensityCell,
+    JobBox,
+    StepLine,
+    WaitChange,
+)
+from assistant.simtools.schedule import Floats, Ints, JobSchedule, StepFunction
+from sim.api import SIZE_CLASSES, format_duration
+
+MOST_JOBS = 5_000
+"""Jobs that a browser draws and that can be told apart; of more in a window some are shaded."""
+
+MOST_BOXES = 10_000
+"""Pieces that they are drawn in; a job on processors that do not lie together is in several."""
+
+MOST_POINTS = 500
+"""Of a curve."""
+
+JobGrouping = Literal["wait", "requested time", "processors", "partition", "user", "change"]
+
+_GRID = (96, 40)
+"""Stretches of time and of processors of the shade."""
+
+_AT_ONCE = 20_000
+"""Pieces whose shade is summed at once, in some 15 MB."""
+
+_WAITS_S = (0.0, 600.0, 3_600.0, 10_800.0, 43_200.0)
+_WAITS = ("none", "up to 10 min", "up to 1 h", "up to 3 h", "up to 12 h", "over 12 h")
+_TIMES_S = (3_600.0, 28_800.0)
+_TIMES = ("short: under 1 h", "medium: 1 to 8 h", "long: over 8 h")
+_MUCH_S = 3_600.0
+_CHANGES = ("over 1 h earlier", "earlier", "at the same time", "later", "over 1 h later")
+_USERS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """A stretch of time, in seconds since the first submission."""
+
+    from_s: float
+    to_s: float
+
+    @property
+    def width_s(self) -> float:
+        """How long it is."""
+        return self.to_s - self.from_s
+
+    def inside(self, span_s: float) -> "TimeWindow":
+        """Return it moved and cut into 0 to ``span_s``; never empty."""
+        width = min(max(self.width_s, _least(span_s)), _whole(span_s))
+        start = min(max(self.from_s, 0.0), _whole(span_s) - width)
+        return TimeWindow(start, start + width)
+
+    def zoomed(self, factor: float, span_s: float) -> "TimeWindow":
+        """Return it ``factor`` times as wide about its middle."""
+        middle, half = (self.from_s + self.to_s) / 2, self.width_s * factor / 2
+        return TimeWindow(middle - half, middle + half).inside(span_s)
+
+    def moved(self, share: float, span_s: float) -> "TimeWindow":
+        """Return it moved by a share of its width, earlier if below 0."""
+        by = share * self.width_s
+        return TimeWindow(self.from_s + by, self.to_s + by).inside(span_s)
+
+    def holds(self, jobs: JobSchedule) -> NDArray[np.bool_]:
+        """Return which jobs run in it: bool [n_jobs]. One without run time has nothing to draw."""
+        lasts = jobs.end_s > jobs.start_s  # false for a job that was turned away
+        return lasts & (jobs.start_s < self.to_s) & (jobs.end_s > self.from_s)
+
+
+@dataclass(frozen=True, eq=False)
+class JobClasses:
+    """Every job in one of several classes. ``of`` is int64 [n_jobs], indices into ``names``."""
+
+    names: tuple[str, ...]
+    of: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDrawing:
+    """What a window shows: ``n_drawn`` of ``n_jobs`` jobs as boxes, the others as shade."""
+
+    boxes: tuple[JobBox, ...]
+    shades: tuple[DensityCell, ...]
+    n_jobs: int
+    n_drawn: int
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleComparison:
+    """Two schedules of the same jobs. ``later_s`` is float64 [n_jobs], NaN if one has no start."""
+
+    later_s: Floats
+    n_only_here: int
+    n_only_there: int
+
+    @cached_property
+    def _known(self) -> Floats:
+        return np.asarray(self.later_s[~np.isnan(self.later_s)])
+
+    @property
+    def n(self) -> int:
+        """Jobs that run in both."""
+        return len(self._known)
+
+    @property
+    def mean_s(self) -> float | None:
+        """Mean difference in wait, in seconds; None if no job runs in both."""
+        return float(self._known.mean()) if self.n else None
+
+    @property
+    def earlier(self) -> tuple[int, float]:
+        """How many jobs start earlier, and their mean gain in seconds (0 if there are none)."""
+        return _count_and_mean(-self._known[self._known < 0])
+
+    @property
+    def later(self) -> tuple[int, float]:
+        """How many jobs start later, and their mean loss in seconds (0 if there are none)."""
+        return _count_and_mean(self._known[self._known > 0])
+
+    def extremes(self, n: int) -> Ints:
+        """Return the rows of the jobs that moved most, the largest change first; ``n`` at most."""
+        moved = np.flatnonzero(np.nan_to_num(self.later_s) != 0.0)
+        return np.asarray(moved[np.argsort(-np.abs(self.later_s[moved]), kind="stable")][:n])
+
+
+def busiest(jobs: JobSchedule, most: int = MOST_JOBS) -> TimeWindow:
+    """Return where to begin: all if at most ``most`` jobs run, else about the longest queue."""
+    window = TimeWindow(0.0, jobs.span_s).inside(jobs.span_s)
+    queue = jobs.queue
+    peak = float(queue.time_s[int(np.argmax(queue.value))])
+    for _ in range(40):  # a window half as wide at each look
+        if np.count_nonzero(window.holds(jobs)) <= most:
+            break
+        width = window.width_s / 2
+        window = TimeWindow(peak - width / 2, peak + width / 2).inside(jobs.span_s)
+    return window
+
+
+def classes(
+    jobs: JobSchedule, by: JobGrouping, comparison: ScheduleComparison | None = None
+) -> JobClasses:
+    """Return the jobs in classes.
+
+    Args:
+        jobs: the schedule.
+        by: wait; requested time; processors, as submitted; partition; user, of whom the seven
+            with the most jobs are named; or how much later a job starts than in another schedule.
+        comparison: with the other schedule, for the last of these.
+
+    Raises:
+        ApplicationError: a change is asked for and there is nothing to compare with.
+    """
+    match by:
+        case "wait":
+            of = np.searchsorted(_WAITS_S, jobs.wait_s, side="left")
+            return JobClasses(_WAITS, np.minimum(of, len(_WAITS) - 1))
+        case "requested time":
+            return JobClasses(_TIMES, np.digitize(jobs.requested_s, _TIMES_S))
+        case "processors":
+            least = [first for _, first, _ in SIZE_CLASSES]
+            of = np.digitize(jobs.asked_procs, least) - 1
+            kept = np.unique(of)
+            return JobClasses(tuple(SIZE_CLASSES[i][0] for i in kept), np.searchsorted(kept, of))
+        case "partition":
+            parts = (*(part.name for part in jobs.parts), "turned away")
+            of = np.where(jobs.ran, jobs.partition, len(jobs.parts))
+            return JobClasses(parts if not jobs.ran.all() else parts[:-1], of)
+        case "user":
+            return _users(jobs.user)
+        case "change":
+            if comparison is None:
+                raise ApplicationError("there is no other schedule to compare with; choose a run")
+            return _changes_of(comparison.later_s)
+
+
+def _changes_of(later_s: Floats) -> JobClasses:
+    hardly = (later_s >= -_MUCH_S).astype(np.int64)
+    of = hardly + (later_s >= 0) + (later_s > 0) + (later_s > _MUCH_S)
+    unknown = np.isnan(later_s)
+    names = (*_CHANGES, "not in both") if unknown.any() else _CHANGES
+    return JobClasses(names, np.where(unknown, len(_CHANGES), of))
+
+
+def _users(user: Ints) -> JobClasses:
+    known, position, count = np.unique(user, return_inverse=True, return_counts=True)
+    most = sorted(range(len(known)), key=lambda i: (-count[i], known[i]))
+    top = most if len(most) <= _USERS + 1 else most[:_USERS]
+    names = ["unknown" if known[i] < 0 else f"user {known[i]}" for i in top]
+    place = np.full(len(known), len(top), dtype=np.int64)
+    place[top] = np.arange(len(top))
+    if len(top) < len(known):
+        names.append(f"{len(known) - len(top):,} others")
+    return JobClasses(tuple(names), np.asarray(place[position]))
+
+
+def drawn(
+    jobs: JobSchedule,
+    window: TimeWindow,
+    kinds: JobClasses,
+    most: int = MOST_JOBS,
+    most_boxes: int = MOST_BOXES,
+) -> WindowDrawing:
+    """Return the jobs of a window as boxes; of more than ``most`` the largest in it.
+
+    Size is processor-seconds inside the window. The others are shaded: the share that they take of
+    each stretch of time and processors.
+
+    Args:
+        jobs: the schedule.
+        window: of time.
+        kinds: the class of each job.
+        most: jobs that are drawn.
+        most_boxes: pieces that they are drawn in; fewer jobs if they have more.
+    """
+    rows = np.flatnonzero(window.holds(jobs))
+    until_s = np.minimum(jobs.end_s[rows], window.to_s)
+    area = jobs.procs[rows] * (until_s - np.maximum(jobs.start_s[rows], window.from_s))
+    largest = rows[np.argsort(-area, kind="stable")][:most]
+    n_pieces = np.bincount(jobs.places.row, minlength=jobs.n_jobs)[largest]
+    kept = np.zeros(jobs.n_jobs, dtype=np.bool_)
+    kept[largest[np.cumsum(n_pieces) <= most_boxes]] = True
+    rest = np.zeros(jobs.n_jobs, dtype=np.bool_)
+    rest[rows] = True
+    rest &= ~kept
+    return WindowDrawing(
+        _boxes(jobs, kept, kinds), _shades(jobs, rest, window), len(rows), int(kept.sum())
+    )
+
+
+def _boxes(jobs: JobSchedule, kept: NDArray[np.bool_], kinds: JobClasses) -> tuple[JobBox, ...]:
+    places = jobs.places
+    pieces = np.flatnonzero(kept[places.row])
+    row = places.row[pieces]
+    return tuple(
+        JobBox(job, submit, start, end, low, high, procs, format_duration(wait), kinds.names[kind])
+        for job, submit, start, end, low, high, procs, wait, kind in zip(
+            jobs.job_id[row].tolist(),
+            jobs.submit_s[row].tolist(),
+            jobs.start_s[row].tolist(),
+            jobs.end_s[row].tolist(),
+            places.low[pieces].tolist(),
+            places.high[pieces].tolist(),
+            jobs.procs[row].tolist(),
+            jobs.wait_s[row].tolist(),
+            kinds.of[row].tolist(),
+            strict=True,
+        )
+    )
+
+
+def _shades(
+    jobs: JobSchedule, rest: NDArray[np.bool_], window: TimeWindow
+) -> tuple[DensityCell, ...]:
+    """Return the share that jobs take of each cell of a grid; cells without any are left out."""
+    places = jobs.places
+    pieces = np.flatnonzero(rest[places.row])
+    n_times, n_bands = _GRID[0], min(_GRID[1], jobs.total_procs)
+    times = np.linspace(window.from_s, window.to_s, n_times + 1)
+    bands = np.linspace(0.0, jobs.total_procs, n_bands + 1)
+    taken = np.zeros((n_times, n_bands))
+    for some in np.array_split(pieces, len(pieces) // _AT_ONCE + 1):
+        row = places.row[some]
+        in_time = _overlaps(jobs.start_s[row], jobs.end_s[row], times)
+        taken += in_time.T @ _overlaps(places.low[some], places.high[some], bands)
+    share = taken / np.outer(np.diff(times), np.diff(bands))
+    return tuple(
+        DensityCell(
+            float(times[i]), float(times[i + 1]), float(bands[j]), float(bands[j + 1]),
+            float(share[i, j]),
+        )
+        for i, j in np.argwhere(share > 1e-9).tolist()
+    )  # fmt: skip
+
+
+def _overlaps(low: Floats | Ints, high: Floats | Ints, edges: Floats) -> Floats:
+    """Return how much of each piece lies in each bin: float64 [n_pieces, n_edges - 1]."""
+    start = np.maximum(low[:, None], edges[None, :-1])
+    return np.asarray(np.maximum(np.minimum(high[:, None], edges[None, 1:]) - start, 0.0))
+
+
+def curve(name: str, steps: StepFunction, window: TimeWindow, scale: float = 1.0) -> StepLine:
+    """Return a number over a window: every step, or means of `MOST_POINTS` stretches.
+
+    Then the peaks tell the highest value of each stretch.
+
+    Args:
+        name: of the line.
+        steps: the number.
+        window: what is drawn.
+        scale: what a value is divided by.
+    """
+    inside = (steps.time_s > window.from_s) & (steps.time_s < window.to_s)
+    if np.count_nonzero(inside) <= MOST_POINTS:
+        times = np.concatenate([[window.from_s], steps.time_s[inside]])
+        values = at(steps, times)
+        return StepLine(name, _points(times, values / scale, window.to_s))
+    edges = np.linspace(window.from_s, window.to_s, MOST_POINTS + 1)
+    return StepLine(
+        name,
+        _points(edges[:-1], means(steps, edges) / scale, window.to_s),
+        _points(edges[:-1], peaks(steps, edges) / scale, window.to_s),
+    )
+
+
+def _points(times: Floats, values: Floats, end_s: float) -> tuple[tuple[float, float], ...]:
+    drawn_until = [(end_s, float(values[-1]))]
+    return (*zip(times.tolist(), values.tolist(), strict=True), *drawn_until)
+
+
+def at(steps: StepFunction, times_s: Floats) -> Floats:
+    """Return the values that hold at times: float64 of their shape."""
+    values = np.concatenate([[0.0], steps.value])
+    return np.asarray(values[np.searchsorted(steps.time_s, times_s, side="right")])
+
+
+def means(steps: StepFunction, edges_s: Floats) -> Floats:
+    """Return the mean over time between each two edges: float64 [n_edges - 1], exact."""
+    areas = np.cumsum(steps.value[:-1] * np.diff(steps.time_s))
+    until = np.concatenate([[0.0], areas])  # area up to each step
+    last = np.searchsorted(steps.time_s, edges_s, side="right") - 1
+    known = np.maximum(last, 0)
+    since = (edges_s - steps.time_s[known]) * steps.value[known]
+    area = np.where(last < 0, 0.0, until[known] + since)
+    return np.asarray(np.diff(area) / np.diff(edges_s))
+
+
+def peaks(steps: StepFunction, edges_s: Floats) -> Floats:
+    """Return the highest value from each edge on to before the next: float64 [n_edges - 1]."""
+    values = np.concatenate([[0.0], steps.value, [-np.inf]])
+    first = np.searchsorted(steps.time_s, edges_s[:-1], side="right")
+    past = np.searchsorted(steps.time_s, edges_s[1:], side="left") + 1
+    pairs = np.stack([first, np.maximum(past, first + 1)], axis=1).ravel()
+    return np.asarray(np.maximum.reduceat(values, pairs)[::2])
+
+
+def waits(jobs: JobSchedule, window: TimeWindow, kinds: JobClasses) -> tuple[ClassWaits, ...]:
+    """Return the waits of jobs that were submitted in a window, class by class."""
+    submitted = jobs.ran & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
+    return tuple(
+        _class_waits(name, jobs.wait_s[submitted & (kinds.of == i)])
+        for i, name in enumerate(kinds.names)
+    )
+
+
+def _class_waits(name: str, wait_s: Floats) -> ClassWaits:
+    if not len(wait_s):
+        return ClassWaits(name, 0, None, None, None, None, None, None)
+    low, median, high, p95 = np.percentile(wait_s, [25, 50, 75, 95]).tolist()
+    n, mean, most = len(wait_s), float(wait_s.mean()), float(wait_s.max())
+    return ClassWaits(name, n, mean, low, median, high, p95, most)
+
+
+def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparison:
+    """Compare the starts of the same jobs in two schedules: here minus there.
+
+    Raises:
+        ApplicationError: they are not schedules of the same jobs.
+    """
+    if not np.array_equal(here.job_id, there.job_id):
+        raise ApplicationError("the two runs are not of the same jobs and cannot be compared")
+    return ScheduleComparison(
+        here.start_s - there.start_s,
+        int((here.ran & ~there.ran).sum()),
+        int((there.ran & ~here.ran).sum()),
+    )
+
+
+def changes(
+    jobs: JobSchedule, comparison: ScheduleComparison, window: TimeWindow
+) -> tuple[WaitChange, ...]:
+    """Return how starts changed, by stretches of a window in which jobs were submitted."""
+    known = ~np.isnan(comparison.later_s)
+    inside = known & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
+    rows = np.flatnonzero(inside)
+    n_bins = int(min(60, max(len(rows) // 5, 1)))
+    edges = np.linspace(window.from_s, window.to_s, n_bins + 1)
+    of = np.clip(np.searchsorted(edges, jobs.submit_s[rows], side="right") - 1, 0, n_bins - 1)
+    told = []
+    for i in np.unique(of).tolist():
+        later_s = comparison.later_s[rows[of == i]]
+        low, median, high = np.percentile(later_s, [10, 50, 90]).tolist()
+        told.append(
+            WaitChange(float(edges[i]), float(edges[i + 1]), len(later_s), low, median, high)
+        )
+    return tuple(told)
+
+
+def _whole(span_s: float) -> float:
+    return max(span_s, 1.0)
+
+
+def _least(span_s: float) -> float:
+    """Return the narrowest window: a minute, or a tenth of a schedule that is shorter."""
+    return min(60.0, _whole(span_s) / 10)
+
+
+def _count_and_mean(values: Floats) -> tuple[int, float]:
+    return len(values), float(values.mean()) if len(values) else 0.0

@@ -1,0 +1,382 @@
+"""Workloads of one's own making: models fitted and told otherwise, workloads drawn and compared.
+
+The shells come to generators through here, so that all of them say the same.
+
+Windows of a cloud that are foreseen: from files.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assistant.core.errors import SettingsError
+from sim.api import (
+    DEFINITIONS,
+    FORMATS,
+    GENERATORS,
+    CloudWindows,
+    Distance,
+    Model,
+    Quantity,
+    ReadingRules,
+    SimError,
+    Workload,
+    WorkloadComparison,
+    WorkloadError,
+    cloud_knobs,
+    cloud_windows,
+    cloud_windows_of_traces,
+    format_by_name,
+    format_of,
+    is_cloud_trace,
+    load_model,
+    load_workload,
+    published_model,
+    read_cloud_trace,
+    roundtrip_losses,
+    write_workload,
+)
+
+_KEPT = ReadingRules(never_ran="keep_zero", partial_executions="keep")
+"""Reads a file that was just written without leaving out what is in it."""
+
+_COLUMNS = {
+    "interarrival_s": "time between submissions",
+    "runtime_s": "run time",
+    "procs": "processors",
+    "requested_s": "requested time",
+}
+_METRICS = {
+    "ks": "KS distance",
+    "wasserstein": "Wasserstein distance",
+    "total_variation": "total variation",
+}
+_VERDICTS = {"alike": "alike", "differs": "differs", "unknown": "not judged"}
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """A line of a comparison as people read it; an empty cell is unknown."""
+
+    what: str
+    one: str
+    two: str
+    value: str
+    interval: str
+    usual: str
+    verdict: str
+
+
+def model_of(what: str) -> Model:
+    """Return a model by the name of its generator, with published parameters, or from its file.
+
+    Raises:
+        SimError: there is no such generator, nothing is published, or the file is no model.
+    """
+    if what in (one.name for one in GENERATORS):
+        return published_model(what)
+    if what.endswith(".json") or Path(what).exists():
+        return load_model(Path(what))
+    return published_model(what)  # which says what there is
+
+
+def told(model: Model, settings: Mapping[str, Any]) -> Model:
+    """Return a model with other values of some parameters.
+
+    Args:
+        model: what is changed.
+        settings: by name; ``batch.serial_prob`` is an entry of a table, ``hours.3`` of a list, the
+            first being 0.
+
+    Raises:
+        SimError: it has no parameter of that name.
+        SettingsError: the parameter has no such entry.
+    """
+    for name, value in settings.items():
+        first, *path = name.split(".")
+        if first in model.parameters and path:
+            kept = json.loads(json.dumps(model.parameters[first]))
+            _put(kept, path, value, name)
+            model = model.told({first: kept})
+        else:
+            model = model.told({name: value})
+    return model
+
+
+def setting_of(text: str, option: str) -> tuple[str, Any]:
+    """Return name and value of ``name=value``; the value is JSON, or else a text.
+
+    >>> setting_of("scale=2", "--set"), setting_of("kind=both", "--set")
+    (('scale', 2), ('kind', 'both'))
+
+    Raises:
+        SettingsError: it is not of that form.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise SettingsError(f"{option} '{text[:_LONGEST]}' is not of the form name=value")
+    try:
+        return name.strip(), json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return name.strip(), value.strip()
+
+
+def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
+    """Return settings of the form ``name=value``.
+
+    Raises:
+        SettingsError: one is not of that form, or a name is given twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = setting_of(text, option)
+        if name in found:
+            raise SettingsError(f"{option} gives '{name}' twice; say it once")
+        found[name] = value
+    return found
+
+
+def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
+    """Return knobs of fitting: numbers, or names of kinds; true and false are 1 and 0.
+
+    Raises:
+        SettingsError: one is not of the form ``name=value``, or a name is given twice.
+    """
+    found = settings_of(texts, option)
+    for name, value in found.items():
+        if not isinstance(value, int | float | str):
+            raise SettingsError(f"{option} {name} is {value!r}; allowed are numbers and names")
+    return {
+        name: value if isinstance(value, str) else float(value) for name, value in found.items()
+    }
+
+
+def has_rules(path: Path) -> bool:
+    """Tell whether a file is of the format that reading rules are for.
+
+    Raises:
+        SimError: it is a model.
+    """
+    return format_of(path).name == "swf"
+
+
+def task_words(workload: Workload) -> tuple[str, ...]:
+    """Say what the jobs of a workload consist of; nothing if they are rigid."""
+    tasks = workload.tasks
+    if tasks is None:
+        return ()
+    with_gpus = np.unique(tasks.job[tasks.mgpu > 0])
+    gpus = float((tasks.instances * tasks.mgpu).sum()) / 1000.0
+    gangs = np.unique(tasks.job[tasks.gang > 0])
+    first = (
+        f"The jobs consist of {tasks.n_tasks:,} tasks with {int(tasks.instances.sum()):,} instances"
+    )
+    if not len(with_gpus):
+        return (f"{first}; none takes a GPU.",)
+    share = len(with_gpus) / workload.n_jobs
+    take = f"{share:.0%} of the jobs take {gpus:,.0f} GPUs together"
+    return (f"{first}; {take}, and {len(gangs):,} compute only with all instances at once.",)
+
+
+def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
+    """Say what the format of a file leaves out of a workload, without reading it again."""
+    if workload.tasks is None:
+        return ()
+    if format_by_name(path).name != "swf":
+        n_parents = len(workload.tasks.parent_task)
+        if not n_parents:
+            return ()
+        return (f"The {n_parents:,} dependencies between tasks are not in it.",)
+    sentence = (
+        f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in it (machines, GPUs, work): "
+        "the Standard Workload Format has no place for them; write .jsonl instead."
+    )
+    return (sentence,)
+
+
+def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
+    """Write a workload, read it again and return what of it the file does not say.
+
+    Raises:
+        SimError: it cannot be written.
+    """
+    write_workload(workload, path)
+    try:
+        return roundtrip_losses(workload, read_drawn(path))
+    except SimError as error:
+        return (f"It was written, but is not read back: {error}",)
+
+
+def writable_endings() -> tuple[str, ...]:
+    """Return the endings of files that a workload can be handed out in, one a format."""
+    return tuple(one.endings[0] for one in FORMATS if one.write is not None)
+
+
+def with_ending(workload: Workload, path: Path) -> Path:
+    """Return a file for a workload: the same, with an ending if its name has none.
+
+    That of JSONL if the jobs have tasks, of which SWF knows nothing, and else that of SWF, since
+    JSONL knows nothing of users and requests.
+    """
+    if path.suffix:
+        return path
+    return path.with_name(f"{path.name}{'.swf' if workload.tasks is None else '.jsonl'}")
+
+
+def read_drawn(path: Path) -> Workload:
+    """Read a workload that was just drawn into a file; every job of it.
+
+    Raises:
+        SimError: it cannot be read.
+    """
+    return load_workload(path, rules=_KEPT if has_rules(path) else None)
+
+
+def as_bytes(workload: Workload, ending: str, folder: Path) -> bytes:
+    """Return what would be written to a file with an ending such as ``.swf``.
+
+    Raises:
+        SimError: it cannot be written so.
+    """
+    path = folder / f"workload{ending}"
+    write_workload(workload, path)
+    return path.read_bytes()
+
+
+def abbreviated_value(value: Any, longest: int = _LONGEST) -> str:
+    """Return the value of a parameter in a line, its end left out if it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= longest else f"{text[: longest - 2]} …"
+
+
+def distance_rows(found: WorkloadComparison) -> tuple[ComparisonRow, ...]:
+    """Return the distances of a comparison, a line each."""
+    return tuple(_distance(one) for one in found.distances)
+
+
+def quantity_rows(found: WorkloadComparison) -> tuple[ComparisonRow, ...]:
+    """Return the figures that both workloads have, a line each."""
+    return tuple(_quantity(one) for one in found.quantities)
+
+
+def verdict(found: WorkloadComparison) -> tuple[str, ...]:
+    """Say what a comparison comes to, and how much of it chance alone would do."""
+    if not found.judged:
+        return ("Nothing is judged: there are too few days to tell chance from difference.",)
+    by_chance = 0.05 * found.judged
+    n_judged, n_differ = found.judged, found.differ
+    first = (
+        f"{n_differ} of {n_judged} figures differ by more than the days of {found.one} differ "
+        f"among themselves; about {by_chance:.0f} of {n_judged} would by chance alone."
+    )
+    names = [_named(one) for one in found.distances if one.verdict == "differs"]
+    if not names:
+        return (first, "No distribution is farther from the log's than its own days explain.")
+    return (first, f"Farther than its own days explain: {', '.join(dict.fromkeys(names))}.")
+
+
+def definitions() -> tuple[tuple[str, str], ...]:
+    """Return what each figure of a comparison means."""
+    return tuple(DEFINITIONS.items())
+
+
+def _named(one: Distance) -> str:
+    return f"{_COLUMNS.get(one.column, one.column)} ({_METRICS[one.metric]})"
+
+
+def _distance(one: Distance) -> ComparisonRow:
+    unit = f" [{one.unit}]" if one.unit else ""
+    return ComparisonRow(
+        f"{_COLUMNS.get(one.column, one.column)}: {_METRICS[one.metric]}{unit}", "", "",
+        _cell(one.value), _interval(one.low, one.high), _cell(one.usual), _VERDICTS[one.verdict],
+    )  # fmt: skip
+
+
+def _quantity(one: Quantity) -> ComparisonRow:
+    column, _, which = one.name.rpartition(" ")
+    name = f"{_COLUMNS[column]} {which}" if column in _COLUMNS else one.name
+    unit = f" [{one.unit}]" if one.unit else ""
+    return ComparisonRow(
+        f"{name}{unit}", _cell(one.one), _cell(one.two), _cell(one.ratio),
+        _interval(one.low, one.high), "", _VERDICTS[one.verdict],
+    )  # fmt: skip
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    whole = abs(value) >= 1_000 or value == int(value)
+    return f"{value:,.0f}" if whole else f"{value:.3g}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{_cell(low)} to {_cell(high)}"
+
+
+def _put(into: Any, path: list[str], value: Any, name: str) -> None:
+    for at, key in enumerate(path):
+        last = at == len(path) - 1
+        place: Any = key
+        if isinstance(into, list) and key.isdecimal() and int(key) < len(into):
+            place = int(key)
+        elif not (isinstance(into, dict) and key in into):
+            known = ", ".join(into) if isinstance(into, dict) else "no entries of that name"
+            if isinstance(into, list):
+                known = f"0 to {len(into) - 1}"
+            raise SettingsError(f"parameter '{name}' has no entry '{key}'; it has: {known}")
+        if last:
+            into[place] = value
+        else:
+            into = into[place]
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def read_windows(
+    train: Path,
+    test: Path,
+    lifetimes: Path | None = None,
+    rules: ReadingRules | None = None,
+    knobs: Mapping[str, float | str] | None = None,
+) -> CloudWindows:
+    """Read two windows, either workloads or files of Bergsma et al.
+
+    Args:
+        train: what is learnt from.
+        test: what is foreseen.
+        lifetimes: what lifetimes are learnt from, if `train` does not tell them; of the authors'
+            files only.
+        rules: for files in the Standard Workload Format.
+        knobs: of fitting; here those of periods and flavours matter.
+
+    Raises:
+        SimError: a file cannot be read, has no users, is too short, or has nothing in common with
+            the other.
+    """
+    told = cloud_knobs(knobs or {})
+    kinds = {is_cloud_trace(path) for path in (train, test, *([lifetimes] if lifetimes else []))}
+    if kinds == {True}:
+        lived = None if lifetimes is None else read_cloud_trace(lifetimes)
+        names = (train.name, test.name)
+        return cloud_windows_of_traces(
+            read_cloud_trace(train), read_cloud_trace(test), lived, names
+        )
+    if True in kinds:
+        raise WorkloadError(
+            f"{train.name} and {test.name} are of different kinds; both must be batches of "
+            "flavours, or both workloads."
+        )
+    if lifetimes is not None:
+        raise WorkloadError(
+            f"{train.name} tells the lifetimes of its jobs; another file is read for them only "
+            "beside the authors' batches of flavours."
+        )
+    logs = [load_workload(p, rules=rules if has_rules(p) else None) for p in (train, test)]
+    return cloud_windows(*logs, period_s=told["period_s"], most_flavours=int(told["flavours"]))

@@ -1,0 +1,428 @@
+"""A store that lasts as long as the process.
+
+Where a store may lie: on a disk of this machine.
+
+Journals in one SQLite file, in WAL mode: an acknowledged event survives kill -9.
+"""
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import (
+    NameTakenError,
+    StoreError,
+    StoreFullError,
+    UnknownExperimentError,
+    VersionConflictError,
+)
+from assistant.core.events import BudgetChanged, Event, ExperimentOpened, SpaceChanged
+from assistant.core.objective import Objective
+from assistant.core.ports import StoredExperiment
+from assistant.core.sla import Sla
+from assistant.store.migrations import check, migrate
+from assistant.store.projection import project
+from strategies import ParameterSpace
+
+
+class MemoryStore:
+    """Keeps journals in a dictionary; what it returns is a copy."""
+
+    def __init__(self) -> None:
+        self._journals: dict[str, list[Event]] = {}
+
+    def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
+        """Append events at ``position``. Raises StoreError if that is not the journal's end."""
+        length = len(self._journals.get(experiment_id, []))
+        check_position(experiment_id, position, length)
+        self._journals.setdefault(experiment_id, []).extend(events)
+
+    def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
+        """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
+        if experiment_id not in self._journals:
+            raise unknown_experiment(experiment_id, list(self._journals))
+        return tuple(self._journals[experiment_id][since:])
+
+    def experiments(self) -> tuple[StoredExperiment, ...]:
+        """Return what is stored, latest first."""
+        opened = [
+            StoredExperiment(experiment_id, first.name, first.at_s, len(journal))
+            for experiment_id, journal in self._journals.items()
+            if isinstance(first := journal[0], ExperimentOpened)
+        ]
+        return tuple(sorted(opened, key=lambda e: e.opened_s, reverse=True))
+
+
+def check_position(experiment_id: str, position: int, length: int) -> None:
+    """Refuse an append that does not continue the journal."""
+    if position == length:
+        return
+    if position == 0:
+        raise NameTakenError(
+            f"there is an experiment '{experiment_id}' already; choose another name"
+        )
+    raise VersionConflictError(
+        f"experiment '{experiment_id}' has gone on elsewhere: its journal holds {length} events, "
+        f"this session knows {position}; load it again"
+    )
+
+
+def unknown_experiment(experiment_id: str, known: Sequence[str]) -> StoreError:
+    """Return the error for an experiment that is not stored."""
+    names = ", ".join(sorted(known)[:10]) if known else "none is stored"
+    return UnknownExperimentError(f"no experiment '{experiment_id}'; known: {names}")
+
+
+NETWORK_FILE_SYSTEMS = frozenset((
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2",
+    "smb3", "smbfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs",
+    "fuse.rclone", "fuse.gcsfuse", "fuse.goofys", "fuse.davfs", "fuse.smbnetfs",
+    "fuse.curlftpfs", "fuse.juicefs", "fuse.moosefs", "fuse.mfs", "fuse.lizardfs", "fuse.afp",
+))  # fmt: skip
+"""Types as the kernel of Linux names them (see proc(5), mountinfo)."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
+    r"""Return the type of file system a path lies on, and where that is mounted.
+
+    Args:
+        path: absolute, with no symbolic link in it.
+        mounts: the text of ``/proc/self/mountinfo``; the latest of several mounts at one place
+            hides the earlier ones.
+
+    >>> file_system_of("/home/a/x.db", "25 1 0:22 / / rw - ext4 /dev/sda rw\n"
+    ...                                "31 25 0:40 / /home rw shared:1 - nfs4 server:/home rw")
+    ('nfs4', '/home')
+    """
+    found: tuple[str, str] | None = None
+    for line in mounts.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, kinds = before.split(" "), after.split(" ")
+        if not separator or len(fields) < 6:
+            continue
+        place = _unescaped(fields[4])
+        if _contains(place, path) and (found is None or len(place) >= len(found[1])):
+            found = (kinds[0], place)
+    return found
+
+
+def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
+    """Refuse a path on a file system that other machines write too.
+
+    Where this machine does not say what is mounted (only Linux does), nothing is refused.
+
+    Args:
+        path: of the store; need not exist yet.
+        mounts: the text of mountinfo; read from the kernel if None.
+
+    Raises:
+        StoreError: it lies on one of `NETWORK_FILE_SYSTEMS`.
+    """
+    if mounts is None:
+        try:
+            mounts = MOUNTS.read_text(errors="surrogateescape")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"cannot tell where the store '{path}' lies: {error}") from error
+    found = file_system_of(str(path.resolve()), mounts)
+    if found is None or found[0] not in NETWORK_FILE_SYSTEMS:
+        return
+    kind, place = found
+    raise StoreError(
+        f"the store '{path}' lies on a network file system ({kind}, mounted at '{place}'): its "
+        "write-ahead log needs memory that all who open it share, and locks may not hold between "
+        "machines; keep it on a local disk, and let other machines reach it by 'copperline serve'"
+    )
+
+
+def _contains(place: str, path: str) -> bool:
+    return place in ("/", path) or path.startswith(f"{place}/")
+
+
+def _unescaped(text: str) -> str:
+    """Read the kernel's octal escapes of space, tab, newline and backslash."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+Durability = Literal["full", "normal"]
+"""What a commit waits for: the disk, or the operating system only (it survives kill -9 alike)."""
+
+LOG_PAGES = 4_000
+"""Pages of 4 KiB after which the log is taken into the file. That waits for the disk twice,
+and SQLite's own 1,000 pages are filled by less than two hundred claims and results."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """What came of a request that bore a key.
+
+    Args:
+        request: digest of it.
+        experiment_id: the journal that it was stored in.
+        first: position of its first event.
+        n: number of its events.
+    """
+
+    request: str
+    experiment_id: str
+    first: int
+    n: int
+
+
+@dataclass(slots=True)
+class PendingRequest:
+    """A request while it is answered, and what has come of it so far."""
+
+    key: str | None
+    request: str
+    reply: StoredReply | None = None
+
+
+class SqliteStore:
+    """A file of journals. Calls may come from several threads; one at a time reaches the file.
+
+    Args:
+        path: of the file; made, with its folders, if it is missing.
+
+    Raises:
+        StoreError: the path is a folder, a link or a device, not writable, on a network file
+            system, no database, one of another program, or from a newer version. What is there
+            stays as it is.
+    """
+
+    def __init__(self, path: Path | str = ":memory:") -> None:
+        self._path = str(path)
+        self._lock = threading.RLock()
+        in_memory = self._path == ":memory:"
+        if not in_memory:
+            self._make_folder(Path(self._path))
+        with self.errors():
+            self.connection = sqlite3.connect(
+                self._path, timeout=30.0, isolation_level=None, check_same_thread=False
+            )
+            self._durability: Durability = "full"
+            try:
+                check(self.connection)
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                self.connection.execute("PRAGMA synchronous = FULL")
+                self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+                migrate(self.connection, None if in_memory else Path(self._path))
+            except BaseException:
+                self.connection.close()  # what began within ends, and nobody waits for it
+                raise
+        self._asked = threading.local()
+        self._known = lru_cache(maxsize=256)(self._read_event)
+
+    def _make_folder(self, path: Path) -> None:
+        try:
+            if path.is_dir():
+                raise StoreError(
+                    f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
+                )
+            if path.is_symlink():  # the files beside a database must lie where all look for them
+                raise StoreError(
+                    f"the store '{path}' is a symbolic link to '{path.readlink()}'; name the file"
+                )
+            if path.exists() and not path.is_file():
+                raise StoreError(f"the store '{path}' is no ordinary file; name another")
+            if "\0" in str(path):
+                raise StoreError(f"no file can be called {str(path)!r}; name the store otherwise")
+            refuse_network_file_system(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
+
+    def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
+        """Append events at ``position`` in one transaction. Raises StoreError, storing nothing."""
+        with self.transaction():
+            check_position(experiment_id, position, self._length(experiment_id))
+            self.insert(experiment_id, position, events)
+            asked: PendingRequest | None = getattr(self._asked, "by", None)
+            if asked is not None and asked.reply is None:
+                asked.reply = StoredReply(asked.request, experiment_id, position, len(events))
+                if asked.key is not None:  # what was asked for and what came of it, together
+                    self.remember(asked.key, asked.reply, events[0].at_s)
+
+    def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
+        """Write events and what they come to, within a transaction that is under way."""
+        rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
+        self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
+        for i, event in enumerate(events):
+            project(self.connection, experiment_id, position + i, event)
+
+    @contextmanager
+    def asking(self, key: str | None, request: str) -> Iterator[PendingRequest]:
+        """Keep, with what this thread appends first within, that it came of a request.
+
+        See `reply`.
+
+        Args:
+            key: that the one who asks has made for this request alone; None keeps nothing.
+            request: digest of it.
+
+        Yields:
+            Where it will stand what was appended.
+        """
+        self._asked.by = asking = PendingRequest(key, request)
+        try:
+            yield asking
+        finally:
+            self._asked.by = None
+
+    def reply(self, key: str) -> StoredReply | None:
+        """Return what came of a request; None if nothing has."""
+        with self.errors():
+            row = self.connection.execute(
+                "SELECT request, experiment_id, first, n FROM reply WHERE key = ?", (key,)
+            ).fetchone()
+        return None if row is None else StoredReply(*row)
+
+    def remember(self, key: str, reply: StoredReply, at_s: float) -> None:
+        """Keep what came of a request, within a transaction that is under way."""
+        self.connection.execute(
+            "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?)",
+            (key, reply.request, reply.experiment_id, reply.first, reply.n, at_s),
+        )
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with every row that this process writes, and costs nothing to ask."""
+        return self.connection.total_changes
+
+    def forget_replies(self, before_s: float) -> int:
+        """Forget what came of requests before a time; return how many there were."""
+        with self.transaction("normal") as connection:
+            gone = connection.execute("DELETE FROM reply WHERE at_s < ?", (before_s,))
+            return gone.rowcount
+
+    def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
+        """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
+        return tuple(decode_event(body) for body in self.lines(experiment_id, since))
+
+    def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
+        """Return the journal from ``since`` on as lines of JSON, at most ``limit`` of them."""
+        with self.errors():
+            rows = self.connection.execute(
+                "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
+                " ORDER BY position LIMIT ?",
+                (experiment_id, since, limit),
+            ).fetchall()
+            if not rows and not self._length(experiment_id):
+                known = self.connection.execute("SELECT id FROM experiment")
+                raise unknown_experiment(experiment_id, [name for (name,) in known])
+        return [body for (body,) in rows]
+
+    def experiments(self) -> tuple[StoredExperiment, ...]:
+        """Return what is stored, latest first."""
+        with self.errors():
+            rows = self.connection.execute(
+                "SELECT id, name, opened_s, n_events FROM experiment ORDER BY opened_s DESC, rowid"
+            ).fetchall()
+        return tuple(StoredExperiment(*row) for row in rows)
+
+    def space(self, experiment_id: str) -> ParameterSpace:
+        """Return the space of an experiment as it is now, without replaying its journal."""
+        event = self._known(experiment_id, self._at(experiment_id, "space_at"))
+        if not isinstance(event, ExperimentOpened | SpaceChanged):
+            raise AssertionError("the tables point to another event than the journal has")
+        return event.space
+
+    def agreement(self, experiment_id: str) -> Sla:
+        """Return the agreement of an experiment as it is now, without replaying its journal."""
+        event = self._known(experiment_id, self._at(experiment_id, "sla_at"))
+        if not isinstance(event, ExperimentOpened | BudgetChanged):
+            raise AssertionError("the tables point to another event than the journal has")
+        return event.sla
+
+    def objective(self, experiment_id: str) -> Objective:
+        """Return what an experiment wants, without replaying its journal."""
+        return self.opened(experiment_id).objective
+
+    def opened(self, experiment_id: str) -> ExperimentOpened:
+        """Return how an experiment was opened, without replaying its journal."""
+        event = self._known(experiment_id, 0)
+        if not isinstance(event, ExperimentOpened):
+            raise AssertionError("a journal begins with its opening")
+        return event
+
+    def length(self, experiment_id: str) -> int:
+        """Return the number of events of an experiment; 0 if there is none."""
+        with self.errors():
+            return self._length(experiment_id)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self.connection.close()
+
+    @contextmanager
+    def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
+        """Hold the file for writing; what is done within is stored whole or not at all.
+
+        Args:
+            durability: what the end waits for.
+
+        Raises:
+            StoreFullError: no room; StoreError: the file cannot be used.
+        """
+        with self.errors():
+            if durability != self._durability:
+                self.connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+                self._durability = durability
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:  # SQLite itself ends it when the disk is full
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Have the file to oneself among threads; what SQLite says becomes a StoreError."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                if "full" in str(error):
+                    raise StoreFullError(
+                        f"there is no room for the store '{self._path}': {error}; free some, then "
+                        "try again"
+                    ) from error
+                raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
+            except UnicodeError as error:  # even SQLite's own words about it are damaged
+                raise StoreError(
+                    f"the store '{self._path}' cannot be used: it is damaged"
+                ) from error
+
+    def _length(self, experiment_id: str) -> int:
+        row = self.connection.execute(
+            "SELECT n_events FROM experiment WHERE id = ?", (experiment_id,)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _at(self, experiment_id: str, column: Literal["space_at", "sla_at"]) -> int:
+        with self.errors():
+            row = self.connection.execute(
+                f"SELECT {column} FROM experiment WHERE id = ?",  # noqa: S608 - two literals
+                (experiment_id,),
+            ).fetchone()
+        if row is None:
+            raise unknown_experiment(experiment_id, [one.id for one in self.experiments()])
+        return int(row[0])
+
+    def _read_event(self, experiment_id: str, position: int) -> Event:
+        (line,) = self.lines(experiment_id, position, 1)
+        return decode_event(line)

@@ -1,1 +1,0 @@
-"""Agents: studies of simulated analysts, set up, played beside the pages, and what they show."""

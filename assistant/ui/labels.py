@@ -1,0 +1,138 @@
+"""Sentences and cells of the pages, made of values; unknown is said, never shown as a number."""
+
+import time
+
+from assistant.core.events import BatchSuggested
+from assistant.core.experiment import Experiment
+from assistant.core.run import Run, RunState
+from assistant.presentation.text.number_format import level, number, quantity, setting
+from strategies import Configuration, Level, Parameter, ParameterSpace
+
+SOURCES = {
+    "baseline": "today",
+    "initial": "first runs",
+    "suggested": "suggested",
+    "edited": "suggested, edited",
+    "analyst": "yours",
+    "imported": "from before",
+    "replicate": "repeated",
+}
+
+STATES = {
+    RunState.QUEUED: "waiting",
+    RunState.RUNNING: "running",
+    RunState.COMPLETED: "completed",
+    RunState.FAILED: "failed",
+    RunState.CANCELLED: "cancelled",
+}
+
+VERDICTS = {True: "good", False: "bad", None: ""}
+
+
+def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
+    """Say how long it is until the deadline.
+
+    >>> deadline_words(None), deadline_words(100.0, 200.0), deadline_words(7400.0, 200.0)
+    ('no deadline', 'over', '2 h 00 min left')
+    """
+    if deadline_s is None:
+        return "no deadline"
+    left_s = deadline_s - (time.time() if now_s is None else now_s)
+    if left_s <= 0:
+        return "over"
+    if left_s < 120:
+        return f"{left_s:.0f} s left"
+    return quantity(left_s, "s").partition("(")[2].rstrip(")") + " left"
+
+
+def escape_markdown(text: str) -> str:
+    r"""Return foreign text for where Markdown is drawn: no link, no picture, no colour, no tag.
+
+    >>> plain("![a](http://b/c) <b>")
+    '!\\[a](http://b/c) \\<b>'
+    """
+    return text.replace("[", "\\[").replace("<", "\\<")
+
+
+def runs(n: int) -> str:
+    """Count runs.
+
+    >>> runs(1), runs(20)
+    ('1 run', '20 runs')
+    """
+    return "1 run" if n == 1 else f"{n:,} runs"
+
+
+def column(parameter: Parameter) -> str:
+    """Return a parameter's name with its unit, as a heading."""
+    return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
+
+
+def measure_title(name: str, unit: str) -> str:
+    """Return a measure's name with its unit, as a heading."""
+    return f"{name} [{unit}]" if unit else name
+
+
+def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
+    """Return the levels that may be proposed, in their order."""
+    ids = space.open_ids[space.names.index(parameter.name)]
+    return [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
+
+
+def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
+    """Return the closed levels with the names of their parameters."""
+    return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
+
+
+def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
+    """Return the preferred levels with the names of their parameters."""
+    return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
+
+
+def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
+    """Return a configuration in one line."""
+    values = space.values(configuration)
+    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in space.parameters)
+
+
+def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
+    """Return the levels of a configuration as they are shown, by column."""
+    values = space.values(configuration)
+    return {column(p): level(values[p.name]) for p in space.parameters}
+
+
+def run_label(experiment: Experiment, run: Run) -> str:
+    """Return a run in a list of runs: number, value, verdict."""
+    value = run.outcome.value if run.outcome else None
+    text = f"run {run.id}: {quantity(value, experiment.opened.objective.unit)}"
+    text += "" if run.stopped is None else ", stopped early"
+    return f"{text}, rated {VERDICTS[run.good]}" if run.good is not None else text
+
+
+def batch_title(batch: BatchSuggested) -> str:
+    """Return the heading of a batch."""
+    n = len(batch.suggestions)
+    return f"Batch {batch.number}: {n} suggestion{'' if n == 1 else 's'}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval, or that it is unknown.
+
+    >>> interval(1.0, 2.5), interval(None, None)
+    ('1 to 2.5', 'unknown')
+    """
+    return "unknown" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
+    """Say where a region lies: the levels that its members span; all levels are left out."""
+    parts = []
+    for parameter, ids in zip(space.parameters, box, strict=True):
+        if len(ids) == parameter.n_levels:
+            continue
+        ordered = sorted(ids, key=parameter.ranks.__getitem__)
+        names = [level(parameter.levels[i]) for i in ordered]
+        if len(names) > 2 and parameter.kind != "nominal":
+            names = [f"{names[0]} to {names[-1]}"]
+        parts.append(f"{parameter.name} {' or '.join(names)}")
+    return ", ".join(parts) or "everywhere"

@@ -1,0 +1,433 @@
+"""Agents: how much do suggestions help people who know much, nothing, or are wrong?
+
+The page sets a study up and shows what came of it. It is played by a process of its own
+(`agents.studies.study_repository`), which neither a page that is closed nor one that is killed ends.
+
+A study that was played: its charts, its table, what it shows in sentences, and to take away.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import streamlit as st
+
+from agents import (
+    StoredStudy,
+    Study,
+    StudyFinding,
+    StudyOutcome,
+    StudyRepository,
+    StudyState,
+    read_outcome,
+    results_of,
+    stamp,
+    study_of,
+    truths,
+)
+from assistant.presentation.text.number_format import duration, moment
+from assistant.simtools.workload_log import read_log
+from assistant.ui.charting import low
+from assistant.ui.intents import Intent, answer_at, refusal, sentence
+from assistant.ui.labels import escape_markdown
+from assistant.ui.pages import agents_fields
+from assistant.ui.pages.agents_draft import (
+    KEY,
+    PLAY,
+    StudyDocument,
+    StudyDraft,
+    draft_of,
+    study_document,
+)
+from assistant.ui.pages.new_fields import FieldMessages
+from assistant.ui.pages.new_sweep_file import FormFault
+
+MOST_CHARTS = 24
+_SENTENCES = 8
+_ROWS = 40
+
+
+def study_results(kept: StoredStudy) -> None:
+    """Draw a study that was played to its end."""
+    try:
+        with st.spinner("Reading the results …"):
+            seen = _study_outcome(str(kept.folder), stamp(kept), kept)
+    except Exception as error:
+        st.error(escape_markdown(sentence(error)), icon=":material/error:")
+        return
+    st.markdown(escape_markdown(seen.headline))
+    _sentences(seen.findings)
+    _take_away(kept, seen)
+    _charts(seen)
+    st.subheader("Every cell")
+    st.dataframe(
+        pd.DataFrame(seen.table), hide_index=True, width="stretch",
+        height="content" if len(seen.table) <= _ROWS else "auto", alt="every cell of the study",
+    )  # fmt: skip
+    st.subheader("What was played")
+    for name, text in seen.facts.items():
+        st.markdown(f"**{escape_markdown(name)}**: {escape_markdown(text)}")
+
+
+def _sentences(found: tuple[StudyFinding, ...]) -> None:
+    """Draw what the study shows, the surest first, and what it leaves open folded away."""
+    if not found:
+        st.info(
+            "One value of each axis is no comparison: play it with two confidences, insights or "
+            "strategies to see what they change.",
+            icon=":material/compare_arrows:",
+        )
+        return
+    sure = [one for one in found if one.sure]
+    if sure:
+        first, *others = (escape_markdown(one.text) for one in sure)
+        more = "\n".join(f"- {text}" for text in others[: _SENTENCES - 1])
+        st.success(f"**{first}**\n\n{more}", icon=":material/insights:")
+    else:
+        st.info(
+            "These episodes show no difference that chance does not explain; more of them may.",
+            icon=":material/question_mark:",
+        )
+    rest = [*sure[_SENTENCES:], *(one for one in found if not one.sure)]
+    if rest:
+        with st.expander(f"{len(rest)} more comparisons" if len(rest) > 1 else "1 more comparison"):
+            st.markdown("\n".join(f"- {escape_markdown(one.text)}" for one in rest))
+    st.caption("Each difference with its 95 % interval, by the bootstrap over episodes.")
+
+
+def _charts(seen: StudyOutcome) -> None:
+    st.subheader("Figures")
+    drawn = seen.charts[:MOST_CHARTS]
+    for at in range(0, len(drawn), 2):  # row by row, so that their order is kept in a narrow window
+        for column, (told, spec) in zip(
+            st.columns(2, gap="large"), drawn[at : at + 2], strict=False
+        ):
+            with column:
+                st.vega_lite_chart(low(spec), theme=None, width="stretch", alt=told)
+    if len(seen.charts) > MOST_CHARTS:
+        st.caption(f"{len(seen.charts) - MOST_CHARTS} more are in the report.")
+    for note in seen.notes:
+        st.caption(escape_markdown(note))
+
+
+def _take_away(kept: StoredStudy, seen: StudyOutcome) -> None:
+    with st.container(horizontal=True):
+        for label, make, file, kind in (
+            ("Download the report (HTML)", seen.html, "html", "text/html"),
+            (
+                "Episodes (Parquet)", lambda: results_of(kept), "parquet",
+                "application/vnd.apache.parquet",
+            ),
+            ("Cells (CSV)", seen.csv, "csv", "text/csv"),
+            ("Figures (SVG)", seen.figures, "zip", "application/zip"),
+        ):  # fmt: skip
+            st.download_button(
+                label, make, f"{kept.name}.{file}", kind, on_click="ignore",
+                key=f"agents-take-{file}", icon=":material/download:",
+                type="primary" if file == "html" else "secondary",
+            )  # fmt: skip
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _study_outcome(
+    folder: str,  # noqa: ARG001 - a part of the key
+    changed: tuple[int, ...],  # noqa: ARG001 - a part of the key
+    _kept: StoredStudy,
+) -> StudyOutcome:
+    return read_outcome(_kept)
+
+
+View = Literal["set up", "played"]
+_VIEWS: Mapping[View, str] = {"set up": "Set up a study", "played": "Studies"}
+_STATES: Mapping[StudyState, str] = {
+    "playing": "► playing", "stopped": "◔ stopped", "done": "■ done", "refused": "✗ refused",
+    "broken": "✗ broken",
+}  # fmt: skip
+_VIEW, _OPEN, _GO, _SURE = "agents-view", "agents-open", "agents-go", "agents-sure"
+_ACT, _LAST = "agents-act", "agents-last"
+_EVERY_S = 1.0
+
+
+def page(store: Path) -> Intent | None:
+    """Draw the page. Returns the wish to play, stop, go on with or remove a study."""
+    shelf = _shelf(str(store.absolute()))
+    kept = shelf.kept()
+    st.title("Agents")
+    st.caption(
+        "Simulated analysts steer sweeps over spaces whose every configuration was measured: how "
+        "much do suggestions help people who know a lot, know nothing, or are wrong?"
+    )
+    _select_view(kept)
+    view = st.segmented_control(
+        "View", list(_VIEWS), key=_VIEW, label_visibility="collapsed", required=True,
+        format_func=_VIEWS.__getitem__,
+    )  # fmt: skip
+    if view == "played":
+        return _played(shelf, kept)
+    if not kept:
+        st.info(
+            "No study was played yet. What is filled in below is a small one: *Play* takes "
+            "seconds, and what came of it stays here.",
+            icon=":material/groups:",
+        )
+    return _set_up(shelf)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _shelf(store: str) -> StudyRepository:
+    return StudyRepository.beside(Path(store))
+
+
+def _select_view(kept: Sequence[StoredStudy]) -> None:
+    """Choose what is shown: what a button asked for, what the address names, or what there is."""
+    state = st.session_state
+    named = st.query_params.get("study") or state.get(_LAST)
+    if _GO in state:
+        view, name = state.pop(_GO)
+        state[_VIEW] = view
+        if name:
+            state[_OPEN] = name
+    elif _VIEW not in state:
+        state[_VIEW] = "played" if kept else "set up"
+        if any(one.name == named for one in kept):
+            state[_OPEN] = named
+
+
+# -- setting up --------------------------------------------------------------------------------
+
+
+def _set_up(shelf: StudyRepository) -> Intent | None:
+    agents_fields.from_file()
+    beside = FieldMessages()
+    draft = agents_fields.draw_study_fields(beside)
+    told = study_document(draft)
+    st.divider()
+    places = beside.tell(_with_refusal(told.faults), missing=True)
+    for fault in places:
+        st.error(escape_markdown(fault.text), icon=":material/error:")
+    if told.study is not None:
+        st.markdown(f":material/grid_on: {_amount(told.study)}")
+    answer_at(PLAY)
+    pressed = st.button(
+        "Play", key=PLAY, type="primary", icon=":material/play_arrow:",
+        disabled=told.text is None,
+    )  # fmt: skip
+    _as_file(told)
+    if not pressed or told.text is None:
+        return None
+    text = told.text
+
+    def do() -> str:
+        _check_inputs(draft, told)
+        name = shelf.start(text, draft.full_name)
+        _lead("played", name)
+        return ""
+
+    return Intent(PLAY, do, "Starting the study")
+
+
+def _with_refusal(faults: Sequence[FormFault]) -> list[FormFault]:
+    """Return what is wrong by itself, and what playing it was refused for."""
+    told = refusal()
+    if told is None or not told.place.startswith(KEY) or faults:
+        return list(faults)
+    return [FormFault(told.place, told.text)]
+
+
+def _amount(study: Study) -> str:
+    n_cells, n = len(study.cells()), study.replications
+    cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
+    return f"{cells}, {n:,} {'episode' if n == 1 else 'episodes'} each: {n_cells * n:,} episodes."
+
+
+def _check_inputs(draft: StudyDraft, told: StudyDocument) -> None:
+    """Read what the study needs before anything is kept.
+
+    Raises:
+        FieldError: the log or a table cannot be read or played on.
+    """
+    if draft.log_path is not None:
+        try:
+            read_log(str(draft.log_path), {})
+        except Exception as error:
+            raise agents_fields.error_at(f"{KEY}log", error) from error
+    if told.study is not None and not draft.applications:
+        try:
+            truths(told.study)
+        except Exception as error:
+            raise agents_fields.error_at(f"{KEY}tables", error) from error
+
+
+def _as_file(told: StudyDocument) -> None:
+    with st.expander("The same study as a file", icon=":material/description:"):
+        if told.text is None:
+            st.caption("It stands here once every field is as it should be.")
+            return
+        st.caption(
+            "It gives the same results on any command line of this machine: "
+            "`copperline agents run study.toml --to FOLDER`."
+        )
+        st.code(told.text, language="toml")
+        st.download_button(
+            "Download the study", told.text, "study.toml", "application/toml",
+            key="agents-download", icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
+
+
+def _lead(view: View, name: str = "") -> None:
+    """Make a view the one that is drawn next."""
+    st.session_state[_GO] = (view, name)
+
+
+# -- what was played ---------------------------------------------------------------------------
+
+
+def _played(shelf: StudyRepository, kept: Sequence[StoredStudy]) -> Intent | None:
+    if not kept:
+        st.info(
+            "No study was played yet. Set one up; what is filled in there takes seconds.",
+            icon=":material/groups:",
+        )
+        answer_at(_ACT)
+        return None
+    names = {one.name: one for one in kept}
+    if st.session_state.get(_OPEN) not in names:
+        st.session_state[_OPEN] = kept[0].name
+    is_live = any(one.state == "playing" for one in kept)
+    st.fragment(_study_list, run_every=_EVERY_S if is_live else None)(
+        shelf, {one.name: one.state for one in kept}
+    )
+    name: str = st.selectbox(
+        "Study", list(names), key=_OPEN, format_func=lambda name: _label(names[name])
+    )
+    st.query_params["study"] = st.session_state[_LAST] = name
+    answer_at(_ACT)
+    return _open(shelf, names[name])
+
+
+def _label(one: StoredStudy) -> str:
+    return one.title if one.title == one.name else f"{one.title} ({one.name})"
+
+
+def _study_list(shelf: StudyRepository, drawn: Mapping[str, StudyState]) -> None:
+    """Draw every study with how far it is; the page is drawn anew once a state is another one."""
+    kept = shelf.kept()
+    if {one.name: one.state for one in kept} != drawn:
+        st.rerun()
+    is_live = "playing" in drawn.values()
+    rows = [
+        {
+            "study": one.title,
+            "state": _STATES[one.state],
+            "how far": _how_far(one).removesuffix(" episodes"),
+            **({"time left": _left(one)} if is_live else {}),
+            "begun": moment(one.begun_s),
+        }
+        for one in kept
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="the studies")
+
+
+def _how_far(one: StoredStudy) -> str:
+    told = one.progress
+    if one.state == "done":
+        return "all"
+    if told is None:
+        return "beginning" if one.state == "playing" else "nothing yet"
+    of = "" if told.total is None else f" of {told.total:,}"
+    what = "episodes" if told.stage == "playing" else f"combinations ({told.stage})"
+    return f"{told.done:,}{of} {what}"
+
+
+def _left(one: StoredStudy) -> str:
+    if one.state != "playing" or one.progress is None:
+        return ""
+    left_s = one.progress.left_s
+    return "not known yet" if left_s is None else duration(max(0.1, left_s))
+
+
+def _open(shelf: StudyRepository, one: StoredStudy) -> Intent | None:
+    """Draw a study with what can be done about it."""
+    st.header(escape_markdown(one.title))
+    st.caption(f"Kept in `{one.folder}`.")
+    if one.state == "playing":
+        return _study_in_progress(shelf, one)
+    if one.state == "done":
+        study_results(one)
+    elif one.state == "stopped":
+        st.warning(
+            f"Stopped: {_how_far(one)}. What was played is kept, and playing goes on from there.",
+            icon=":material/pause_circle:",
+        )
+    else:
+        st.error(escape_markdown(one.sentence), icon=":material/error:")
+    wish = None
+    with st.container(horizontal=True):
+        if one.state != "done" and st.button(
+            "Go on" if one.state == "stopped" else "Try again",
+            key="agents-go-on",
+            type="primary",
+            icon=":material/play_arrow:",
+        ):
+            wish = _wish(lambda: shelf.go_on(one.name), "", "Starting the study")
+        st.button(
+            "Set up one like it", key="agents-again", icon=":material/content_copy:",
+            on_click=_again, args=(one,),
+        )  # fmt: skip
+        if st.session_state.get(_SURE) == one.name:
+            if st.button("Yes, remove it with its results", key="agents-remove-sure"):
+                wish = _wish(lambda: shelf.remove(one.name), f"{one.title} is removed.", "Removing")
+            st.button("Keep it", key="agents-keep", on_click=_ask, args=(None,))
+        else:
+            st.button(
+                "Remove …", key="agents-remove", type="tertiary", on_click=_ask, args=(one.name,)
+            )
+    return wish
+
+
+def _study_in_progress(shelf: StudyRepository, one: StoredStudy) -> Intent | None:
+    """Draw how far a study is that is being played, and the button that stops it."""
+    st.fragment(_bar, run_every=_EVERY_S)(shelf, one.name)
+    st.caption(
+        "It is played by a process of its own: this page may be closed, and others see the same."
+    )
+    if st.button("Stop", key="agents-stop", icon=":material/stop:"):
+        return _wish(lambda: shelf.stop(one.name), "", "Stopping")
+    return None
+
+
+def _bar(shelf: StudyRepository, name: str) -> None:
+    one = shelf.study(name)
+    if one is None or one.state != "playing":
+        st.rerun()
+    told = one.progress
+    if told is None:
+        st.progress(0.0, "Beginning")
+        return
+    left = f", {_left(one)} left" if told.left_s is not None else ""
+    share = 0.0 if not told.total else min(1.0, told.done / told.total)
+    st.progress(share, f"{_how_far(one)}{left}")
+
+
+def _wish(act: Callable[[], None], told: str, waiting: str) -> Intent:
+    def do() -> str:
+        _ask(None)
+        act()
+        return told
+
+    return Intent(_ACT, do, waiting)
+
+
+def _ask(name: str | None) -> None:
+    """Ask whether a study shall be removed; None asks no more."""
+    st.session_state[_SURE] = name
+
+
+def _again(one: StoredStudy) -> None:
+    """Fill the fields in with a study that was played."""
+    try:
+        agents_fields.fill_fields(draft_of(study_of(one)))
+    except Exception as error:
+        agents_fields.fail(error)
+    _lead("set up")

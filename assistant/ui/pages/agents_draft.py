@@ -1,0 +1,348 @@
+"""A study as it is filled in, the tables of its file, and every field that says what it cannot."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from agents import (
+    AGENTS,
+    AnalystProfile,
+    Insight,
+    Learning,
+    StoppingRule,
+    StrategyChoice,
+    Study,
+    TableRequest,
+    parse_study,
+    truth_of,
+)
+from assistant.config.sweep_file import toml_text
+from assistant.core.files import is_file
+from assistant.ui.intents import sentence
+from assistant.ui.pages.new_sweep_file import FormFault
+
+T = TypeVar("T")
+
+KEY = "agents-f-"
+"""What the keys of the fields begin with."""
+PLAY = "agents-play"
+"""The place of what belongs to no single field."""
+NO_ADVICE = "no advice"
+LEARNS, LEARNS_NOT = "learns", "does not learn"
+MOST_LOOKED_AT_BYTES = 4 * 2**20
+"""Of a table that is read while the page is drawn; a larger one is read when it is played."""
+
+Ends = Literal["optimum", "budget"]
+Accepts = Literal["always", "never", "sometimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDraft:
+    """What was filled in: a small study that takes seconds, unless somebody changes it.
+
+    Args:
+        applications: that are measured for it.
+        log: path of the job log of scheduling; empty is the built-in workload.
+        first: only so many jobs of the log.
+        tables: paths of measured tables, one a line.
+        strategies: as `StrategyChoice` says them.
+        confidences: in whole per cent, as they were typed.
+        ends: whether an episode ends at the optimum or with a budget of runs.
+        censored: per cent of the space after which the search for the optimum is given up.
+        runs: budgets, as they were typed.
+        exploitation: levels of the clustering advice, as they were typed, or `NO_ADVICE`.
+        accepts: whether an analyst accepts an advice; ``sometimes`` is with probability ``share``.
+        share: in per cent.
+        known: strategies with options that came with a file.
+        kept: tables of a study file that no field shows.
+    """
+
+    name: str = ""
+    applications: tuple[str, ...] = ("maze",)
+    log: str = ""
+    first: int | None = None
+    tables: str = ""
+    strategies: tuple[str, ...] = ("grasp",)
+    kinds: tuple[str, ...] = ("analyst",)
+    insights: tuple[str, ...] = ("good", "none", "bad")
+    confidences: tuple[str, ...] = ("0", "50", "100")
+    learning: tuple[str, ...] = (LEARNS_NOT, LEARNS)
+    ends: Ends = "optimum"
+    censored: int = 50
+    runs: tuple[str, ...] = ("10", "25")
+    exploitation: tuple[str, ...] = ()
+    accepts: Accepts = "always"
+    share: int = 50
+    batch: int = 5
+    reaction_s: float = 0.0
+    replications: int = 20
+    seed: int = 1
+    known: tuple[StrategyChoice, ...] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The measured tables, absolute."""
+        lines = (line.strip() for line in self.tables.splitlines())
+        return tuple(Path(line).expanduser().absolute() for line in lines if line)
+
+    @property
+    def log_path(self) -> Path | None:
+        """The job log, absolute; None if scheduling is not studied, or on the built-in workload."""
+        if "scheduling" not in self.applications or not self.log.strip():
+            return None
+        return Path(self.log.strip()).expanduser().absolute()
+
+    @property
+    def full_name(self) -> str:
+        """The name, or one made of what is studied."""
+        named = [*self.applications, *(path.stem for path in self.paths)]
+        return self.name.strip() or f"Analysts on {', '.join(named) or 'nothing yet'}"
+
+    def has(self, trait: str) -> bool:
+        """Return whether any of the kinds of analyst has a trait."""
+        return any(trait in entry.takes for entry in AGENTS if entry.name in self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDocument:
+    """What a draft comes to.
+
+    Args:
+        text: of the study file; None while a field is at fault.
+        study: that it says, its applications not measured; None likewise.
+        faults: of the fields.
+    """
+
+    text: str | None
+    study: Study | None
+    faults: tuple[FormFault, ...]
+
+
+def study_document(draft: StudyDraft) -> StudyDocument:
+    """Return the study file of a draft, or every field that is at fault.
+
+    Of the file system the tables that are named are read, and nothing else.
+    """
+    faults: list[FormFault] = []
+    tables = _tables(draft, faults)
+    if faults:
+        return StudyDocument(None, None, tuple(faults))
+    text = toml_text(tables)
+    try:
+        study, _ = parse_study(text, "the study", Path(), _unmeasured)
+    except Exception as error:
+        return StudyDocument(None, None, (FormFault(_blamed(tables), sentence(error)),))
+    return StudyDocument(text, study, ())
+
+
+def draft_of(text: str) -> StudyDraft:
+    """Return a draft that says what a study file says.
+
+    Paths are relative to the folder that the app runs in.
+
+    Raises:
+        AssistantError: the first fault of the file, in one sentence.
+    """
+    asked: dict[str, TableRequest] = {}
+
+    def note(one: TableRequest) -> Path:
+        asked[one.name] = one
+        return Path(one.name)
+
+    study, workers = parse_study(text, "the study file", Path(), note, "")
+    about = asked.get("scheduling", TableRequest("scheduling"))
+    stop, manner = study.stop, study.manner
+    accepts: Accepts = {0.0: "never", 1.0: "always"}.get(manner.acceptance, "sometimes")  # type: ignore[assignment]
+    return StudyDraft(
+        name=study.name,
+        applications=tuple(asked),
+        log="" if about.log is None else str(about.log),
+        first=about.first,
+        tables="\n".join(table.path for table in study.tables if table.name not in asked),
+        strategies=tuple(map(str, study.strategies)),
+        kinds=study.kinds,
+        insights=study.insights,
+        confidences=tuple(map(str, study.confidences)),
+        learning=tuple(LEARNS if one else LEARNS_NOT for one in study.learning),
+        ends="budget" if stop.runs else "optimum",
+        censored=round(100 * stop.censored_at),
+        runs=tuple(map(str, stop.runs)) or StudyDraft().runs,
+        exploitation=()
+        if stop.exploitation == (None,)
+        else tuple(NO_ADVICE if one is None else f"{one:g}" for one in stop.exploitation),
+        accepts=accepts,
+        share=round(100 * manner.acceptance) if accepts == "sometimes" else StudyDraft().share,
+        batch=manner.batch,
+        reaction_s=manner.reaction_s,
+        replications=study.replications,
+        seed=study.seed,
+        known=tuple(one for one in study.strategies if one.options),
+        kept=_kept(study, workers),
+    )
+
+
+def _unmeasured(asked: TableRequest) -> Path:
+    return Path(asked.name)
+
+
+def _kept(study: Study, workers: int | None) -> dict[str, Any]:
+    """Return what no field shows, as far as it is not as usual."""
+    stop, usual = study.stop, StoppingRule()
+    names = ("advised_from", "deadline_s", "run_s", "goal")
+    ends = {n: getattr(stop, n) for n in names if getattr(stop, n) != getattr(usual, n)}
+    if round(100 * stop.censored_at) != 100 * stop.censored_at:
+        ends["censored_at"] = stop.censored_at
+    kept: dict[str, Any] = {"stop": ends, "workers": workers}
+    for name, value, plain in (
+        ("insight", study.insight, Insight("none")), ("learner", study.learner, Learning()),
+    ):  # fmt: skip
+        told = asdict(value)
+        kept[name] = {n: one for n, one in told.items() if one != asdict(plain)[n] and n != "kind"}
+    if study.manner.acceptance not in (0.0, 1.0, round(study.manner.acceptance, 2)):
+        kept["analyst"] = {"acceptance": study.manner.acceptance}
+    return {name: value for name, value in kept.items() if value}
+
+
+# -- the tables of the file --------------------------------------------------------------------
+
+
+def _tables(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
+    tables: dict[str, Any] = {
+        "name": draft.full_name, "seed": draft.seed, "replications": draft.replications,
+    }  # fmt: skip
+    if "workers" in draft.kept:
+        tables["workers"] = draft.kept["workers"]
+    _spaces(draft, tables, faults)
+    for name, values, what in (
+        ("strategies", draft.strategies, "strategy"), ("kinds", draft.kinds, "kind of analyst"),
+    ):  # fmt: skip
+        if not values:
+            faults.append(_missing(name, f"Choose one {what} at least."))
+    known = {str(one): one for one in draft.known}
+    tables["strategies"] = [
+        {"name": known[one].name, **dict(known[one].options)} if one in known else one
+        for one in draft.strategies
+    ]
+    tables["kinds"] = list(draft.kinds)
+    _traits(draft, tables, faults)
+    tables["stop"] = {**_stop(draft, faults), **draft.kept.get("stop", {})}
+    accepts = draft.share / 100 if draft.accepts == "sometimes" else draft.accepts
+    usual = AnalystProfile()
+    told = {"batch": draft.batch, "acceptance": accepts, "reaction_s": float(draft.reaction_s)}
+    plain = {"batch": usual.batch, "acceptance": "always", "reaction_s": usual.reaction_s}
+    tables["analyst"] = {n: one for n, one in told.items() if one != plain[n]}
+    for name in ("insight", "learner", "analyst"):
+        tables[name] = {**tables.get(name, {}), **draft.kept.get(name, {})}
+        if not tables[name]:
+            del tables[name]
+    if draft.log_path is not None:
+        tables["scheduling"] = {"log": str(draft.log_path)}
+        if draft.first is not None:
+            tables["scheduling"]["first"] = draft.first
+    return tables
+
+
+def _spaces(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) -> None:
+    if draft.applications:
+        tables["applications"] = list(draft.applications)
+    if draft.paths:
+        tables["tables"] = [str(path) for path in draft.paths]
+    if not draft.applications and not draft.paths:
+        faults.append(_missing("applications", "Choose an application, or name a measured table."))
+    log = draft.log_path
+    if log is not None and not is_file(log):
+        faults.append(FormFault(f"{KEY}log", f"There is no job log '{log}'."))
+    if log is None and draft.first is not None and "scheduling" in draft.applications:
+        faults.append(FormFault(f"{KEY}log", "The first jobs are those of a log: name it."))
+    for path in draft.paths:
+        try:
+            if not is_file(path):
+                raise FileNotFoundError
+            if path.stat().st_size <= MOST_LOOKED_AT_BYTES:
+                truth_of(str(path))
+        except OSError:
+            faults.append(FormFault(f"{KEY}tables", f"There is no table '{path}'."))
+        except Exception as error:
+            faults.append(FormFault(f"{KEY}tables", sentence(error)))
+
+
+def _traits(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) -> None:
+    """Write the axes that the kinds of analyst have."""
+    if draft.has("insight"):
+        tables["insights"] = list(draft.insights)
+        if not draft.insights:
+            faults.append(_missing("insights", "Choose one insight at least."))
+    if draft.has("confidence"):
+        tables["confidences"] = _each(
+            draft.confidences, int, lambda one: 0 <= one <= 100, "confidences", faults,
+            "A confidence is a whole number of per cent from 0 to 100",
+        )  # fmt: skip
+    if draft.has("learning"):
+        tables["learning"] = [one == LEARNS for one in draft.learning]
+        if not draft.learning:
+            faults.append(_missing("learning", "Choose whether she learns, or both."))
+
+
+def _stop(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
+    if draft.ends == "optimum":
+        return {"censored_at": draft.censored / 100}
+    ends: dict[str, Any] = {
+        "runs": _each(
+            draft.runs, int, lambda one: one >= 1, "runs", faults,
+            "A budget is a whole number of runs from 1 on",
+        )
+    }  # fmt: skip
+    levels = _each(
+        [one for one in draft.exploitation if one != NO_ADVICE], float, lambda one: 0 <= one <= 1,
+        "exploitation", faults, "A level of exploitation is a share from 0 to 1", may_lack=True,
+    )  # fmt: skip
+    if draft.exploitation:
+        ends["exploitation"] = (["none"] if NO_ADVICE in draft.exploitation else []) + levels
+    return ends
+
+
+def _each(
+    typed: Sequence[str],
+    kind: Callable[[str], T],
+    allowed: Callable[[T], bool],
+    name: str,
+    faults: list[FormFault],
+    wanted: str,
+    *,
+    may_lack: bool = False,
+) -> list[T]:
+    """Return numbers that were typed one by one; the first that is none is a fault."""
+    found: list[T] = []
+    for one in typed:
+        try:
+            value = kind(one.strip())
+        except ValueError:
+            value = None
+        if value is None or not math.isfinite(value) or not allowed(value):  # type: ignore[arg-type]
+            faults.append(FormFault(f"{KEY}{name}", f"{wanted}, not '{one}'."))
+            return []
+        found.append(value)
+    if not found and not may_lack:
+        faults.append(_missing(name, f"{wanted}; name one at least."))
+    return found
+
+
+def _missing(name: str, text: str) -> FormFault:
+    return FormFault(f"{KEY}{name}", text, missing=True)
+
+
+def _blamed(tables: Mapping[str, Any]) -> str:
+    """Return the field without which a study would be well; the general place if there is none."""
+    for name in ("tables", "strategies", "kinds", "insights", "confidences", "learning"):
+        less = {key: value for key, value in tables.items() if key != name}
+        if name == "tables" and "applications" not in less:
+            less["applications"] = ["maze"]
+        try:
+            parse_study(toml_text(less), "the study", Path(), _unmeasured)
+        except Exception:  # noqa: S112 - it is something else
+            continue
+        return f"{KEY}{name}"
+    return PLAY

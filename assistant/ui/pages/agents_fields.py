@@ -1,0 +1,274 @@
+"""The fields of a study, filled in one by one or by a study file."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from agents import AGENTS
+from assistant.applications.scheduling import presets
+from assistant.core.files import MOST_BYTES
+from assistant.simtools.measured_tables import NAMES
+from assistant.ui.intents import FormFieldError, forget, sentence
+from assistant.ui.labels import escape_markdown
+from assistant.ui.pages import new_fields
+from assistant.ui.pages.agents_draft import (
+    KEY,
+    LEARNS,
+    LEARNS_NOT,
+    NO_ADVICE,
+    Accepts,
+    Ends,
+    StudyDraft,
+    draft_of,
+)
+from assistant.ui.pages.new_fields import FieldMessages
+from assistant.ui.state import seed
+from strategies import strategy_entry, strategy_names
+
+_DRAFT, _FAULT, _SEEN, _TOLD = (
+    "agents-draft", "agents-file-fault", "agents-file-seen", "agents-file-told",
+)  # fmt: skip
+_PASTED = "agents-pasted"
+_APPLICATIONS: Mapping[str, str] = {
+    "maze": "maze (54 configurations, seconds)",
+    "flood": "flood (1,296, about 15 s to measure)",
+    "scheduling": "scheduling (8,800, a minute or more to measure)",
+}
+_INSIGHTS = ("good", "none", "bad")
+_LEVELS = (NO_ADVICE, "0", "0.33", "0.66", "1")
+_ENDS: Mapping[Ends, str] = {"optimum": "at the optimum", "budget": "with a budget of runs"}
+_ACCEPTS: tuple[Accepts, ...] = ("always", "never", "sometimes")
+
+
+def current_study_draft() -> StudyDraft:
+    """Return what was filled in so far."""
+    found: StudyDraft = st.session_state.setdefault(_DRAFT, StudyDraft())
+    return found
+
+
+def from_file() -> None:
+    """Draw the way to begin with a study file; what cannot be read changes no field."""
+    with st.expander("Begin with a study file", icon=":material/upload_file:"):
+        st.caption(
+            "What `copperline agents run` reads. Its paths are relative to the folder that the app "
+            "runs in."
+        )
+        uploaded = st.file_uploader(
+            "A study (TOML)", type=("toml",), key="agents-upload",
+            max_upload_size=MOST_BYTES // 2**20,
+        )  # fmt: skip
+        if uploaded is not None and st.session_state.get(_SEEN) != uploaded.file_id:
+            st.session_state[_SEEN] = uploaded.file_id
+            try:
+                _take(uploaded.getvalue().decode("utf-8-sig"))
+            except ValueError:
+                st.session_state[_FAULT] = "The uploaded file is not UTF-8 text."
+        st.text_area("or paste it", key=_PASTED, height=140, placeholder='applications = ["maze"]')
+        st.button("Fill the fields in with it", key="agents-fill", on_click=_pasted)
+        if st.session_state.get(_FAULT):
+            st.error(escape_markdown(st.session_state[_FAULT]), icon=":material/error:")
+        elif st.session_state.get(_TOLD):
+            st.success("The fields below say what the file says.", icon=":material/check:")
+
+
+def _pasted() -> None:
+    _take(st.session_state.get(_PASTED) or "")
+
+
+def _take(text: str) -> None:
+    """Fill everything in with a study file; a faulty one is told, and nothing is changed."""
+    st.session_state[_TOLD] = False
+    try:
+        fill_fields(draft_of(text))
+    except Exception as error:
+        fail(error)
+        return
+    st.session_state[_FAULT], st.session_state[_TOLD] = "", True
+
+
+def fail(error: Exception) -> None:
+    """Tell why a study file cannot be taken."""
+    st.session_state[_FAULT], st.session_state[_TOLD] = sentence(error), False
+
+
+def fill_fields(filled: StudyDraft) -> None:
+    """Fill the fields in anew; to be called before they are drawn."""
+    new_fields.leave(KEY)
+    st.session_state[_DRAFT] = filled
+
+
+def draw_study_fields(beside: FieldMessages) -> StudyDraft:
+    """Draw the fields. Returns what is filled in, which is kept."""
+    found = current_study_draft()
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("What is searched")
+        found = _spaces(found, beside)
+        st.subheader("When an episode ends")
+        found = _ends(found, beside)
+        st.subheader("How much is played")
+        found = _amount(found, beside)
+    with right:
+        st.subheader("Who searches")
+        found = _analysts(found, beside)
+    if found.kept:
+        st.caption(escape_markdown(f"Kept from the study file: {', '.join(_names(found.kept))}."))
+    if found != st.session_state[_DRAFT]:
+        st.session_state[_DRAFT] = found
+        forget()  # a refusal is of what was filled in before
+    return found
+
+
+def _names(kept: Mapping[str, Any]) -> list[str]:
+    return sorted(
+        f"{table}.{name}" if isinstance(told, Mapping) else table
+        for table, told in kept.items()
+        for name in (told if isinstance(told, Mapping) else ("",))
+    )
+
+
+def _spaces(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+    applications = new_fields.several(
+        f"{KEY}applications", "Applications", found.applications,
+        [name for name in _APPLICATIONS if name in NAMES], others=False,
+        format_func=lambda name: _APPLICATIONS.get(name, name),
+        help="Measured whole before the first episode, once for all studies. "
+        + " ".join(f"{one.name}: {one.summary}" for one in presets() if one.name in NAMES),
+    )  # fmt: skip
+    beside.at(f"{KEY}applications")
+    found = replace(found, applications=applications)
+    if "scheduling" in applications:
+        log = new_fields.text(
+            f"{KEY}log", "Job log of scheduling", found.log,
+            placeholder="empty for the built-in workload, or logs/your.swf.gz",
+            help="SWF, plain or gzipped. A path is relative to the folder that the app runs in.",
+        )  # fmt: skip
+        first = new_fields.count(
+            f"{KEY}first", "Only its first jobs", found.first, 1, placeholder="all of them"
+        )
+        beside.at(f"{KEY}log")
+        found = replace(found, log=log, first=first)
+    tables = new_fields.area(
+        f"{KEY}tables", "Measured tables (CSV), one path a line", found.tables, height=68,
+        placeholder="none",
+        help="A row per configuration: parameter columns, then `objective`, which is minimised. "
+        "`copperline tabulate` makes one.",
+    )  # fmt: skip
+    beside.at(f"{KEY}tables")
+    strategies = new_fields.several(
+        f"{KEY}strategies", "Strategies that make the suggestions", found.strategies,
+        [*strategy_names(), *map(str, found.known)], others=False,
+        help=" ".join(f"{name}: {strategy_entry(name).summary}" for name in strategy_names()),
+    )  # fmt: skip
+    beside.at(f"{KEY}strategies")
+    return replace(found, tables=tables, strategies=strategies)
+
+
+def _analysts(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+    kinds = new_fields.several(
+        f"{KEY}kinds", "Kinds of analyst", found.kinds, [one.name for one in AGENTS],
+        others=False, help=" ".join(f"{one.name}: {one.summary}" for one in AGENTS),
+    )  # fmt: skip
+    beside.at(f"{KEY}kinds")
+    found = replace(found, kinds=kinds)
+    if found.has("insight"):
+        insights = new_fields.several(
+            f"{KEY}insights", "Insight", found.insights, _INSIGHTS, others=False,
+            help="What she believes of the space: good ones hold the optimum, bad ones are from "
+            "the worse half, and none is a draw from everything.",
+        )  # fmt: skip
+        beside.at(f"{KEY}insights")
+        found = replace(found, insights=insights)
+    if found.has("confidence"):
+        confidences = new_fields.several(
+            f"{KEY}confidences", "Confidence [%]", found.confidences,
+            [str(one) for one in range(0, 101, 10)],
+            help="How many of the runs are Copperline's suggestions; the others are her own.",
+        )  # fmt: skip
+        beside.at(f"{KEY}confidences")
+        found = replace(found, confidences=confidences)
+    if found.has("learning"):
+        learning = new_fields.several(
+            f"{KEY}learning", "Learning", found.learning, (LEARNS_NOT, LEARNS), others=False,
+            help="Whether results change what she tries next.",
+        )  # fmt: skip
+        beside.at(f"{KEY}learning")
+        found = replace(found, learning=learning)
+    return _manner(found) if found.has("acceptance") else found
+
+
+def _manner(found: StudyDraft) -> StudyDraft:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        accepts = new_fields.choice(
+            f"{KEY}accepts", "Accepts advice", found.accepts, _ACCEPTS, width=160
+        )
+        share = found.share
+        if accepts == "sometimes":
+            told = new_fields.count(f"{KEY}share", "in so many of 100", share, 0, 100, width=150)
+            share = share if told is None else told
+        key = f"{KEY}reaction"
+        seed(key, found.reaction_s)
+        reaction_s = st.number_input(
+            "Seconds to react", 0.0, 1e9, value=None, step=1.0, key=key, width=170,
+            help="Simulated seconds before she answers; they matter where there is a deadline.",
+        )  # fmt: skip
+    return replace(
+        found, accepts=accepts, share=share,
+        reaction_s=found.reaction_s if reaction_s is None else float(reaction_s),
+    )  # fmt: skip
+
+
+def _ends(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+    key = f"{KEY}ends"
+    seed(key, found.ends)
+    ends: Ends = st.radio(
+        "An episode ends", list(_ENDS), format_func=_ENDS.__getitem__, horizontal=True, key=key,
+        help="At the optimum, runs are counted (the paper's figure 6). With a budget, the best "
+        "result is held against the optimum (figures 7 to 9).",
+    )  # fmt: skip
+    if ends == "optimum":
+        censored = new_fields.count(
+            f"{KEY}censored", "Given up after so many per cent of the space", found.censored, 1, 100
+        )
+        return replace(found, ends=ends, censored=found.censored if censored is None else censored)
+    runs = new_fields.several(f"{KEY}runs", "Budgets [runs]", found.runs, ("10", "25", "50", "100"))
+    beside.at(f"{KEY}runs")
+    exploitation = new_fields.several(
+        f"{KEY}exploitation", "Levels of the clustering advice", found.exploitation, _LEVELS,
+        placeholder="no advice",
+        help="The share of the rest that is spent inside regions of good results, proposed at 70 % "
+        "of the budget (the paper's exploitation).",
+    )  # fmt: skip
+    beside.at(f"{KEY}exploitation")
+    return replace(found, ends=ends, runs=runs, exploitation=exploitation)
+
+
+def _amount(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+    with st.container(horizontal=True, vertical_alignment="top"):
+        replications = new_fields.count(
+            f"{KEY}replications", "Episodes per cell", found.replications, 1, 100_000, width=160,
+            help="The paper plays 500.",
+        )  # fmt: skip
+        batch = new_fields.count(f"{KEY}batch", "Runs at a time", found.batch, 1, 1_000, width=160)
+        seed = new_fields.count(
+            f"{KEY}seed", "Seed", found.seed, 0, width=160,
+            help="The same study with the same seed gives the same results.",
+        )  # fmt: skip
+    name = new_fields.text(
+        f"{KEY}name", "Name of the study", found.name, placeholder=found.full_name, max_chars=200
+    )
+    beside.at(f"{KEY}name")
+    return replace(
+        found,
+        name=name,
+        replications=found.replications if replications is None else replications,
+        batch=found.batch if batch is None else batch,
+        seed=found.seed if seed is None else seed,
+    )
+
+
+def error_at(place: str, error: Exception) -> FormFieldError:
+    """Return a refusal as one that is drawn beside its field."""
+    return FormFieldError(place, sentence(error))

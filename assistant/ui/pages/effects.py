@@ -1,0 +1,530 @@
+"""Effects: what matters. Each level, each pair, what stands out of the noise, what is missing.
+
+Pairs of parameters on *Effects*, and what stands out of the noise.
+"""
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import streamlit as st
+
+from assistant.analysis.effects import (
+    AnalysedResponse,
+    EffectsReport,
+    InteractionEffect,
+    RunFilter,
+    TermShare,
+    TermShares,
+    effects_report,
+    response_observations,
+    standardised_effects,
+    term_shares,
+)
+from assistant.core.experiment import Experiment
+from assistant.presentation.charts.effects import (
+    CHOSEN_PAIR,
+    CombinationChange,
+    choosable,
+    half_normal,
+    interaction,
+    main_effects,
+    pareto,
+    pareto_standardised,
+    strength_matrix,
+)
+from assistant.presentation.charts.vega_lite import level_estimates
+from assistant.presentation.tables.effects import (
+    ParameterEffect,
+    effect_sentences,
+    f_text,
+    figure_of,
+    headline,
+    level_qualities,
+    p_text,
+    responses_of,
+)
+from assistant.presentation.text.number_format import level, number
+from assistant.ui import labels
+from assistant.ui.charting import low, wide
+from assistant.ui.intents import Intent
+from assistant.ui.pages import effects_levels, effects_missing
+from assistant.ui.state import ExperimentView
+from strategies import Level
+from strategies.space.errors import AnalysisError
+
+_PAIR_KEY = "effects-pair-kept"
+
+
+def pairs_section(
+    experiment: Experiment, report: EffectsReport, found: TermShares, response: AnalysedResponse,
+    only: RunFilter,
+) -> None:  # fmt: skip
+    """Draw how much every parameter and pair explains, and one pair by its combinations."""
+    st.subheader("Which pairs act together")
+    if not found.pairs:
+        st.caption("A pair needs two parameters with two levels or more that were run.")
+        return
+    st.caption(
+        "How much of the variation between the runs each parameter explains by itself (on the "
+        "diagonal) and each pair beyond that, less what chance would explain. A plus: only some of "
+        "its comparisons can be estimated yet. A question mark: none. Where runs are spread "
+        "unevenly the shares add up to less than all. Click a pair to see it."
+    )
+    if found.left_out:
+        st.caption(
+            f"Not paired, since weaker: {labels.escape_markdown(', '.join(found.left_out))}."
+        )
+    own = experiment.opened.experiment_id
+    left, right = st.columns([1, 1])
+    names = [text_of(one) for one in found.pairs]
+    key = f"effects-matrix-{own}"
+    with left:
+        strongest = f"{names[0]}: {_share(found.pairs[0])}"
+        st.vega_lite_chart(
+            low(strength_matrix(found.main, found.pairs)),
+            theme=None,
+            width="stretch",
+            alt=f"share of the variation by parameter and pair; the strongest pair {strongest}",
+            key=key,
+            on_select=lambda: _select_pair(own, key, names),
+        )
+    with right:
+        picked = f"effects-pair-{own}"
+        if st.session_state.get(picked) not in names:
+            st.session_state.pop(picked, None)
+        chosen = st.selectbox("Pair", names, key=picked, help="The strongest first.")
+        pair = found.pairs[names.index(chosen)]
+        told = _pair(experiment, pair, response, only)
+        _lines(told, pair, report)
+    with st.expander("As a table"):
+        st.dataframe(
+            strengths_table(found), hide_index=True, width="stretch", alt="parameters and pairs"
+        )
+        st.dataframe(
+            combinations_table(told, report.unit), hide_index=True, width="stretch",
+            alt=f"combinations of {chosen}",
+        )  # fmt: skip
+
+
+def text_of(one: TermShare) -> str:
+    """Return a term as it is named."""
+    return " x ".join(one.parameters)
+
+
+def _select_pair(own: str, chart: str, names: list[str]) -> None:
+    points = st.session_state[chart]["selection"].get(CHOSEN_PAIR)
+    if not points:
+        return
+    ends = points[0]["first"], points[0]["second"]
+    name = next((one for one in names if one in (" x ".join(ends), " x ".join(ends[::-1]))), None)
+    if name is not None:  # none is on the diagonal
+        st.session_state[f"effects-pair-{own}"] = name
+
+
+def _pair(
+    experiment: Experiment, pair: TermShare, response: AnalysedResponse, only: RunFilter
+) -> InteractionEffect | None:
+    """Return one pair's combinations, estimated once; None if they cannot be."""
+    first, second = pair.parameters
+    if not pair.test.df:
+        return None
+    key = (
+        experiment.opened.experiment_id, experiment.version, len(experiment.measured),
+        response, only, pair.parameters,
+    )  # fmt: skip
+    kept = st.session_state.get(_PAIR_KEY)
+    if kept is None or kept[0] != key:
+        report = effects_report(experiment, [(first, second)], response, only)
+        kept = st.session_state[_PAIR_KEY] = (key, report.interactions[0])
+    told: InteractionEffect = kept[1]
+    return told
+
+
+def _lines(told: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
+    title = f"change of {labels.measure_title(report.value_name, report.unit)}"
+    known = [one for one in told.combinations if one.change is not None] if told else []
+    if told is None or len(known) < 2:
+        why = "" if pair.test.reason is None else f" ({pair.test.reason})"
+        st.info(
+            f"The runs do not say how these two act together{labels.escape_markdown(why)}. Which runs would: "
+            "*What is missing*, below."
+        )
+        return
+    changes = [
+        CombinationChange(level(one.levels[0]), level(one.levels[1]), one.change or 0.0, one.n)
+        for one in known
+    ]
+    st.vega_lite_chart(
+        wide(interaction(changes, *told.parameters, title)),
+        theme=None,
+        width="stretch",
+        alt=f"{title} over {told.parameters[0]}, a line for each {told.parameters[1]}",
+    )
+    st.caption(
+        f"{labels.escape_markdown(f_text(told.test))}. Parallel lines would be parameters that act each by "
+        "itself."
+    )
+
+
+def strengths_table(found: TermShares) -> pd.DataFrame:
+    """Return parameters and pairs by what they explain, as it is shown."""
+    return pd.DataFrame(
+        {
+            "term": text_of(one),
+            "explains": _share(one),
+            "degrees of freedom": f"{one.test.df} of {one.test.full_df}",
+            "F": number(one.test.f),
+            "p": "unknown" if one.test.p is None else p_text(one.test.p).removeprefix("= "),
+            "": one.test.reason or "",
+        }
+        for one in (*sorted(found.main, key=lambda one: -(one.share or 0.0)), *found.pairs)
+    )
+
+
+def combinations_table(told: InteractionEffect | None, unit: str) -> pd.DataFrame:
+    """Return the combinations of a pair, as they are shown; no rows if they are unknown."""
+    if told is None:
+        return pd.DataFrame()
+    first, second = told.parameters
+    in_unit = f" [{unit}]" if unit else ""
+    beyond = {one.levels: one for one in told.beyond}
+    return pd.DataFrame(
+        {
+            first: level(one.levels[0]),
+            second: level(one.levels[1]),
+            "runs": one.n,
+            f"change in all{in_unit}": number(one.change),
+            "95 % interval": labels.interval(one.low, one.high),
+            f"beyond the sum{in_unit}": number(beyond[one.levels].change),
+            "": one.verdict or "",
+        }
+        for one in told.combinations
+    )
+
+
+def _share(one: TermShare) -> str:
+    if one.share is None:
+        return "unknown"
+    return f"{'at least ' if one.is_part else ''}{one.share:.1%}"
+
+
+def noise_section(report: EffectsReport, title: str) -> None:
+    """Draw which contrasts stand out of the noise: Pareto chart and half-normal plot."""
+    st.subheader("What stands out of the noise")
+    if len(report.contrasts) < 2:
+        st.caption("Fewer than two contrasts of levels can be estimated, so there is no noise yet.")
+        return
+    found = standardised_effects(report)
+    left, right = st.columns(2)
+    effect = f"effect on {title}"
+    with left:
+        if found is not None:
+            spec = pareto_standardised(found)
+            beyond = sum(abs(t) > found.bonferroni for _, t in found.effects)
+            said = (
+                f"Each contrast in standard errors of {found.df} degrees of freedom. Beyond the "
+                f"first line it is clear if it alone is looked at (|t| {found.limit:.2f}), beyond "
+                f"the second among all {len(found.effects)} ({found.bonferroni:.2f}); {beyond} are."
+            )
+        else:
+            spec = pareto(report.contrasts, report.margins, effect)
+            said = (
+                "The error is unknown or 0, so the lines are Lenth's margins, which take the small "
+                "contrasts for noise."
+            )
+        st.vega_lite_chart(
+            low(spec), theme=None, width="stretch",
+            alt=f"contrasts by size, the largest {report.contrasts[0].name}",
+        )  # fmt: skip
+        st.caption(said)
+    with right:
+        st.vega_lite_chart(
+            wide(half_normal(report.half_normal, report.margins, effect)),
+            theme=None,
+            width="stretch",
+            alt="sizes of contrasts against half-normal quantiles",
+        )
+        st.caption(
+            "Half-normal plot: noise lies along the line, what matters leaves it to the right and "
+            "is named (Lenth's margin)."
+        )
+    with st.expander("As a table"):
+        st.dataframe(
+            contrasts_table(report), hide_index=True, width="stretch", alt="contrasts by size"
+        )
+
+
+def contrasts_table(report: EffectsReport) -> pd.DataFrame:
+    """Return the contrasts, the largest first, as they are shown."""
+    found = standardised_effects(report)
+    ts = {} if found is None else {one.name: t for one, t in found.effects}
+    unit = f" [{report.unit}]" if report.unit else ""
+    return pd.DataFrame(
+        {
+            "contrast": one.name,
+            f"effect{unit}": number(one.effect),
+            "t": number(ts.get(one.name)),
+            "": _beyond(one.effect, ts.get(one.name), report),
+        }
+        for one in report.contrasts
+    )
+
+
+def _beyond(effect: float, t: float | None, report: EffectsReport) -> str:
+    found = standardised_effects(report)
+    if found is not None and t is not None:
+        size, alone, among = abs(t), found.limit, found.bonferroni
+    elif report.margins.margin is not None and report.margins.simultaneous is not None:
+        size, alone, among = abs(effect), report.margins.margin, report.margins.simultaneous
+    else:
+        return ""
+    if size > among:
+        return "clear among all"
+    return "clear by itself" if size > alone else ""
+
+
+CHARTS_A_ROW = 3
+MOST_DRAWN = 60
+"""Levels of a chart; of a parameter with more only those with a run are drawn."""
+
+_VIEW_KEY = "effects-kept"
+_EXPECT, _BY_ITSELF = "What to expect", "Change by itself"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsView:
+    """An analysis that is on the screen.
+
+    Args:
+        response: what effects are looked for in.
+        only: which runs are looked at.
+        qualities: what to expect of each level.
+        report: the effects; None with ``why``.
+        found: what each parameter and pair explains.
+        why: why effects could not be estimated; empty if they were.
+    """
+
+    response: AnalysedResponse
+    only: RunFilter
+    qualities: tuple[ParameterEffect, ...]
+    report: EffectsReport | None
+    found: TermShares | None
+    why: str = ""
+
+    @property
+    def title(self) -> str:
+        """The response with its unit."""
+        return labels.measure_title(self.response.name, self.response.unit)
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns what the person wants done with a level, or which runs are added."""
+    st.subheader("What matters")
+    if not experiment.measured:
+        st.info(
+            "Nothing has completed yet, so no effect is known. Submit runs on the page "
+            "*Suggestions*; after a few of them this page says what matters."
+        )
+        return None
+    response, only = _scope(experiment)
+    if not response_observations(experiment, response, only):
+        st.info("No completed run is left by this choice. Take a filter away.")
+        return None
+    looked = _effects_view(experiment, response, only)
+    if looked.report is None or looked.found is None:
+        st.warning(f"Effects were not estimated: {labels.escape_markdown(looked.why)}")
+        return _levels(desk, experiment, looked)
+    st.markdown(f"**{labels.escape_markdown(headline(looked.report, looked.found))}**")
+    decided = _levels(desk, experiment, looked)
+    pairs_section(experiment, looked.report, looked.found, response, only)
+    noise_section(looked.report, looked.title)
+    _model_quality(looked.report)
+    added = effects_missing.section(desk, experiment, looked.found)
+    return decided or added
+
+
+def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
+    """Draw what is looked at: a response, and which runs."""
+    own = experiment.opened.experiment_id
+    known = responses_of(experiment)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        names = [one.name for one in known]
+        name = st.selectbox(
+            "Effects on", names, key=f"effects-on-{own}", width=300, persist_state="session",
+            help="What the sweep optimises comes first, then every other measure of the runs.",
+        )  # fmt: skip
+        feasible = False
+        if experiment.opened.objective.constraints:
+            feasible = st.toggle(
+                "Only runs that meet every constraint", key=f"effects-feasible-{own}",
+                persist_state="session",
+            )  # fmt: skip
+        pairs = _tested_levels(experiment)
+        texts = {f"{pair[0]} = {level(pair[1])}": pair for pair in pairs}
+        chosen = st.multiselect(
+            "Only runs with", list(texts), key=f"effects-only-{own}", width=420,
+            placeholder="all levels", persist_state="session",
+            help="Two levels of one parameter mean either of them.",
+        )  # fmt: skip
+    wanted: dict[str, list[Level]] = {}
+    for text in chosen:
+        parameter, value = texts[text]
+        wanted.setdefault(parameter, []).append(value)
+    levels = tuple((parameter, tuple(values)) for parameter, values in wanted.items())
+    response = next(one for one in known if one.name == name) if name else known[0]
+    return response, RunFilter(feasible, levels)
+
+
+def _tested_levels(experiment: Experiment) -> list[tuple[str, Level]]:
+    """Return the levels with a completed run, in their order; those of two levels or more."""
+    seen = [observation.configuration.level_ids for observation in experiment.measured]
+    found: list[tuple[str, Level]] = []
+    for position, parameter in enumerate(experiment.space.parameters):
+        ids = sorted({one[position] for one in seen}, key=parameter.ranks.__getitem__)
+        if len(ids) > 1:
+            found += [(parameter.name, parameter.levels[i]) for i in ids]
+    return found
+
+
+def _effects_view(
+    experiment: Experiment, response: AnalysedResponse, only: RunFilter
+) -> EffectsView:
+    """Return the analysis, made once for the results and the space as they are."""
+    key = (
+        experiment.opened.experiment_id, experiment.version, len(experiment.measured),
+        response, only,
+    )  # fmt: skip
+    kept = st.session_state.get(_VIEW_KEY)
+    if kept is not None and kept[0] == key:
+        looked: EffectsView = kept[1]
+        return looked
+    with st.spinner("Estimating effects …"):
+        qualities = level_qualities(experiment, response, only)
+        try:
+            report = effects_report(experiment, (), response, only)
+            found = term_shares(experiment, response, only)
+        except AnalysisError as error:
+            looked = EffectsView(response, only, qualities, None, None, str(error))
+        else:
+            looked = EffectsView(response, only, qualities, report, found)
+    st.session_state[_VIEW_KEY] = (key, looked)
+    return looked
+
+
+def _levels(desk: ExperimentView, experiment: Experiment, looked: EffectsView) -> Intent | None:
+    """Draw what each level does, with the buttons for the level that was clicked."""
+    st.subheader("Each level")
+    ways = [_EXPECT] if looked.report is None else [_EXPECT, _BY_ITSELF]
+    way = st.segmented_control(
+        "Show", ways, default=_EXPECT, key="effects-way", label_visibility="collapsed",
+        persist_state="session",
+    )  # fmt: skip
+    by_itself = way == _BY_ITSELF
+    title = labels.escape_markdown(looked.title)
+    st.caption(
+        f"The change of {title} against the mean of the levels, with the effects of the other "
+        "parameters taken out (least squares, main effects) and 95 % intervals; one that holds 0 "
+        "may be chance."
+        if by_itself
+        else f"What {title} to expect of a typical configuration with each level, by the model "
+        "that the suggestions come from, with 95 % intervals; the widest range first. A level "
+        "without a run shows nothing: its effect is unknown."
+    )
+    chosen = effects_levels.chooser(experiment)
+    place, intent = None, None
+    effects = looked.qualities
+    for start in range(0, len(effects), CHARTS_A_ROW):
+        row = effects[start : start + CHARTS_A_ROW]
+        for column, effect in zip(st.columns(CHARTS_A_ROW), row, strict=False):
+            with column:
+                _chart(experiment, looked, effect, by_itself=by_itself)
+        slot = st.container()
+        if chosen is not None and chosen.parameter in [one.parameter for one in row]:
+            place = slot
+    if place is not None and chosen is not None:
+        with place:
+            intent = effects_levels.panel(desk, experiment, chosen)
+    with st.expander("As a table"):
+        st.dataframe(levels_table(looked), hide_index=True, width="stretch", alt="each level")
+    return intent
+
+
+def _chart(
+    experiment: Experiment, looked: EffectsView, effect: ParameterEffect, *, by_itself: bool
+) -> None:
+    """Draw one parameter: a heading with the range, its levels, how many of them were tried."""
+    marks = effects_levels.marks(experiment, effect.parameter)
+    tried = f"{effect.n_tried} of {len(effect.levels)} levels tried"
+    if not by_itself or looked.report is None:
+        _heading(looked, effect.parameter, effect.range_value)
+        shown = [
+            replace(one, level=marks.get(one.level, one.level))
+            for one in effect.levels
+            if one.n or len(effect.levels) <= MOST_DRAWN
+        ]
+        spec = level_estimates(shown, effect.parameter, effect.unit, "")
+        alt = f"expected {looked.title} by level of {effect.parameter}; {tried}"
+    else:
+        main = next(one for one in looked.report.main if one.parameter == effect.parameter)
+        changes = [one.change for one in main.known if one.change is not None]
+        _heading(looked, effect.parameter, max(changes) - min(changes) if changes else None)
+        if len(changes) < 2:
+            st.caption(f"Unknown: {labels.escape_markdown(main.test.reason or 'too few runs')}.")
+            return
+        figure = figure_of(main)
+        levels = [replace(one, level=marks.get(one.level, one.level)) for one in figure.levels]
+        spec = main_effects(levels, effect.parameter, effect.unit, "")
+        alt = f"change of {looked.title} by level of {effect.parameter}; {figure.test}"
+        tried = figure.test
+    key = f"effects-{by_itself}-{effect.parameter}-{experiment.opened.experiment_id}"
+    st.vega_lite_chart(
+        wide(choosable(spec, effect.parameter)),
+        theme=None,
+        width="stretch",
+        alt=alt,
+        key=key,
+        on_select=lambda: effects_levels.clicked(experiment, key),
+    )
+    st.caption(labels.escape_markdown(tried))
+
+
+def _heading(looked: EffectsView, parameter: str, spread: float | None) -> None:
+    unit = f" {looked.response.unit}" if spread is not None and looked.response.unit else ""
+    st.markdown(f"**{labels.escape_markdown(parameter)}** · range {number(spread)}{unit}")
+
+
+def levels_table(looked: EffectsView) -> pd.DataFrame:
+    """Return each level with what to expect and its change by itself, as it is shown."""
+    changes = {}
+    for main in looked.report.main if looked.report is not None else ():
+        for one in main.levels:
+            changes[main.parameter, level(one.levels[0])] = one
+    unit = f" [{looked.response.unit}]" if looked.response.unit else ""
+    rows = []
+    for effect in looked.qualities:
+        for estimate in effect.levels:
+            if not estimate.n and len(effect.levels) > MOST_DRAWN:
+                continue
+            change = changes.get((effect.parameter, estimate.level))
+            rows.append(
+                {
+                    "parameter": effect.parameter,
+                    "level": estimate.level,
+                    "runs": estimate.n,
+                    f"expected{unit}": number(estimate.value),
+                    "95 % interval": labels.interval(estimate.low, estimate.high),
+                    f"change by itself{unit}": number(change.change if change else None),
+                    "95 % interval of it": labels.interval(
+                        change.low if change else None, change.high if change else None
+                    ),
+                    "": (change.verdict if change else None) or "",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _model_quality(report: EffectsReport) -> None:
+    """Draw what the numbers rest on."""
+    st.subheader("How far to trust it")
+    for sentence in effect_sentences(report):
+        st.markdown(labels.escape_markdown(sentence))

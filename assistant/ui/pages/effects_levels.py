@@ -1,0 +1,261 @@
+"""The level that was clicked on *Effects*: what closing or preferring it comes to, and the buttons.
+
+What is said of waiting runs is held from when the level was chosen: a button does what it named.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from assistant.core.experiment import Experiment
+from assistant.core.run import RunState
+from assistant.presentation.charts.effects import CHOSEN_LEVEL
+from assistant.presentation.text.number_format import level, setting
+from assistant.ui import labels
+from assistant.ui.intents import Intent, answer_at
+from assistant.ui.state import ExperimentView
+from strategies import Level, Parameter, ParameterSpace
+
+MOST_LISTED = 1_000
+"""Levels in a list; of a parameter with more only those with a run, closed or preferred ones."""
+MOST_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSelection:
+    """A level as it stood when it was chosen.
+
+    Args:
+        parameter: its parameter.
+        value: the level.
+        version: of the experiment then.
+        waiting: numbers of the waiting runs that have it.
+        suggested: suggestions that are open and have it.
+    """
+
+    parameter: str
+    value: Level
+    version: int
+    waiting: tuple[int, ...]
+    suggested: int
+
+    @property
+    def place(self) -> str:
+        """Where answers are shown: at this level, not at another that is chosen next."""
+        return f"effects-level-{self.parameter}-{self.value}"
+
+
+def marks(experiment: Experiment, name: str) -> dict[str, str]:
+    """Return the levels of a parameter that are closed or preferred, as a chart names them."""
+    space = experiment.space
+    parameter = space.parameter(name)
+    told = {level(parameter.levels[i]): "preferred" for one, i in space.preferred if one == name}
+    told |= {level(parameter.levels[i]): "closed" for one, i in space.closed if one == name}
+    return {text: f"{text} ({state})" for text, state in told.items()}
+
+
+def clicked(experiment: Experiment, chart: str) -> None:
+    """Take over the level that was clicked in a chart."""
+    points = st.session_state[chart]["selection"].get(CHOSEN_LEVEL)
+    if not points:
+        return
+    own, name = experiment.opened.experiment_id, points[0]["parameter"]
+    plain = {told: text for text, told in marks(experiment, name).items()}
+    st.session_state[f"effects-parameter-{own}"] = name
+    text = str(points[0]["level"])
+    st.session_state[f"effects-level-{own}-{name}"] = plain.get(text, text)
+
+
+def chooser(experiment: Experiment) -> LevelSelection | None:
+    """Draw the fields that name a level, filled by a click. Returns the level, held as it stood."""
+    own, space = experiment.opened.experiment_id, experiment.space
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = _parameter(own, space)
+        if name is None:
+            return None
+        listed = {
+            level(value): value for value in _levels_on_offer(experiment, space.parameter(name))
+        }
+        key = f"effects-level-{own}-{name}"
+        if st.session_state.get(key) not in listed:
+            st.session_state.pop(key, None)
+        text = st.selectbox("Level", list(listed), key=key, width=200)
+    return _level_selection(experiment, name, listed[text]) if text in listed else None
+
+
+def _parameter(own: str, space: ParameterSpace) -> str | None:
+    return st.selectbox(
+        "Click a level to close or prefer it, or choose its parameter", space.names,
+        index=None, key=f"effects-parameter-{own}", placeholder="none chosen", width=420,
+    )  # fmt: skip
+
+
+def _levels_on_offer(experiment: Experiment, parameter: Parameter) -> list[Level]:
+    ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+    if len(ids) > MOST_LISTED:
+        position = experiment.space.names.index(parameter.name)
+        told = {one.configuration.level_ids[position] for one in experiment.measured}
+        marked = (*experiment.space.closed, *experiment.space.preferred)
+        told |= {i for name, i in marked if name == parameter.name}
+        ids = [i for i in ids if i in told]
+    return [parameter.levels[i] for i in ids]
+
+
+def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSelection:
+    """Return the choice as it stood when it was made, or when it was renewed."""
+    key = f"effects-held-{experiment.opened.experiment_id}"
+    held: LevelSelection | None = st.session_state.get(key)
+    if held is None or (held.parameter, held.value) != (name, value):
+        held = st.session_state[key] = current_level(experiment, name, value)
+    return held
+
+
+def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelection:
+    """Return a level as it stands now."""
+    space = experiment.space
+    position, level_id = space.names.index(name), space.parameter(name).level_id(value)
+    batch = experiment.open_batch
+    return LevelSelection(
+        name,
+        value,
+        experiment.version,
+        tuple(
+            run.id
+            for run in experiment.runs_in(RunState.QUEUED)
+            if run.configuration.level_ids[position] == level_id
+        ),
+        sum(
+            one.configuration.level_ids[position] == level_id
+            for one in (batch.suggestions if batch else ())
+        ),
+    )
+
+
+def panel(desk: ExperimentView, experiment: Experiment, chosen: LevelSelection) -> Intent | None:
+    """Draw what can be decided about a level. Returns what the person wants done."""
+    space, session = experiment.space, desk.session
+    name, value = chosen.parameter, chosen.value
+    is_closed, is_preferred = _state(space, name, value)
+    own = experiment.opened.experiment_id
+    key = f"{own}-{name}-{level(value)}-{chosen.version}"
+    parameter = space.parameter(name)
+    told = f"{name} = {setting(value, parameter.unit)}"
+    with st.container(border=True):
+        state = "closed" if is_closed else "preferred" if is_preferred else "open"
+        st.markdown(f"**{labels.escape_markdown(told)}** is {state}.")
+        answer_at(chosen.place)
+        if experiment.finished is not None:
+            st.caption("The experiment is finished, so its levels stay as they are.")
+            return None
+        cancelled: tuple[int, ...] = ()
+        if not is_closed:
+            st.markdown(labels.escape_markdown(consequences(chosen)))
+            if chosen.waiting and st.checkbox(
+                f"When it is closed, cancel {_run_names(chosen.waiting)}", key=f"with-{key}"
+            ):
+                cancelled = chosen.waiting
+        changed = experiment.version - chosen.version
+        with st.container(horizontal=True, vertical_alignment="center"):
+            intent = None
+            if is_closed and st.button("Reopen this level", key="effects-reopen"):
+                intent = _intent(
+                    chosen, lambda: session.reopen_level(name, value), f"{told} is open again."
+                )
+            if not is_closed and st.button("Close this level", key="effects-close"):
+                intent = Intent(chosen.place, lambda: close(desk, chosen, cancelled), "Closing")
+            if not is_closed and not is_preferred and st.button("Prefer it", key="effects-prefer"):
+                intent = _intent(
+                    chosen, lambda: session.prefer_level(name, value), f"{told} is preferred."
+                )
+            if (
+                not is_closed
+                and is_preferred
+                and st.button("Prefer it no more", key="effects-unprefer")
+            ):
+                intent = _intent(
+                    chosen,
+                    lambda: session.unprefer_level(name, value),
+                    f"{told} is preferred no more.",
+                )
+            if changed:
+                st.caption(f"{_changes(changed)} since this was shown.")
+                if st.button("Refresh", icon=":material/refresh:", key="effects-renew"):
+                    release(own)
+                    st.rerun()
+    if intent is None:
+        return None
+    release(own)
+    return intent
+
+
+def consequences(chosen: LevelSelection) -> str:
+    """Say what closing a level comes to.
+
+    >>> print(consequences(Chosen("x", 1, 0, (), 0)))
+    What was run with it stays. No waiting run has it.
+    """
+    parts = ["What was run with it stays."]
+    n = len(chosen.waiting)
+    ids = ", ".join(map(str, chosen.waiting[:MOST_NAMED]))
+    if n > MOST_NAMED:
+        ids += f" and {n - MOST_NAMED} more"
+    if n == 0:
+        parts.append("No waiting run has it.")
+    elif n == 1:
+        parts.append(
+            f"1 waiting run has it (run {ids}): it stays in the queue unless you cancel it."
+        )
+    else:
+        parts.append(
+            f"{n} waiting runs have it (runs {ids}): they stay in the queue unless you cancel them."
+        )
+    if chosen.suggested:
+        some = "suggestion has" if chosen.suggested == 1 else "suggestions have"
+        parts.append(f"{chosen.suggested} open {some} it and could not be submitted any more.")
+    return " ".join(parts)
+
+
+def close(desk: ExperimentView, chosen: LevelSelection, cancelled: tuple[int, ...]) -> str:
+    """Close a level and cancel the named runs that still wait. Returns what came of it."""
+    session = desk.session
+    session.close_level(chosen.parameter, chosen.value)
+    gone, left = [], []
+    for run_id in cancelled:
+        if session.experiment.run(run_id).state is RunState.QUEUED:
+            session.cancel(run_id, f"{chosen.parameter}={level(chosen.value)} was closed")
+            gone.append(run_id)
+        else:
+            left.append(run_id)
+    told = f"{chosen.parameter} = {level(chosen.value)} is closed."
+    if gone:
+        told += f" {labels.runs(len(gone)).capitalize()} cancelled."
+    if left:
+        told += f" Run {', '.join(map(str, left))} had started meanwhile and was left as it is."
+    return told
+
+
+def release(experiment_id: str) -> None:
+    """Let the next drawing show the level as it stands then."""
+    st.session_state.pop(f"effects-held-{experiment_id}", None)
+
+
+def _intent(chosen: LevelSelection, do: Callable[[], None], said: str) -> Intent:
+    def carried() -> str:
+        do()
+        return said
+
+    return Intent(chosen.place, carried)
+
+
+def _state(space: ParameterSpace, name: str, value: Level) -> tuple[bool, bool]:
+    pair = (name, space.parameter(name).level_id(value))
+    return pair in space.closed, pair in space.preferred
+
+
+def _run_names(ids: tuple[int, ...]) -> str:
+    return "the waiting run" if len(ids) == 1 else f"the {len(ids)} waiting runs"
+
+
+def _changes(n: int) -> str:
+    return "1 change" if n == 1 else f"{n} changes"

@@ -1,0 +1,230 @@
+"""What is missing on *Effects*: runs that would make an effect known, and the button to add them.
+
+The runs are held as they were found: what is added is what was on the screen, or nothing.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from assistant.analysis.effects import MissingReport, TermShares, missing_report
+from assistant.core.errors import ExperimentError
+from assistant.core.experiment import Experiment
+from assistant.core.run import RunState
+from assistant.presentation.text.number_format import level
+from assistant.ui import labels
+from assistant.ui.intents import Intent, answer_at, sentence
+from assistant.ui.state import ExperimentView
+from strategies import Level
+from strategies.doe.coverage import EstimationTarget
+
+PLACE = "effects-missing"
+ALL = "all main effects"
+MOST_ADDED = 100
+"""Runs that are added at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRunsOffer:
+    """What was found missing, and when.
+
+    Args:
+        asked: in words.
+        version: of the experiment then.
+        report: what was found; None with ``why``.
+        why: why nothing could be looked for.
+    """
+
+    asked: str
+    version: int
+    report: MissingReport | None
+    why: str = ""
+
+
+def section(desk: ExperimentView, experiment: Experiment, found: TermShares) -> Intent | None:
+    """Draw what is missing before an effect is known. Returns the wish to add those runs."""
+    st.subheader("What is missing")
+    own = experiment.opened.experiment_id
+    targets = targets_of(experiment, found)
+    answer_at(PLACE)
+    if not targets:
+        st.caption("No parameter has two open levels, so there is no effect to estimate.")
+        return None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        asked = st.selectbox(
+            "What shall be known", list(targets), key=f"effects-target-{own}", width=360,
+            persist_state="session",
+        )  # fmt: skip
+        held = _frozen_offer(experiment, asked or ALL, targets)
+        changed = experiment.version - held.version
+        if changed:
+            noun = "change" if changed == 1 else "changes"
+            st.caption(f"{changed} {noun} since this was shown.")
+            if st.button("Refresh", icon=":material/refresh:", key="effects-missing-renew"):
+                release(own)
+                st.rerun()
+    if held.report is None:
+        st.warning(labels.escape_markdown(held.why))
+        return None
+    st.markdown(labels.escape_markdown(missing_text(held.report, held.asked)))
+    runs = _which(held.report, own)
+    if not runs:
+        return None
+    return _offer(desk, experiment, held, runs)
+
+
+def targets_of(experiment: Experiment, found: TermShares) -> dict[str, EstimationTarget]:
+    """Return what can be asked for, in words: all, each parameter, each pair that was tested."""
+    space = experiment.space
+    able = {p.name for p, ids in zip(space.parameters, space.open_ids, strict=True) if len(ids) > 1}
+    if not able:
+        return {}
+    named = {ALL: EstimationTarget()} if able == set(space.names) else {}
+    named |= {
+        f"the effect of {name}": EstimationTarget((name,)) for name in space.names if name in able
+    }
+    return named | {
+        f"the interaction of {' and '.join(one.parameters)}": EstimationTarget(one.parameters)
+        for one in found.pairs
+        if set(one.parameters) <= able
+    }
+
+
+def _frozen_offer(
+    experiment: Experiment, asked: str, targets: dict[str, EstimationTarget]
+) -> MissingRunsOffer:
+    key = f"effects-missing-{experiment.opened.experiment_id}"
+    held: MissingRunsOffer | None = st.session_state.get(key)
+    if held is None or held.asked != asked:
+        with st.spinner("Looking for the runs that are missing …"):
+            try:
+                held = MissingRunsOffer(
+                    asked, experiment.version, missing_report(experiment, targets[asked])
+                )
+            except Exception as error:
+                held = MissingRunsOffer(asked, experiment.version, None, sentence(error))
+        st.session_state[key] = held
+    return held
+
+
+def release(experiment_id: str) -> None:
+    """Let the next drawing look anew."""
+    st.session_state.pop(f"effects-missing-{experiment_id}", None)
+
+
+def missing_text(report: MissingReport, asked: str) -> str:
+    """Say what is missing, in a sentence or two."""
+    found, parts = report.found, []
+    if found.n_waiting:
+        wait = "waiting run counts as if it were" if found.n_waiting == 1 else (
+            "waiting runs count as if they were")  # fmt: skip
+        parts.append(f"{found.n_waiting} {wait} over.")
+    if not found.lacking:
+        parts.append(f"Nothing is missing: the runs determine {asked}.")
+    elif report.runs:
+        are = "is" if len(report.runs) == 1 else "are"
+        sure = "; fewer cannot do it" if found.is_smallest else ", found by greedy search"
+        parts.append(f"{labels.runs(len(report.runs))} {are} missing to know {asked}{sure}.")
+    if found.left:
+        why = (
+            "closed levels, exclusions or failed runs leave no configuration that would tell"
+            if found.looked_at_all
+            else "no configuration near the runs would tell, and the space is too large to search"
+        )
+        parts.append(f"{found.left} of {found.lacking} comparisons cannot be had: {why}.")
+    return " ".join(parts)
+
+
+def _which(report: MissingReport, own: str) -> tuple[dict[str, Level], ...]:
+    """Draw the choice between the fewest runs and a whole block, where there are both."""
+    ways: dict[str, tuple[dict[str, Level], ...]] = {}
+    if report.runs:
+        ways[f"The fewest ({len(report.runs)})"] = report.runs
+    same = all(values in report.runs for values in report.block_runs)
+    # without parameters a block is only one level larger than what is there
+    if report.found.target.parameters and not same:
+        n = len(report.block_runs)
+        ways[f"A whole factorial block round the runs ({n})"] = report.block_runs
+    if not ways:
+        return ()
+    if len(ways) == 1 and report.runs:
+        return report.runs
+    way = st.radio(
+        "Which runs", list(ways), horizontal=True, key=f"effects-ways-{own}-{len(ways)}",
+        index=0 if report.runs else None,
+        help="A block holds every combination of some levels, so its effects mix with no others.",
+    )  # fmt: skip
+    return ways[way] if way else ()
+
+
+def _offer(
+    desk: ExperimentView,
+    experiment: Experiment,
+    held: MissingRunsOffer,
+    runs: tuple[dict[str, Level], ...],
+) -> Intent | None:
+    room = experiment.remaining_runs
+    st.dataframe(
+        missing_table(experiment, runs), hide_index=True, width="stretch", alt="missing runs",
+        height=min(38 + 35 * len(runs), 400),
+    )  # fmt: skip
+    if experiment.finished is not None:
+        st.caption("The experiment is finished, so nothing can be added.")
+        return None
+    n = min(len(runs), MOST_ADDED, len(runs) if room is None else room)
+    if n == 0:
+        st.info("The budget is used up. Raise it on the page *Steering* to add these runs.")
+        return None
+    label = "Add this run" if len(runs) == 1 else f"Add these {n} runs"
+    if n < len(runs):
+        label = f"Add the first {n} of {len(runs)} runs"
+        why = (
+            "the budget leaves no more" if n == room else f"at most {MOST_ADDED} are added at once"
+        )
+        st.caption(f"Only {n}: {why}.")
+    if not st.button(label, type="primary", key=f"effects-add-{held.version}"):
+        return None
+    return Intent(PLACE, lambda: add(desk, held.asked, runs[:n]), "Adding runs")
+
+
+def add(desk: ExperimentView, asked: str, runs: tuple[dict[str, Level], ...]) -> str:
+    """Submit the runs, all or none. Returns what came of it.
+
+    Raises:
+        ExperimentError: one of them was submitted meanwhile, or cannot be any more.
+        StrategyError: a level was closed, or a combination excluded, meanwhile.
+    """
+    session = desk.session
+    experiment = session.experiment
+    release(experiment.opened.experiment_id)
+    known = {
+        run.configuration: run.id for run in experiment.runs if run.state is not RunState.CANCELLED
+    }
+    for values in runs:
+        configuration = experiment.space.from_values(values)
+        experiment.space.check(configuration)
+        if configuration in known:
+            raise ExperimentError(
+                f"run {known[configuration]} has one of these configurations since they were "
+                "shown; nothing was added, look at what is missing now"
+            )
+    room = experiment.remaining_runs
+    if room is not None and room < len(runs):
+        raise ExperimentError(
+            f"the budget leaves {labels.runs(room)} since these were shown; nothing was added"
+        )
+    for values in runs:
+        session.include(values, f"to know {asked}")
+    return f"{labels.runs(len(runs)).capitalize()} {'was' if len(runs) == 1 else 'were'} added."
+
+
+def missing_table(experiment: Experiment, runs: tuple[dict[str, Level], ...]) -> pd.DataFrame:
+    """Return missing runs as they are shown."""
+    return pd.DataFrame(
+        {
+            labels.column(parameter): level(values[parameter.name])
+            for parameter in experiment.space.parameters
+        }
+        for values in runs
+    )

@@ -1,0 +1,304 @@
+"""*Experiments*: what is stored, how far each is, and the ways to go on."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import streamlit as st
+
+from assistant.core.errors import SettingsError
+from assistant.core.events import ExperimentOpened
+from assistant.core.experiment import Experiment
+from assistant.core.ports import StoredExperiment
+from assistant.presentation.tables.experiment_summary import (
+    ExperimentSummary,
+    State,
+    summarise_experiment,
+)
+from assistant.presentation.text.number_format import moment, quantity
+from assistant.service.store_connection import open_store
+from assistant.ui import labels
+from assistant.ui.intents import Intent, answer_at, sentence
+from assistant.ui.pages import new_fields
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_preview import EXAMPLE, PLATFORM, NewExperiment, open_from
+from assistant.ui.pages.new_sweep_file import form_of_recipe
+
+PER_PAGE = 25
+"""Experiments of which the journal is read at once."""
+
+_PLACE = "experiments"
+_SNAPSHOT, _NUMBER = "experiments-shown", "experiments-number"
+_SIGNS: dict[State, str] = {
+    "new": "○", "running": "►", "waiting": "◔", "ready": "◑", "used up": "●", "finished": "■",
+}  # fmt: skip
+"""Shapes beside the word of a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ExperimentListSnapshot:
+    """The rows on the screen; what is chosen is chosen among these, whatever has come since."""
+
+    number: int
+    stored: tuple[StoredExperiment, ...]
+
+
+def page(
+    store: Path,
+    stored: Sequence[StoredExperiment],
+    choose: Callable[[str], None],
+    opened: Callable[[NewExperiment], None],
+) -> Intent | None:
+    """Draw the page.
+
+    Args:
+        store: the file that experiments are kept in.
+        stored: what it holds, latest first.
+        choose: makes an experiment the open one.
+        opened: told of a new experiment: makes it the open one and sees that it is executed.
+    """
+    if not stored:
+        st.session_state.pop(_SNAPSHOT, None)
+        return _welcome(store, opened)
+    st.title("Experiments")
+    shown, renewed = _snapshot(tuple(stored))
+    pages = -(-len(shown.stored) // PER_PAGE)
+    at = 1 if pages == 1 else st.pagination(pages, key=f"experiments-page-{shown.number}")
+    rows = shown.stored[PER_PAGE * (at - 1) : PER_PAGE * at]
+    try:
+        known = _summaries(store, rows)
+    except Exception as error:
+        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
+        return None
+    chosen = _table(rows, known, f"experiments-{shown.number}-{at}")
+    answer_at(_PLACE)
+    return _actions(store, chosen, known, choose, opened) or renewed
+
+
+def _welcome(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
+    st.title("Copperline")
+    with st.container(border=True):
+        st.subheader("No experiment yet")
+        st.markdown(
+            "An experiment tries settings of a program, learns which of them matter, and finds "
+            "better ones within a budget of runs and time.\n\n"
+            "The built-in example asks how a cluster of 128 processors should be divided so that "
+            "jobs wait less. It makes "
+            f"{EXAMPLE.runs} runs by itself, which takes less than a minute; you watch, and may "
+            "take over at any time."
+        )
+        answer_at(_PLACE)
+        intent = None
+        if st.button(
+            "Start the example", type="primary", icon=":material/play_arrow:", key="start-example",
+            width="stretch",
+        ):  # fmt: skip
+            intent = _example(store, opened)
+    with st.container(border=True):
+        st.markdown(
+            "Another example steers a platform for AI pipelines: the size of its clusters, its "
+            "scheduler, when deployed models are trained again. It makes "
+            f"{PLATFORM.runs} runs, which takes about a minute."
+        )
+        if st.button(
+            "Start the AI platform", icon=":material/hub:", key="start-platform", width="stretch"
+        ):
+            intent = _example(store, opened, PLATFORM)
+    with st.container(horizontal=True):
+        if st.button("Set up my own", icon=":material/add:", key="new-experiment"):
+            intent = _new()
+    st.caption(f"Experiments are kept in `{store}`. Nothing is there yet.")
+    return intent
+
+
+def _example(store: Path, opened: Callable[[NewExperiment], None], form: Form = EXAMPLE) -> Intent:
+    def do() -> str:
+        opened(open_from(form, store))
+        return ""
+
+    return Intent(_PLACE, do, "Preparing the example", then="overview")
+
+
+def _new() -> Intent:
+    return Intent(_PLACE, lambda: "", then="new")
+
+
+def _snapshot(
+    stored: tuple[StoredExperiment, ...],
+) -> tuple[_ExperimentListSnapshot, Intent | None]:
+    """Return the rows that are shown, and the wish to see what has come since."""
+    shown: _ExperimentListSnapshot | None = st.session_state.get(_SNAPSHOT)
+    if shown is None:
+        shown = _new_snapshot(stored)
+    n = _n_changes(shown.stored, stored)
+    if n == 0:
+        return shown, None
+    text = "1 change since" if n == 1 else f"{n} changes since"
+    if st.button(f"{text} - refresh", icon=":material/refresh:", key="experiments-refresh"):
+        return _new_snapshot(stored), Intent(_PLACE, lambda: "")
+    return shown, None
+
+
+def _new_snapshot(stored: tuple[StoredExperiment, ...]) -> _ExperimentListSnapshot:
+    number = st.session_state.get(_NUMBER, 0) + 1
+    st.session_state[_NUMBER] = number
+    shown = st.session_state[_SNAPSHOT] = _ExperimentListSnapshot(number, stored)
+    return shown
+
+
+def _n_changes(shown: Sequence[StoredExperiment], stored: Sequence[StoredExperiment]) -> int:
+    """Count the experiments that are new or have gone on."""
+    before = {one.id: one.n_events for one in shown}
+    return sum(before.get(one.id) != one.n_events for one in stored)
+
+
+def _summaries(store: Path, rows: Sequence[StoredExperiment]) -> dict[str, ExperimentSummary]:
+    """Return what the list says of each; a journal is read again once it has gone on."""
+    kept = _kept_glances(str(store.absolute()))
+    missing = [one for one in rows if (one.id, one.n_events) not in kept]
+    if missing:
+        with st.spinner(f"Reading {len(missing)} journals …"):
+            opened = open_store(store, take_key=False)
+            try:
+                for one in missing:
+                    events = opened.load(one.id)[: one.n_events]
+                    kept[one.id, one.n_events] = summarise_experiment(Experiment.replay(events))
+            finally:
+                opened.close()
+    return {one.id: kept[one.id, one.n_events] for one in rows}
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _kept_glances(store: str) -> "_SummaryCache":  # noqa: ARG001 - it is the key
+    return _SummaryCache()
+
+
+class _SummaryCache(dict[tuple[str, int], ExperimentSummary]):
+    """What was read of a store, the latest `MOST` of it."""
+
+    MOST = 2_000
+
+    def __setitem__(self, key: tuple[str, int], value: ExperimentSummary) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self.MOST:
+            del self[next(iter(self))]
+
+
+def _table(
+    rows: Sequence[StoredExperiment], known: dict[str, ExperimentSummary], key: str
+) -> StoredExperiment:
+    """Draw the rows. Returns the one that is chosen; the first one if none is."""
+    now_s = time.time()
+    glances = [known[one.id] for one in rows]
+    has_warning = any(one.warning for one in glances)
+    columns: dict[str, list[object]] = {
+        "name": [one.name for one in glances],
+        "state": [f"{_SIGNS[one.state]} {one.state_words}" for one in glances],
+        "best": [_best(one) for one in glances],
+        "against today": [one.gain for one in glances],
+        "runs": [_done(one) for one in glances],
+        "used": [None if one.share is None else 100 * one.share for one in glances],
+        "time left": [one.time_left(now_s) for one in glances],
+    }
+    if has_warning:
+        columns["warning"] = [f"▲ {one.warning}" if one.warning else "" for one in glances]
+    columns["opened"] = [moment(one.opened_s) for one in glances]
+    event = st.dataframe(
+        columns,
+        hide_index=True,
+        key=key,
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={
+            "used": st.column_config.ProgressColumn(
+                "used",
+                help="Share of the budget of runs that is used",
+                width=110,
+                min_value=0,
+                max_value=100,
+                format="%.0f %%",
+            ),
+        },
+        alt="The stored experiments, latest first",
+    )
+    chosen: list[int] = event["selection"]["rows"]
+    st.caption(
+        "Tick the box at the left of a row to choose it; without a choice the first one is meant."
+    )
+    return rows[chosen[0] if chosen and chosen[0] < len(rows) else 0]
+
+
+def _best(one: ExperimentSummary) -> str:
+    return "" if one.best is None else quantity(one.best, one.unit).partition(" (")[0]
+
+
+def _done(one: ExperimentSummary) -> str:
+    text = f"{one.done}" if one.budget is None else f"{one.done} of {one.budget}"
+    return f"{text}, {one.failed} failed" if one.failed else text
+
+
+def _actions(
+    store: Path,
+    chosen: StoredExperiment,
+    known: dict[str, ExperimentSummary],
+    choose: Callable[[str], None],
+    opened: Callable[[NewExperiment], None],
+) -> Intent | None:
+    name = labels.escape_markdown(known[chosen.id].name)
+    intent = None
+    with st.container(horizontal=True):
+        if st.button(
+            f"Open {name}", type="primary", icon=":material/folder_open:", key=f"open-{chosen.id}",
+        ):  # fmt: skip
+            intent = _open(chosen, choose)
+        if st.button(
+            "Duplicate", icon=":material/content_copy:", key=f"duplicate-{chosen.id}",
+            help="Fills in *New* with what this experiment was made from; nothing is started.",
+        ):  # fmt: skip
+            run_s = known[chosen.id].run_s
+            intent = Intent(
+                _PLACE, lambda: _duplicated(store, chosen, run_s), "Reading", then="new"
+            )
+        if st.button("New experiment", icon=":material/add:", key="new-experiment"):
+            intent = _new()
+        if st.button("Start the example", icon=":material/play_arrow:", key="start-example"):
+            intent = _example(store, opened)
+        if st.button("Start the AI platform", icon=":material/hub:", key="start-platform"):
+            intent = _example(store, opened, PLATFORM)
+    st.caption(f"{chosen.id} · {known[chosen.id].objective} · kept in `{store}`")
+    return intent
+
+
+def _open(chosen: StoredExperiment, choose: Callable[[str], None]) -> Intent:
+    def do() -> str:
+        choose(chosen.id)
+        return ""
+
+    return Intent(_PLACE, do, "Opening", then="overview")
+
+
+def _duplicated(store: Path, chosen: StoredExperiment, run_s: float | None) -> str:
+    """Fill in *New* with what an experiment was made from."""
+    new_fields.begin(replace(duplicate(store, chosen.id), run_s=run_s))
+    return ""
+
+
+def duplicate(store: Path, experiment_id: str) -> Form:
+    """Return a form that opens the same experiment again.
+
+    Raises:
+        SettingsError: it was opened from Python, so there is no sweep to copy.
+        StoreError: it cannot be read.
+    """
+    kept = open_store(store, take_key=False)
+    try:
+        first = kept.load(experiment_id)[0]
+    finally:
+        kept.close()
+    if not isinstance(first, ExperimentOpened) or not first.recipe:
+        raise SettingsError(
+            f"experiment '{experiment_id}' was opened from Python, so there is no sweep to copy; "
+            "set up a new one"
+        )
+    return form_of_recipe(first.recipe, f"{first.name} again")

@@ -1,0 +1,521 @@
+"""*New*: four steps to an experiment and a review; nothing is stored before it is started.
+
+One run tried before an experiment begins: ``copperline try`` in a process of its own.
+
+*Try one run* on *New*: the button's process, and what came of it.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import streamlit as st
+
+from assistant.config.sweep_file import toml_text
+from assistant.presentation.text.number_format import duration, lasting, number, quantity, unit_of
+from assistant.ui import labels
+from assistant.ui.intents import FormFieldError, Intent, answer_at, refusal
+from assistant.ui.jobs import BackgroundJob, CommandExit, JobRegistry, work_folder
+from assistant.ui.pages import new_fields, new_source
+from assistant.ui.pages import new_goal as new_choice
+from assistant.ui.pages import new_space as new_levels
+from assistant.ui.pages.new_fields import FieldMessages
+from assistant.ui.pages.new_form import Form, ObjectiveFields
+from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_from, outline
+from assistant.ui.pages.new_sweep_file import FormFault
+
+MOST = 8
+"""Trials at a time, over all browsers; a further one ends the oldest."""
+
+_COMPLETED_CODE, _FAILED_CODE, _BAD_INPUT_CODE = 0, 4, 2
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunResult:
+    """What came of a trial.
+
+    Args:
+        state: ``tried`` if the run was made (it may have failed), ``refused`` if the sweep is
+            wrong, ``stopped`` if the person ended it, ``broken`` for a fault of the program.
+        said: what ``copperline try --json`` printed; None unless it was tried.
+        sentence: why it was refused or is broken; empty otherwise.
+    """
+
+    state: Literal["tried", "refused", "stopped", "broken"]
+    said: Mapping[str, Any] | None = None
+    sentence: str = ""
+
+
+class DryRunJob(BackgroundJob):
+    """A trial under way.
+
+    Args:
+        text: the sweep file.
+
+    Raises:
+        OSError: the process could not be started.
+    """
+
+    def __init__(self, text: str) -> None:
+        folder = work_folder("copperline-try-")
+        file = Path(folder.name) / "sweep.toml"
+        file.write_text(text, encoding="utf-8")
+        super().__init__([["try", "--json", str(file)]], folder)
+
+    def result(self) -> DryRunResult | None:
+        """Return what came of it; None while it goes on. Its files are gone afterwards."""
+        ended = self.ended()
+        if ended is None:
+            return None
+        found = DryRunResult("stopped") if ended.stopped else _parse_exit(ended)
+        self.close()
+        return found
+
+
+def _parse_exit(ended: CommandExit) -> DryRunResult:
+    """Return what a process said that ended by itself."""
+    if ended.code == _BAD_INPUT_CODE:
+        text = ended.last_word
+        return DryRunResult("refused", sentence=f"{text[:1].upper()}{text[1:]}")
+    if ended.code in (_COMPLETED_CODE, _FAILED_CODE):
+        with suppress(ValueError):
+            return DryRunResult("tried", json.loads(ended.out))
+    return DryRunResult(
+        "broken",
+        sentence=f"Something in Copperline went wrong: trying ended with exit code {ended.code}; "
+        f"its last word: {ended.last_word}",
+    )
+
+
+class DryRunJobs(JobRegistry[DryRunResult]):
+    """The trials of all browsers, at most `MOST`; they end with the app."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST)
+
+    def start(self, owner: str, text: str) -> None:
+        """Begin a trial for a browser, in the place of its last one.
+
+        Raises:
+            OSError: the process could not be started.
+        """
+        self.begin(owner, lambda: DryRunJob(text))
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def dry_run_jobs() -> DryRunJobs:
+    """Return the trials of this process."""
+    return DryRunJobs()
+
+
+_OWNER, _LAST = "new-state-owner", "new-state-tried"
+_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LatestDryRun:
+    """The last trial: of which sweep file, and what came of it (None while it goes on)."""
+
+    digest: str
+    tried: DryRunResult | None
+
+
+def _owner() -> str:
+    owner: str = st.session_state.setdefault(_OWNER, uuid4().hex)
+    return owner
+
+
+def digest_of(text: str) -> str:
+    """Return what tells sweep files apart."""
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def start_dry_run(text: str) -> None:
+    """Begin to try a sweep file. Raises OSError if the process cannot be started."""
+    dry_run_jobs().start(_owner(), text)
+    st.session_state[_LAST] = LatestDryRun(digest_of(text), None)
+
+
+def latest_dry_run() -> LatestDryRun | None:
+    """Return the last trial of this browser, with its result if that is there by now."""
+    found: LatestDryRun | None = st.session_state.get(_LAST)
+    if found is not None and found.tried is None:
+        tried = dry_run_jobs().fetch(_owner())
+        if tried is None and dry_run_jobs().of(_owner()) is None:
+            tried = DryRunResult("stopped")
+        if tried is not None:
+            found = st.session_state[_LAST] = LatestDryRun(found.digest, tried)
+    return found
+
+
+def dry_run_measures() -> list[str]:
+    """Return the names of the measures that the last trial gave."""
+    said = _dry_run_output()
+    return sorted(said["measures"]) if said and said.get("measures") else []
+
+
+def dry_run_seconds() -> float | None:
+    """Return how long the run of the last trial took; None if it did not work out."""
+    said = _dry_run_output()
+    return float(said["duration_s"]) if said and said["ok"] else None
+
+
+def _dry_run_output() -> Mapping[str, Any] | None:
+    found = latest_dry_run()
+    return None if found is None or found.tried is None else found.tried.said
+
+
+def dry_run_section(text: str | None, known: LatestDryRun | None) -> None:
+    """Draw the trial that goes on, or what came of the last one.
+
+    Args:
+        text: the sweep file as it is now; None while a field is at fault.
+        known: the trial as it was when the page was begun.
+    """
+    found = latest_dry_run()
+    if found is not known:
+        st.rerun()  # it ended while the fields above were drawn without what it told
+    if found is None:
+        return
+    with st.container(border=True, key="new-state-trial"):
+        if found.tried is None:
+            st.fragment(_watch, run_every=_EVERY_S)()
+            return
+        if text is None or digest_of(text) != found.digest:
+            st.caption("Of what was filled in before your last change.")
+        _result(found.tried)
+
+
+def _watch() -> None:
+    """Draw how long it has taken, and the button that ends it."""
+    attempt = dry_run_jobs().of(_owner())
+    if attempt is None or attempt.is_over:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/hourglass_top: Trying one run … {attempt.seconds:.0f} s")
+        if st.button("Stop trying", key="new-stop", icon=":material/stop:"):
+            attempt.stop()
+            st.rerun()
+
+
+def _result(tried: DryRunResult) -> None:
+    if tried.state == "stopped":
+        st.info("The trial was stopped; nothing of it was kept.", icon=":material/stop_circle:")
+    elif tried.said is None:
+        st.error(labels.escape_markdown(tried.sentence), icon=":material/error:")
+    elif tried.said["ok"]:
+        _measured_run(tried.said)
+    else:
+        _failed(tried.said["failure"])
+
+
+def _measured_run(said: Mapping[str, Any]) -> None:
+    who = "Today's configuration" if said["today"] else "The first configuration"
+    st.success(f"{who} was run once; nothing was stored.", icon=":material/check_circle:")
+    with st.container(horizontal=True):
+        value = quantity(said["value"], said["unit"]).partition(" (")[0]
+        st.metric(labels.escape_markdown(said["objective"]), value, border=True)
+        st.metric("The run took", duration(said["duration_s"]), border=True)
+        held = "all met" if said["feasible"] else "violated"
+        if said["constraints"]:
+            st.metric("Constraints", held, border=True)
+    st.markdown(labels.escape_markdown(f"{said['budget'][:1].upper()}{said['budget'][1:]}."))
+    if said["note"]:
+        st.caption(labels.escape_markdown(f"{said['note']}."))
+    for one in said["constraints"]:
+        icon = ":material/check:" if one["met"] else ":material/close:"
+        verdict = "met" if one["met"] else "violated"
+        st.markdown(f"{icon} {verdict}: {labels.escape_markdown(one['text'])}")
+    with st.expander("All measures"):
+        st.dataframe(
+            {
+                "measure": list(said["measures"]),
+                "value": [_measured(name, value) for name, value in said["measures"].items()],
+            },
+            hide_index=True,
+            alt="Every measure that the run gave",
+        )
+    with st.expander("The configuration"):
+        st.dataframe(
+            {
+                "parameter": list(said["configuration"]),
+                "level": [str(value) for value in said["configuration"].values()],
+            },
+            hide_index=True,
+            alt="The levels of the configuration that was run",
+        )
+
+
+def _measured(name: str, value: float | Sequence[float] | None) -> str:
+    if isinstance(value, Sequence):
+        return f"a series of {len(value):,} numbers, from {number(value[0])} to {number(value[-1])}"
+    return quantity(value, unit_of(name))
+
+
+def _failed(failure: Mapping[str, Any]) -> None:
+    st.error(
+        labels.escape_markdown(f"The run failed: {failure['reason']}."), icon=":material/error:"
+    )
+    st.markdown(f"**What to change**: {labels.escape_markdown(failure['advice'])}")
+    if failure["command"]:
+        st.caption("The command")
+        st.code(shlex.join(failure["command"]), language=None, wrap_lines=True)
+        code = failure["exit_code"]
+        ended = "it was not started" if code is None else f"exit code {code}"
+        st.caption(f"in the folder `{failure['folder']}`: {ended}")
+    for name, lines in (
+        ("standard output", failure["stdout"]), ("standard error", failure["stderr"]),
+    ):  # fmt: skip
+        if lines:
+            st.caption(f"The end of {name}")
+            st.code("\n".join(lines), language=None, height=min(320, 40 + 24 * len(lines)))
+
+
+STEPS = ("What is run", "Parameters", "Goal and agreement", "How it chooses", "Review")
+
+_PLACES = (
+    r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+)",
+    r"new-(p\d+-\w+|parameters|levels|options|exclude|procs|order|futures[-\w]*)",
+    r"new-(measure|second|c\d+|deadline|goal|run-limit|runs|cost)",
+    r"new-(strategy)",
+    r"new-(name)",
+)
+"""The places of refusals, step by step; what is nowhere here belongs to the whole."""
+
+_TIME = "wall_s"
+"""The measure that every program of one's own gives."""
+
+_STEP, _GO, _VISITED_KEY = "new-step", "new-state-go", "new-state-seen"
+_STEP_KEY = "new-state-step"
+"""The step on the screen. Whoever types and goes to another step at once sends both together."""
+
+
+def step_of(place: str) -> int:
+    """Return the number of the step that a field stands in; the review for the whole.
+
+    >>> step_of("new-path"), step_of("new-p3-levels"), step_of("new-start")
+    (0, 1, 4)
+    """
+    found = (i for i, places in enumerate(_PLACES) if re.fullmatch(places, place))
+    return next(found, len(STEPS) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _NavigationButtons:
+    back: bool
+    further: bool
+    trial: bool
+    start: bool
+
+
+def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
+    """Draw the page.
+
+    Args:
+        store: the file that the experiment will be kept in.
+        opened: told of the new experiment: makes it the open one and sees that it is executed.
+    """
+    wanted = _step()
+    step = st.session_state.setdefault(_STEP_KEY, wanted)
+    form, beside, known = new_fields.draft(), FieldMessages(), latest_dry_run()
+    st.title("New experiment")
+    _tabs(wanted)
+    before = form.what_is_run
+    form, seen = _draw_step(step, form, beside, store)
+    if form.what_is_run != before:
+        form = replace(form, run_s=None)
+    new_fields.keep(form)
+    if step != wanted:  # drawn once more, what was typed last has been taken in
+        _visited_steps().add(step)  # it is left: what is missing there is said when one comes back
+        st.session_state[_STEP_KEY] = wanted
+        st.rerun()
+    faults = _with_refusal(seen.faults)
+    elsewhere = beside.tell(faults, missing=step in _visited_steps())
+    text = None if seen.faults else toml_text(seen.tables)
+    is_trying = _is_dry_running()
+    st.divider()
+    run_s = dry_run_seconds() or form.run_s
+    st.markdown(f":material/grid_on: {seen.size_words} {_duration_words(seen, run_s)}")
+    if seen.too_small:
+        st.warning(seen.too_small, icon=":material/unfold_less:")
+    _elsewhere(elsewhere, step)
+    pressed = _buttons(step, is_trying=is_trying)
+    answer_at("new-trial")
+    trial = _dry_run_text(form, seen, text)
+    dry_run_section(trial, known)
+    if pressed.back or pressed.further:
+        _visited_steps().add(step)
+        held = [one for one in faults if step_of(one.place) == step]
+        _go(step if pressed.further and held else step + (1 if pressed.further else -1))
+    if pressed.trial:
+        return _dry_run_intent(trial, faults)
+    if pressed.start:
+        return _start_intent(form, store, opened)
+    return None
+
+
+def _step() -> int:
+    """Return the step that is wanted; one that was asked for by a button comes first."""
+    wanted = st.session_state.pop(_GO, None)
+    if wanted is not None or _STEP not in st.session_state:
+        kept = st.session_state.get(_STEP_KEY, 0)
+        st.session_state[_STEP] = STEPS[kept if wanted is None else wanted]
+    return STEPS.index(st.session_state[_STEP] or STEPS[0])
+
+
+def _go(step: int) -> None:
+    st.session_state[_GO] = min(max(step, 0), len(STEPS) - 1)
+    st.rerun()
+
+
+def _visited_steps() -> set[int]:
+    """Return the steps of which empty fields are told."""
+    seen: set[int] = st.session_state.setdefault(_VISITED_KEY, set())
+    return seen
+
+
+def _tabs(step: int) -> None:
+    st.segmented_control(
+        "Step", STEPS, key=_STEP, label_visibility="collapsed", required=True,
+        format_func=lambda name: f"{STEPS.index(name) + 1}  {name}",
+    )  # fmt: skip
+    if step < 4:
+        st.caption("Steps may be taken in any order; what is filled in stays.")
+
+
+def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tuple[Form, Outline]:
+    """Draw one step. Returns the form as it is filled in now, and what it comes to."""
+    if step == 0:
+        form = new_source.source_step(form, beside, store)
+    elif step == 1:
+        form = new_levels.parameters_step(form, beside, outline(form))
+    elif step == 2:
+        form = new_choice.objective_step(form, beside, outline(form), dry_run_measures())
+    elif step == 3:
+        form = new_choice.strategy_step(form, beside)
+    else:
+        form = new_choice.review_step(form, beside, outline(form))
+    return form, outline(form)
+
+
+def _with_refusal(faults: tuple[FormFault, ...]) -> list[FormFault]:
+    """Return what is wrong by itself, and what starting it was refused for."""
+    told = refusal()
+    if told is None or not told.place.startswith("new-") or told.place == "new-trial":
+        return list(faults)
+    if any(fault.place == told.place for fault in faults):
+        return list(faults)
+    return [*faults, FormFault(told.place, told.text)]
+
+
+def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
+    """Say what is wrong in other steps; what is only missing there, at the end."""
+    for fault in sorted(elsewhere, key=lambda one: step_of(one.place)):
+        at = step_of(fault.place)
+        if fault.place == START:
+            st.error(labels.escape_markdown(fault.text), icon=":material/error:")
+        elif step == len(STEPS) - 1 or not fault.missing:
+            where = f"Step {at + 1}, {STEPS[at]}: "
+            icon = ":material/edit:" if fault.missing else ":material/error:"
+            (st.info if fault.missing else st.error)(
+                labels.escape_markdown(where + fault.text), icon=icon
+            )
+
+
+def _duration_words(seen: Outline, run_s: float | None) -> str:
+    """Say how long the budget takes, from how long one run took."""
+    runs = seen.tables.get("runs")
+    if run_s is None:
+        return "*Try one run* tells how long the budget takes."
+    if not isinstance(runs, int):
+        return f"One run takes {lasting(run_s)}."
+    workers = seen.tables.get("workers", 1)
+    n = min(runs, seen.space.size) if seen.space is not None else runs
+    whole_s = -(-n // workers) * run_s
+    each = f" of {lasting(run_s)}" if run_s >= 1 else ""
+    return f"{labels.runs(n).capitalize()}{each} take {lasting(whole_s)}."
+
+
+def _is_dry_running() -> bool:
+    found = latest_dry_run()
+    return found is not None and found.tried is None
+
+
+def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
+    at_end = step == len(STEPS) - 1
+    with st.container(horizontal=True):
+        back = st.button("Back", key="new-back", icon=":material/arrow_back:", disabled=step == 0)
+        further = st.button(
+            "Next", key="new-next", icon=":material/arrow_forward:", disabled=at_end,
+            type="secondary" if at_end else "primary",
+        )  # fmt: skip
+        trial = st.button(
+            "Try one run", key="new-try", icon=":material/science:", disabled=is_trying,
+            help="Runs today's configuration once, and stores nothing.",
+        )  # fmt: skip
+        start = st.button(
+            "Start the experiment", key="new-start", icon=":material/play_arrow:",
+            type="primary" if at_end else "secondary",
+        )  # fmt: skip
+    return _NavigationButtons(back, further, trial, start)
+
+
+def _dry_run_text(form: Form, seen: Outline, text: str | None) -> str | None:
+    """Return the sweep file of a trial; None while it cannot be tried.
+
+    Where only names of measures are missing, the time of a run stands in for the goal: the trial
+    is what tells their names.
+    """
+    unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in seen.faults)
+    if text is not None or not form.is_own_program or not unnamed:
+        return text
+    program = form.program
+    if program.measures == "usual":  # what is printed is not read where the time is all that counts
+        program = replace(program, measures="last_line")
+    told = outline(replace(form, program=program, wish=ObjectiveFields("minimise", _TIME)))
+    return None if told.faults else toml_text(told.tables)
+
+
+def _dry_run_intent(text: str | None, faults: list[FormFault]) -> Intent:
+    """Return the wish to try one run; what is at fault is shown instead."""
+
+    def do() -> str:
+        if text is None:
+            raise _go_to_fault(FormFieldError(faults[0].place, faults[0].text))
+        try:
+            start_dry_run(text)
+        except OSError as error:
+            raise FormFieldError("new-trial", f"The trial cannot be started: {error}.") from error
+        return ""
+
+    return Intent("new-trial", do, "Preparing")
+
+
+def _start_intent(form: Form, store: Path, opened: Callable[[NewExperiment], None]) -> Intent:
+    """Return the wish to open the experiment; what is refused is shown beside its field."""
+
+    def do() -> str:
+        try:
+            new = open_from(form, store)
+        except FormFieldError as error:
+            raise _go_to_fault(error) from error
+        opened(new)
+        new_fields.begin(Form())
+        return ""
+
+    return Intent(START, do, "Reading and preparing", then="overview")
+
+
+def _go_to_fault(error: FormFieldError) -> FormFieldError:
+    """Make the step of a refusal the one that is drawn next, with its empty fields told."""
+    _visited_steps().update(range(len(STEPS)))
+    if error.place != START:
+        st.session_state[_GO] = step_of(error.place)
+    return error

@@ -1,0 +1,429 @@
+"""What is filled in on *New*, as it is typed: a value, so that going back and forth loses nothing.
+
+`assistant.ui.writing` makes the tables of a sweep file of it, `assistant.ui.reading` the other way
+round.
+
+The parameters of one's own program, from rows of fields to levels, and the words of refusals.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from assistant.applications.scheduling import DEFAULT_PRESET
+from assistant.config.sweep_file import check_settings
+from assistant.ui.intents import FormFieldError, sentence
+from assistant.ui.sla_fields import SlaFields
+from strategies import DEFAULT_STRATEGY, Level, Parameter
+from strategies.space.parameter import Family, parse_number
+
+Source = Literal["example", "log", "platform", "table", "command", "function", "file"]
+How = Literal["list", "steps", "ratio"]
+Kind = Literal[
+    "numbers", "numbers without order", "names", "names in order", "yes or no",
+    "yes or no in order",
+]  # fmt: skip
+Direction = Literal["own", "minimise", "maximise", "kept"]
+Measures = Literal["usual", "last_line", "json", "file", "pattern"]
+
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_PLAIN = re.compile(r"[\w.-]*\w", re.ASCII)
+_INTERPRETER = re.compile(
+    r"(env|nice|time|python|pypy|bash|sh|perl|ruby|node|java|julia|Rscript)[0-9.]*"
+)
+_NOT_PARAMETERS = frozenset(("seed", "scratch"))
+
+OWN_PROGRAM: tuple[Source, ...] = ("command", "function")
+USUAL_ORDERS = ("fcfs", "sjf")
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    """A parameter of one's own program.
+
+    Args:
+        uid: tells rows apart whatever their names and places.
+        name: of the parameter.
+        how: whether levels are listed, or go in steps or by a ratio between two ends.
+        levels: the list.
+        low: the first level of a range.
+        high: its last one.
+        step: between levels, or their number where they go by a ratio.
+        whole: whether levels by a ratio are rounded to whole numbers.
+        kind: what the levels are.
+        unit: for people.
+        description: for people.
+        today: level of today's configuration.
+    """
+
+    uid: int = 0
+    name: str = ""
+    how: How = "list"
+    levels: tuple[str, ...] = ()
+    low: str = ""
+    high: str = ""
+    step: str = ""
+    whole: bool = False
+    kind: Kind = "numbers"
+    unit: str = ""
+    description: str = ""
+    today: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A constraint: bounds on one measure."""
+
+    uid: int = 0
+    measure: str = ""
+    at_most: str = ""
+    at_least: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFields:
+    """A program of one's own.
+
+    Args:
+        words: program and arguments in one line, quoted as a shell would want them.
+        function: ``module:function`` instead.
+        folder: that it runs in, or is looked for in.
+        environment: ``NAME=value``, one a line.
+        stdin: what it reads.
+        limit: what a run may take.
+        measures: where its measures stand; ``usual`` is the last line of what it prints.
+        where: the file, or the patterns, one a line.
+        stream: that the patterns are looked for in; ``stdout`` or ``stderr``.
+        noisy: whether results vary; None is unknown.
+        unused: whether a parameter may stand nowhere in the command.
+        has_today: whether there is a configuration of today.
+    """
+
+    words: str = ""
+    function: str = ""
+    folder: str = ""
+    environment: str = ""
+    stdin: str = ""
+    limit: str = ""
+    measures: Measures = "usual"
+    where: str = ""
+    stream: str = "stdout"
+    noisy: bool | None = None
+    unused: bool = False
+    has_today: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FuturesFields:
+    """Generated futures that every run is judged on.
+
+    Args:
+        generator: that draws them; without one there are none.
+        count: how many.
+        duration: how long each is.
+        judge: ``mean``, ``quantile`` or ``worst``.
+        quantile: of the futures that are no worse; empty is as usual.
+    """
+
+    generator: str = ""
+    count: str = "10"
+    duration: str = "7d"
+    judge: str = "mean"
+    quantile: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFields:
+    """How a job log is simulated; empty fields are as usual.
+
+    ``levels`` are those of the parameters whose levels were changed; None is what suits preset and
+    source: two orders for the built-in example with the paper's parameters, none otherwise. No
+    levels of one that the preset opens close it. ``options`` are what policies are told.
+    """
+
+    preset: str = DEFAULT_PRESET
+
+    first: str = ""
+    procs: str = ""
+    order: str = "fcfs"
+    backfill: str = "easy"
+    small_job_below: str = ""
+    small_job_wait: str = ""
+    too_wide: str = "reject"
+    overrun: str = "raise"
+    levels: Mapping[str, tuple[str, ...]] | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    futures: FuturesFields = field(default_factory=FuturesFields)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveFields:
+    """What is wanted.
+
+    Args:
+        direction: ``own`` is what the application wants, ``kept`` what `Form.kept` says.
+        measure: that is minimised or maximised.
+        unit: of it; empty is as usual.
+        second: a second measure, with its direction.
+        second_direction: minimise or maximise.
+        bounds: constraints.
+        without: measures on which the application's own constraints are dropped.
+    """
+
+    direction: Direction = "own"
+    measure: str = ""
+    unit: str = ""
+    second: str = ""
+    second_direction: str = "minimise"
+    bounds: tuple[Bound, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What was filled in, as it was typed. A sweep file says everything itself.
+
+    Args:
+        source: what is run.
+        path: of the log, the table or the sweep file.
+        text: an uploaded sweep file; wins over the path.
+        name: of the experiment; made from the source if empty.
+        runs: budget of runs; None is what the other limits allow, and 60 without any.
+        deadline: time from now, such as ``30m``; none if empty.
+        terms: the other terms of the agreement.
+        strategy: a registered name, with its ``options``.
+        options: of the strategy.
+        seed: of every random choice.
+        workers: runs at once.
+        program: one's own program.
+        rows: its parameters.
+        cluster: how a log is simulated.
+        exclude: conditions, one a line; what meets one is never proposed.
+        wish: what is wanted.
+        exploitation: share of suggestions inside regions of good results; None is no split.
+        initial: first runs, before results decide.
+        batch: suggestions at a time; empty is what suits the strategy.
+        unattended: whether suggestions are taken by themselves.
+        kept: tables of a sweep file that no field shows, such as hooks, and stay as they are.
+        run_s: how long a run took in the experiment that this one is copied from, in seconds; None
+            if it is no copy, or runs something else by now.
+    """
+
+    source: Source = "example"
+    path: str = ""
+    text: str | None = None
+    name: str = ""
+    runs: int | None = 40
+    deadline: str = ""
+    terms: SlaFields = field(default_factory=SlaFields)
+    strategy: str = DEFAULT_STRATEGY
+    options: Mapping[str, Level] = field(default_factory=dict)
+    seed: int = 3
+    workers: int = 1
+    program: ProgramFields = field(default_factory=ProgramFields)
+    rows: tuple[ParameterRow, ...] = (ParameterRow(),)
+    cluster: ClusterFields = field(default_factory=ClusterFields)
+    exclude: str = ""
+    wish: ObjectiveFields = field(default_factory=ObjectiveFields)
+    exploitation: float | None = None
+    initial: int = 10
+    batch: int | None = None
+    unattended: bool = False
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    run_s: float | None = None
+
+    @property
+    def is_own_program(self) -> bool:
+        """Whether parameters and goal are one's own to say."""
+        return self.source in OWN_PROGRAM
+
+    @property
+    def what_is_run(self) -> tuple[object, ...]:
+        """What decides how long a run takes, as far as the fields go."""
+        return (self.source, self.path, self.text, self.program, self.cluster)
+
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """Levels of the cluster's parameters that are not the computed ones."""
+        if self.cluster.levels is not None:
+            return self.cluster.levels
+        is_usual = self.source == "example" and self.cluster.preset == DEFAULT_PRESET
+        return {"order": USUAL_ORDERS} if is_usual else {}
+
+    @property
+    def full_name(self) -> str:
+        """The name of the experiment; made from the source where none is typed."""
+        return self.name.strip() or self._usual_name
+
+    @property
+    def _usual_name(self) -> str:
+        if self.source == "example":
+            return "built-in example"
+        if self.source == "platform":
+            return "AI platform"
+        if self.source == "command":
+            said = [word for word in self.program.words.split() if not re.search("^-|[={]", word)]
+            names = [Path(word).stem for word in said]
+            own = [name for name in names if not _INTERPRETER.fullmatch(name)]
+            name = next(iter(own or names), "sweep")
+            return name if _PLAIN.fullmatch(name) else "sweep"
+        if self.source == "function":
+            return self.program.function.rpartition(":")[2].strip() or "sweep"
+        name = Path(self.path.strip()).name
+        if "/uploads/" in self.path:
+            name = name.partition("-")[2] or name
+        return name.split(".")[0] or "sweep"
+
+    @property
+    def unsaid(self) -> tuple[str, ...]:
+        """Names in the command, the environment and standard input that are no parameter yet."""
+        if self.source != "command":
+            return ()
+        program = self.program
+        texts = f"{program.words}\n{program.environment}\n{program.stdin}".replace("{{", "")
+        known = {row.name.strip() for row in self.rows} | _NOT_PARAMETERS
+        names = dict.fromkeys(_PLACEHOLDER.findall(texts))
+        return tuple(name for name in names if name.isidentifier() and name not in known)
+
+    def with_row(self) -> "Form":
+        """Return the form with one more parameter."""
+        return replace(self, rows=(*self.rows, ParameterRow(self._next_uid)))
+
+    def with_unsaid(self) -> "Form":
+        """Return the form with a parameter for every name that is none yet; blank ones go."""
+        first = self._next_uid
+        kept = tuple(row for row in self.rows if row != ParameterRow(row.uid))
+        more = tuple(ParameterRow(first + i, name) for i, name in enumerate(self.unsaid))
+        return replace(self, rows=(*kept, *more))
+
+    @property
+    def _next_uid(self) -> int:
+        return max((row.uid for row in self.rows), default=-1) + 1
+
+    def without_row(self, uid: int) -> "Form":
+        """Return the form without a parameter."""
+        return replace(self, rows=tuple(row for row in self.rows if row.uid != uid))
+
+    def with_bound(self) -> "Form":
+        """Return the form with one more constraint."""
+        uid = max((bound.uid for bound in self.wish.bounds), default=-1) + 1
+        wish = replace(self.wish, bounds=(*self.wish.bounds, Bound(uid)))
+        return replace(self, wish=wish)
+
+    def without_bound(self, uid: int) -> "Form":
+        """Return the form without a constraint."""
+        bounds = tuple(bound for bound in self.wish.bounds if bound.uid != uid)
+        return replace(self, wish=replace(self.wish, bounds=bounds))
+
+
+KINDS: Mapping[Kind, tuple[Family, str | None]] = {
+    "numbers": ("number", None),
+    "numbers without order": ("number", "nominal"),
+    "names": ("text", None),
+    "names in order": ("text", "ordinal"),
+    "yes or no": ("truth", None),
+    "yes or no in order": ("truth", "ordinal"),
+}
+"""Type of the levels, and the kind where it is not the usual one."""
+
+
+class MissingError(FormFieldError):
+    """Nothing was typed where something is needed."""
+
+
+def parameter_of(row: ParameterRow) -> tuple[dict[str, Any], Parameter]:
+    """Return a parameter as a sweep file says it, and as it is.
+
+    Raises:
+        FieldError: the first field that is wrong.
+    """
+    place = f"new-p{row.uid}"
+    name = row.name.strip()
+    if not name:
+        raise MissingError(f"{place}-name", "Name the parameter.")
+    try:
+        Parameter(name, (1,))
+    except Exception as error:
+        raise FormFieldError(f"{place}-name", sentence(error)) from error
+    table: dict[str, Any] = {"name": name, **_levels(row, f"{place}-levels")}
+    kind = KINDS[row.kind][1]
+    if kind is not None:
+        table["kind"] = kind
+    table |= {k: t.strip() for k, t in _texts(row).items() if t.strip()}
+    try:
+        settings = check_settings({"parameters": [table]}, "the form")
+        return table, settings.parameters[0].build()
+    except Exception as error:
+        raise FormFieldError(f"{place}-levels", sentence(error)) from error
+
+
+def _texts(row: ParameterRow) -> dict[str, str]:
+    return {"unit": row.unit, "description": row.description}
+
+
+def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
+    if row.how == "list":
+        if not row.levels:
+            raise MissingError(place, "Add at least one level.")
+        return {"levels": [_level(text, row.kind, place) for text in row.levels]}
+    third = "step" if row.how == "steps" else "count"
+    ends = {"low": row.low, "high": row.high, third: row.step}
+    if not all(text.strip() for text in ends.values()):
+        what = "the step" if third == "step" else "how many levels there are"
+        raise MissingError(place, f"Say where the levels begin and end, and {what}.")
+    if KINDS[row.kind][0] != "number":
+        raise FormFieldError(
+            place, "Levels between two ends are numbers; choose numbers, or a list."
+        )
+    numbers = {name: number_in(text, place) for name, text in ends.items()}
+    if row.how == "steps":
+        return {"range": numbers}
+    return {"logarithmic": numbers | ({"integer": True} if row.whole else {})}
+
+
+def _level(text: str, kind: Kind, place: str) -> Level:
+    """Return the level that was typed, of the type that the kind wants."""
+    family = KINDS[kind][0]
+    if family == "text":
+        return text.strip()
+    if family == "truth":
+        truth = {"true": True, "yes": True, "false": False, "no": False}.get(text.strip().lower())
+        if truth is None:
+            raise FormFieldError(place, f"'{text}' is neither yes nor no.")
+        return truth
+    return number_in(text, place, ", or say that the levels are names")
+
+
+def number_in(text: str, place: str, more: str = "") -> int | float:
+    """Return the number that was typed. Raises FieldError for its place if it is none."""
+    number = parse_number(text.strip())
+    if number is None:
+        raise FormFieldError(
+            place,
+            f"'{text.strip()}' is no number; write it with a point, and without commas{more}.",
+        )
+    return number
+
+
+def todays_level(row: ParameterRow) -> Level:
+    """Return the level of a parameter in today's configuration.
+
+    Raises:
+        FieldError: none is chosen, or it is no level.
+    """
+    place = f"new-p{row.uid}-today"
+    name = row.name.strip() or "this parameter"
+    if not row.today.strip():
+        raise MissingError(place, f"Choose today's level of {name}, or say that there is no today.")
+    try:
+        _, parameter = parameter_of(row)
+    except FormFieldError:
+        return row.today.strip()  # said beside the levels
+    value = _level(row.today, row.kind, place)
+    try:
+        return parameter.levels[parameter.level_id(value)]
+    except Exception as error:
+        raise FormFieldError(place, f"Today's level is none of them: {sentence(error)}") from error

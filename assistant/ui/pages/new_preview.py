@@ -1,0 +1,361 @@
+"""Opening an experiment from what was filled in: every field checked before anything is stored.
+
+What a form comes to while it is filled in: its space, and what a log or a table says.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from assistant.config.models import check_measures, objective_of
+from assistant.config.snapshot import (
+    config_snapshot,
+    import_past_runs,
+    initial_configurations,
+    open_sweep,
+    past_results,
+)
+from assistant.config.sweep_file import (
+    BuiltSweep,
+    SweepSource,
+    build_sweep,
+    check_settings,
+    kind_of,
+    read_source,
+    toml_text,
+)
+from assistant.core.ports import Application, Result, Store
+from assistant.core.sla import AutoSteering
+from assistant.service.store_connection import open_store
+from assistant.session.session import Session
+from assistant.store.event_store import MemoryStore
+from assistant.ui.intents import FormFieldError, sentence
+from assistant.ui.pages.new_form import Form, parameter_of
+from assistant.ui.pages.new_sweep_file import FormFault, write_tables
+from strategies import Exclusion, Level, ParameterSpace, make_strategy
+
+EXAMPLE = Form(runs=24, unattended=True)
+"""What *Start the example* opens: a few dozen runs of milliseconds, steered by themselves."""
+
+PLATFORM = Form("platform", runs=60, seed=0, unattended=True)
+"""What *Start the AI platform* opens: a run simulates ten days in about half a second."""
+
+START = "new-start"
+"""The place of what belongs to no single field."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewExperiment:
+    """A new experiment and what it runs.
+
+    Args:
+        session: of the experiment, whose first runs wait.
+        application: what is run.
+        automatic: how it steers itself from its opening on; None leaves that to the person.
+    """
+
+    session: Session
+    application: Application
+    automatic: AutoSteering | None = None
+
+
+def open_from(form: Form, store: Path) -> NewExperiment:
+    """Open a new experiment, with today's configuration as its first run.
+
+    Raises:
+        FieldError: the first thing that is wrong, with the field it belongs to; nothing is stored.
+    """
+    tables, built = build_form(form)
+    settings = built.settings
+    try:
+        past, own = past_results(built), initial_configurations(built)
+        made_from = config_snapshot(tables, own)
+        _open_session(built, form.full_name, MemoryStore(), past, own, made_from)  # a rehearsal
+    except Exception as error:
+        raise FormFieldError(_general(form), sentence(error)) from error
+    kept = open_store(store, take_key=False)
+    session = _open_session(built, form.full_name, kept, past, own, made_from)
+    automatic = AutoSteering(settings.batch, settings.initial, settings.advice)
+    return NewExperiment(session, built.application, automatic if form.unattended else None)
+
+
+def _open_session(
+    built: BuiltSweep,
+    name: str,
+    store: Store,
+    past: Sequence[Result],
+    own: Sequence[Mapping[str, Level]],
+    made_from: str,
+) -> Session:
+    """Open, and take in the plan, past results, today's and the analyst's own configurations."""
+    session = open_sweep(built, store, name, made_from)
+    import_past_runs(session, built, past, own, today=True)
+    return session
+
+
+def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
+    """Return the tables of a sweep file and what they are when made real.
+
+    A log or a table is read, and the module of a function is loaded.
+
+    Raises:
+        FieldError: the first field that is wrong.
+    """
+    told = write_tables(form)
+    if told.faults:
+        raise FormFieldError(told.faults[0].place, told.faults[0].text)
+    try:
+        return told.tables, build_sweep(check_settings(told.tables, "the form"))
+    except Exception as error:
+        fault = fault_of(form, told.tables, error)
+        raise FormFieldError(fault.place, fault.text) from error
+
+
+def preview(form: Form) -> str | None:
+    """Return the sweep file that says what the form says; None while a field is at fault.
+
+    ``copperline sweep`` takes it, from any folder.
+    """
+    told = write_tables(form)
+    return None if told.faults else toml_text(told.tables)
+
+
+def _general(form: Form) -> str:
+    return "new-path" if form.source == "file" else START
+
+
+# -- which field it was ----------------------------------------------------------------------------
+
+
+def fault_of(
+    form: Form, tables: Mapping[str, Any], error: Exception, source: SweepSource | None = None
+) -> FormFault:
+    """Return the field that keeps tables from being made real.
+
+    They are built again without what could be at fault, and then that is put back piece by piece.
+
+    Args:
+        form: what was filled in.
+        tables: that it says, without a fault of a field by itself.
+        error: what building them raised.
+        source: what the log or the table holds; it is read again if None.
+    """
+    general = FormFault(_general(form), sentence(error))
+    if form.source == "file":
+        return general
+    settings = check_settings(tables, "the form")
+    try:
+        make_strategy(settings.strategy.name, **settings.strategy.options)
+    except Exception as fault:
+        return FormFault("new-strategy", sentence(fault))
+    bare = _bare(form, tables)
+    try:
+        built = build_sweep(check_settings(bare, "the form"), source)
+    except Exception as fault:
+        return FormFault(_place_of_application(form, bare, source), sentence(fault))
+    return _fault_beyond_application(form, tables, built) or general
+
+
+def _bare(form: Form, tables: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("name", "seed", "application", "parameters")
+    bare = {key: tables[key] for key in kept if key in tables}
+    if form.is_own_program:
+        bare["objective"] = {"minimise": "wall_s"}
+    return bare
+
+
+def _place_of_application(form: Form, bare: Mapping[str, Any], source: SweepSource | None) -> str:
+    """Return the field of the application that is at fault: the one without which it is well."""
+    if form.source == "platform":
+        return START
+    if form.source in ("table", "log", "example"):
+        application = bare["application"]
+        for key, place in (
+            ("levels", "new-levels"),
+            ("options", "new-options"),
+            ("today", "new-order"),
+            ("procs", "new-procs"),
+            ("futures", "new-futures"),
+        ):
+            less = {k: v for k, v in application.items() if k != key}
+            if len(less) < len(application) and _is_well({**bare, "application": less}, source):
+                return place
+        return "new-path" if form.source != "example" else START
+    return "new-command" if kind_of(bare["application"]) == "command" else "new-function"
+
+
+def _is_well(tables: Mapping[str, Any], source: SweepSource | None) -> bool:
+    try:
+        build_sweep(check_settings(tables, "the form"), source)
+    except Exception:
+        return False
+    return True
+
+
+def _fault_beyond_application(
+    form: Form, tables: Mapping[str, Any], built: BuiltSweep
+) -> FormFault | None:
+    """Return which of conditions, goal, constraints and cost is at fault; None if none is."""
+    settings, application, space = check_settings(tables, "x"), built.application, built.space
+    for line in settings.exclude:
+        try:
+            space = space.excluding(Exclusion.parse(line))
+            space.count_allowed()
+        except Exception as fault:
+            return FormFault("new-exclude", f"In '{line}': {sentence(fault)}")
+    wanted = settings.objective
+    if wanted is not None:
+        pieces = [("new-measure", wanted.model_copy(update={"constraints": [], "second": None}))]
+        pieces.append(("new-second", wanted.model_copy(update={"constraints": []})))
+        for bound, one in zip(form.wish.bounds, wanted.constraints, strict=True):
+            alone = wanted.model_copy(update={"constraints": [one], "second": None})
+            pieces.append((f"new-c{bound.uid}", alone))
+        for place, piece in pieces:
+            try:
+                check_measures(objective_of(piece, application.objective), application)
+                if form.is_own_program:
+                    replace(application, objective=objective_of(piece, application.objective))  # type: ignore[type-var]
+            except Exception as fault:
+                return FormFault(place, sentence(fault))
+    try:
+        settings.check_cost(application, space)
+    except Exception as fault:
+        return FormFault("new-cost", sentence(fault))
+    return None
+
+
+_KEPT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is known of a form.
+
+    Args:
+        tables: of the sweep file.
+        faults: what is wrong, field by field; empty if it could be opened.
+        space: what can be set; None while it is not known.
+        built: the sweep made real; None if a field is at fault, and for a function of one's own,
+            which is loaded when it is tried or started only.
+    """
+
+    tables: Mapping[str, Any]
+    faults: tuple[FormFault, ...]
+    space: ParameterSpace | None
+    built: BuiltSweep | None
+
+    @property
+    def size_words(self) -> str:
+        """Say how large the space is."""
+        if self.space is None:
+            return "The size of the space is not known yet."
+        n = len(self.space.parameters)
+        text = f"{self.space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}"
+        allowed = self.space.count_allowed()
+        if allowed is None:
+            return f"{text}, some of them excluded."
+        return f"{text}{'' if allowed == self.space.size else f', {allowed:,} allowed'}."
+
+    @property
+    def too_small(self) -> str:
+        """Say why nothing can be varied; empty if something can."""
+        allowed = None if self.space is None else self.space.count_allowed()
+        if allowed is None or allowed > 1:
+            return ""
+        told = "No combination is" if allowed == 0 else "Only one combination is"
+        text = f"{told} allowed, so there is nothing to try: add levels, or exclude less."
+        if kind_of(self.tables.get("application", {})) != "scheduling":
+            return text
+        return (
+            f"{text} Where the widest job of a log fills the whole cluster, no part of it can be "
+            "kept for others: let such jobs run narrower (*How the log is read*), name more "
+            "processors, or vary the order."
+        )
+
+
+def outline(form: Form) -> Outline:
+    """Return what a form comes to; logs and tables are read, programs are not started."""
+    told = write_tables(form)
+    space = _own_space(form, told.tables)
+    if told.faults or kind_of(told.tables.get("application", {})) == "function":
+        return Outline(told.tables, told.faults, space, None)
+    made, source = _sweep(told.tables)
+    if isinstance(made, BuiltSweep):
+        return Outline(told.tables, (), made.space, made)
+    return Outline(told.tables, (fault_of(form, told.tables, made, source),), space, None)
+
+
+def plain_application(form: Form) -> BuiltSweep | None:
+    """Return what a log or a table is by itself, with computed levels; None while it cannot be."""
+    told = write_tables(form)
+    application = dict(told.tables.get("application", {}))
+    for name in ("levels", "options", "today"):  # the latter only where they are at fault
+        application.pop(name, None)
+        made, _ = _sweep({"seed": form.seed, "application": application})
+        if isinstance(made, BuiltSweep):
+            return made
+    return None
+
+
+def _own_space(form: Form, tables: Mapping[str, Any]) -> ParameterSpace | None:
+    """Return the space of a program of one's own, as far as its parameters are well said."""
+    try:
+        if form.is_own_program:
+            space = ParameterSpace(tuple(parameter_of(row)[1] for row in form.rows))
+        elif form.source == "file":
+            settings = check_settings(tables, "x")
+            space = ParameterSpace(tuple(one.build() for one in settings.parameters))
+        else:
+            return None
+        for line in tables.get("exclude", []):
+            space = space.excluding(Exclusion.parse(line))
+        space.count_allowed()
+    except Exception:
+        return None  # said beside the field
+    return space
+
+
+def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSource | None]:
+    """Return the sweep that tables say, or why there is none; and what was read for it."""
+    source = None
+    try:
+        settings = check_settings(tables, "the form")
+        application = tables.get("application", {})
+        if kind_of(application) in ("scheduling", "lookup"):
+            told = {k: application[k] for k in _OF_SOURCE if k in application}
+            seed = {} if len(told) > 1 else {"seed": settings.seed}  # of the generated workload
+            named = {**seed, "application": told}
+            source = _source(json.dumps(named), _stamp(application))
+        return build_sweep(settings, source), source
+    except Exception as error:
+        return error, source
+
+
+_OF_SOURCE = ("kind", "log", "table", "first", "reading")
+"""What decides what is read; everything else is quick to change."""
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner="Reading what is named …")
+def _source(
+    tables: str,
+    stamp: tuple[str, int, int] | None,  # noqa: ARG001 - a part of the key
+) -> SweepSource | None:
+    """Return what a log or a table holds. Raises what is wrong with it."""
+    return read_source(check_settings(json.loads(tables), "the form"))
+
+
+def _stamp(application: Mapping[str, Any]) -> tuple[str, int, int] | None:
+    """Return what tells that a named file has changed."""
+    path = application.get("log") or application.get("table")
+    if path is None:
+        return None
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return (path, 0, int(time.time()))  # it may be there the next time
+    return (path, found.st_mtime_ns, found.st_size)

@@ -1,0 +1,448 @@
+"""Overview: will it do, how far is it, what is best so far, and what may come of the rest.
+
+The forecast in the browser: the banner of every page, its tiles, and what may come.
+
+The scoreboard of trust: what became of suggestions, and whether their intervals held.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import MOST_LEFT, FanPoint, Forecast, band_words, percent
+from assistant.core.run import ConfigurationSummary, RunState
+from assistant.presentation.charts.forecast import (
+    MOST_PREDICTIONS,
+    best_over_time,
+    best_with_fan,
+    prediction_chart,
+)
+from assistant.presentation.charts.vega_lite import RunPoint, best_so_far
+from assistant.presentation.report.data import run_points
+from assistant.presentation.tables.forecast_backtest import (
+    PredictionSection,
+    prediction_marks,
+    prediction_section,
+)
+from assistant.presentation.tables.sla import sla_terms
+from assistant.presentation.text.forecast import (
+    ForecastSubject,
+    GoalVerdict,
+    clock,
+    end_words,
+    figures,
+    forecast_sentences,
+    headline,
+    paper_words,
+    term_words,
+    verdict_of,
+)
+from assistant.presentation.text.number_format import number, quantity
+from assistant.ui import labels
+from assistant.ui.charting import low, wide
+from assistant.ui.intents import Intent
+from assistant.ui.pages import overview_results
+from assistant.ui.state import ExperimentViewModel
+from assistant.ui.status_bar import IDLE_S, LIVE_S
+
+_VERDICT_STYLES: dict[GoalVerdict, tuple[str, str]] = {
+    "silent": ("info", ":material/hourglass_top:"),
+    "reached": ("success", ":material/flag:"),
+    "missed": ("error", ":material/block:"),
+    "nearly_used": ("warning", ":material/hourglass_bottom:"),
+    "very_likely_miss": ("error", ":material/error:"),
+    "likely_miss": ("warning", ":material/warning:"),
+    "open": ("info", ":material/balance:"),
+    "on_track": ("success", ":material/trending_up:"),
+}
+"""How a box looks by the verdict; the words say the same."""
+
+
+def forecast_banner(experiment: Experiment, seen: Forecast) -> None:
+    """Draw how the goal stands, in a box with words and an icon; without a goal in a line."""
+    subject = ForecastSubject.of(experiment)
+    verdict, text = verdict_of(seen), headline(subject, seen)
+    if verdict == "no_goal":
+        st.markdown(f":material/flag: {text}")
+    else:
+        kind, icon = _VERDICT_STYLES[verdict]
+        first, stop, rest = text.partition(". " if verdict == "nearly_used" else ": ")
+        strong = f"**{first}{stop.rstrip()}** {rest}" if rest else f"**{text}**"
+        getattr(st, kind)(strong, icon=icon)
+    if verdict == "no_goal" and seen.paper.shortfall is None:
+        return  # nothing was agreed, and the rule has nothing to say
+    cautions = "".join(f" Caution: {caution}." for caution in seen.cautions)
+    st.caption(f"{paper_words(seen.paper)}{cautions}")
+
+
+def forecast_tiles(experiment: Experiment, seen: Forecast) -> None:
+    """Draw runs left, chance, what the best may come to, and when that is over."""
+    subject = ForecastSubject.of(experiment)
+    if seen.is_over or (not seen.terms and seen.goal is None):
+        return
+    with st.container(horizontal=True):
+        terms = "  \n".join(term_words(subject, term, seen.at_s) for term in seen.terms)
+        st.metric(
+            "Runs left", figures(seen.remaining).partition(" (")[0], border=True, height="stretch",
+            help=terms or "No term of the agreement limits the runs.",
+        )  # fmt: skip
+        _chance(subject, seen)
+        best = (
+            f"Best expected in {MOST_LEFT} runs" if seen.is_beyond else "Best expected at the end"
+        )
+        if seen.best is None:
+            st.metric(best, "unknown", border=True, height="stretch")
+        else:
+            told, _, band = subject.values(seen.best).partition(" (")
+            st.metric(
+                best, told, band.partition(" in 8")[0] or None,
+                delta_color="off", delta_arrow="off", border=True, height="stretch",
+                help="The middle of the futures, and what 8 of 10 of them lie in.",
+            )  # fmt: skip
+        left = seen.seconds_left
+        over = None if left is None or left.median is None else clock(
+            seen.at_s + left.median, seen.at_s)  # fmt: skip
+        st.metric(
+            "Over by about", over or "unknown", border=True, height="stretch",
+            help=end_words(seen),
+        )  # fmt: skip
+
+
+def _chance(subject: ForecastSubject, seen: Forecast) -> None:
+    goal = seen.goal
+    if goal is None or verdict_of(seen) == "reached":
+        return
+    chance = "unknown" if goal.chance is None else percent(goal.chance)
+    horizon = f"within the next {MOST_LEFT} runs" if seen.is_beyond else "with the runs left"
+    band = None if goal.band is None or goal.chance is None else band_words(goal.band)
+    st.metric(
+        "Chance of the goal", chance, band, delta_color="off", delta_arrow="off", border=True,
+        height="stretch",
+        help=f"To reach {subject.value(goal.goal)} {horizon}; below it the band by the space.",
+    )  # fmt: skip
+
+
+def fan_table(fan: tuple[FanPoint, ...], title: str, at_s: float) -> pd.DataFrame:
+    """Return the best to come as it is shown; ``title`` names the value with its unit."""
+    return pd.DataFrame(
+        {
+            "further runs": point.runs,
+            "by": "unknown" if point.seconds is None else clock(at_s + point.seconds, at_s),
+            f"1 in 10 better than [{title}]": number(point.low),
+            "middle": number(point.median),
+            "1 in 10 worse than": number(point.high),
+        }
+        for point in fan
+    )
+
+
+_RECORD_KEY = "trust-kept"
+
+
+def prediction_record_section(experiment: Experiment) -> None:
+    """Draw the scoreboard."""
+    st.subheader("How far to trust suggestions")
+    told = _prediction_record(experiment)
+    if told is None:
+        st.info(
+            "No run yet. Take, change or leave suggestions on the page *Suggestions*; here stands "
+            "then how each choice did."
+        )
+        return
+    for sentence in told.sentences:
+        st.markdown(labels.escape_markdown(sentence))
+    st.dataframe(score_table(told), hide_index=True, width="stretch", alt="groups of runs")
+    today = "" if told.told.today is None else f", today is {number(told.told.today)}"
+    st.caption(
+        f"Means and bests are of {labels.escape_markdown(told.title)}, of completed runs that meet every "
+        f"constraint. Gain: the mean improvement over today{today}; above 0 is better. In the "
+        "interval: results within the 95 % interval that the suggestion stated, with a 95 % "
+        "interval of that share. What was edited, or left out and never run, kept no promise: "
+        "unknown."
+    )
+    drawn = prediction_marks(told.told.promises)
+    if not drawn:
+        return
+    inside = sum(one.inside is True for one in drawn)
+    st.vega_lite_chart(
+        low(prediction_chart(drawn, told.title)),
+        theme=None,
+        width="stretch",
+        alt=f"stated intervals of {len(drawn)} suggestions and what came; {inside} inside",
+    )
+    latest = "" if len(drawn) <= MOST_PREDICTIONS else f" The latest {MOST_PREDICTIONS} are drawn."
+    st.caption(
+        "Bar: the stated interval; tick: the value expected, the middle of what may come, so that "
+        f"a long tail moves the mean error.{latest}"
+    )
+    with st.expander("As a table"):
+        st.dataframe(promise_table(told), hide_index=True, width="stretch", alt="promises")
+
+
+def _prediction_record(experiment: Experiment) -> PredictionSection | None:
+    """Return the scoreboard of this state, made once."""
+    key = (experiment.opened.experiment_id, experiment.n_events)
+    kept = st.session_state.get(_RECORD_KEY)
+    if kept is None or kept[0] != key:
+        kept = st.session_state[_RECORD_KEY] = (key, prediction_section(experiment))
+    told: PredictionSection | None = kept[1]
+    return told
+
+
+def score_table(told: PredictionSection) -> pd.DataFrame:
+    """Return the groups as they are shown."""
+    unit = f" [{told.told.unit}]" if told.told.unit else ""
+    return pd.DataFrame(
+        {
+            "runs": row.name,
+            "number": row.n,
+            "completed": row.completed,
+            "failed": row.failed,
+            f"mean{unit}": row.mean,
+            f"best{unit}": row.best,
+            "improved the best": row.improved,
+            f"gain{unit}": row.gain,
+            "in the interval": row.coverage,
+            f"mean error{unit}": row.error,
+        }
+        for row in told.rows
+    )
+
+
+def promise_table(told: PredictionSection) -> pd.DataFrame:
+    """Return promises as they are shown, those of suggestions that were left out too."""
+    unit = f" [{told.told.unit}]" if told.told.unit else ""
+    inside = {True: "inside", False: "outside", None: "none stated"}
+    return pd.DataFrame(
+        {
+            "run": one.run_id,
+            "batch": one.batch,
+            "suggestion": "left out" if one.group == "left out" else "taken",
+            f"expected{unit}": number(one.expected),
+            "interval": labels.interval(one.low, one.high),
+            f"came{unit}": number(one.came),
+            "": inside[one.inside],
+        }
+        for one in told.told.promises
+    )
+
+
+CHART_S = 5.0
+"""How often the chart is drawn anew while runs execute."""
+
+
+def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns what the person wants."""
+    is_live = desk.seen.is_live
+    st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(desk)
+    wanted = _next(experiment, is_live=is_live)
+    st.fragment(_finding, run_every=CHART_S if is_live else None)(desk)
+    st.fragment(_progress_chart, run_every=CHART_S if is_live else None)(desk)
+    overview_results.front_section(experiment)
+    st.subheader("Every run")
+    intent = overview_results.runs_section(desk, experiment)
+    prediction_record_section(experiment)
+    return intent or wanted
+
+
+def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
+    """Say what to do next, where it is for the person to do it, with a button that goes there."""
+    if is_live or experiment.finished is not None:
+        return None
+    if experiment.open_advice is not None:
+        text, label, page = "A warning waits for your answer.", "Answer the warning", "suggestions"
+    elif experiment.remaining_runs == 0:
+        text, label, page = "The budget is used up.", "Read the report", "report"
+    elif experiment.waiting or experiment.automatic is not None:
+        return None  # the bar above has the button
+    elif experiment.open_batch is not None:
+        text, label, page = "Suggestions wait for you.", "Look at them", "suggestions"
+    else:
+        text, label, page = "Nothing waits to be run.", "Choose what runs next", "suggestions"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/arrow_forward: {text}", width="content")
+        if st.button(label, type="primary", key="next"):
+            return Intent("run", lambda: "", then=page)
+    return None
+
+
+def _numbers(desk: ExperimentViewModel) -> None:
+    """Draw the banner and the tiles. Holds no input, so that nothing typed is lost."""
+    experiment = desk.refresh().experiment
+    seen = desk.forecast()
+    forecast_banner(experiment, seen)
+    done = len(experiment.runs_in(RunState.COMPLETED))
+    limit = experiment.sla.max_runs
+    with st.container(horizontal=True):
+        st.metric(
+            "Runs completed",
+            f"{done}" if limit is None else f"{done} of {limit}",
+            border=True,
+            height="stretch",
+        )
+        _best(experiment)
+        waiting = len(experiment.runs_in(RunState.QUEUED))
+        running = len(experiment.runs_in(RunState.RUNNING))
+        st.metric("Running · waiting", f"{running} · {waiting}", border=True, height="stretch")
+        taken = experiment.confidence
+        text = "unknown" if taken is None else f"{taken:.0%}"
+        st.metric(
+            "Suggestions taken", text, border=True, height="stretch",
+            help="Share of the suggestions that were submitted unchanged (confidence).",
+        )  # fmt: skip
+        _agreement_tiles(experiment)
+    forecast_tiles(experiment, seen)
+    if limit:
+        st.progress(min(1.0, experiment.n_charged / limit))
+
+
+def _finding(desk: ExperimentViewModel) -> None:
+    """Draw what was found so far."""
+    overview_results.findings_section(desk.experiment)
+
+
+def _progress_chart(desk: ExperimentViewModel) -> None:
+    """Draw the best so far with what may come, as charts and a table."""
+    experiment = desk.experiment
+    seen, points = desk.forecast(), run_points(experiment)
+    objective = experiment.opened.objective
+    title = labels.measure_title(str(objective.wrapper), objective.unit)
+    st.subheader("Best so far, and what may come")
+    if not points:
+        st.info(
+            "Nothing has completed yet, so nothing is known. Submit runs on the page "
+            "*Suggestions*, or let it steer itself on *Steering*."
+        )
+        return
+    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+    today_value = None if today is None else today.outcome.value
+    if len(seen.fan) > 1 and not seen.is_over:
+        _fan(experiment, seen, points, today_value, title)
+    else:
+        best = number(points[-1].best)
+        st.vega_lite_chart(
+            wide(best_so_far(points, today_value, title)),
+            theme=None,
+            width="stretch",
+            alt=f"{title} of {len(points)} runs in order of completion; best {best}",
+        )
+    with st.expander("As a table"):
+        st.dataframe(
+            course_table(points, title), hide_index=True, width="stretch", alt="best so far"
+        )
+        if len(seen.fan) > 1:
+            table = fan_table(seen.fan, title, seen.at_s)
+            st.dataframe(table, hide_index=True, width="stretch", alt="the best to come")
+
+
+def _fan(
+    experiment: Experiment,
+    seen: Forecast,
+    points: Sequence[RunPoint],
+    today: float | None,
+    title: str,
+) -> None:
+    goal = None if seen.goal is None else seen.goal.goal
+    left = None if seen.remaining is None else seen.remaining.median
+    end = seen.fan[-1]
+    alt = (
+        f"{title} of {len(points)} runs, best {number(points[-1].best)}; to come: "
+        f"{number(end.median)} in the middle after {labels.runs(end.runs)} more, "
+        f"from {number(end.low)} to {number(end.high)}"
+    )
+    over_runs = best_with_fan(points, seen.fan, today=today, goal=goal, end=left, title=title)
+    st.vega_lite_chart(wide(over_runs), theme=None, width="stretch", alt=alt)
+    deadline_s = experiment.sla.deadline_s
+    if deadline_s is not None:
+        over_time = best_over_time(
+            points, seen.fan, now_s=seen.at_s, goal=goal, deadline_s=deadline_s, title=title
+        )
+        st.vega_lite_chart(
+            wide(over_time), theme=None, width="stretch", alt=f"{alt}, until the deadline"
+        )
+    st.caption("The dashed line is the middle of the futures, the area holds 8 of 10 of them.")
+    for sentence in forecast_sentences(ForecastSubject.of(experiment), seen):
+        st.markdown(sentence)
+
+
+def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
+    """Return the completed runs in their order, with the best until then."""
+    return pd.DataFrame(
+        {
+            "completed": point.order,
+            "run": point.run_id,
+            title: number(point.value),
+            "best until then": "none" if point.best is None else number(point.best),
+            "constraints": "met" if point.feasible else "violated",
+            "chosen by": labels.SOURCES[point.source],
+        }
+        for point in reversed(points)
+    )
+
+
+def _agreement_tiles(experiment: Experiment) -> None:
+    """Draw what was used of cost and goal, where they are agreed."""
+    tariff = experiment.sla.tariff
+    for use in sla_terms(experiment):
+        if use.term == "cost" and tariff is not None:
+            spent = quantity(use.used, "")
+            text = spent if use.limit is None else f"{spent} of {number(use.limit)}"
+            text = f"{text} {tariff.unit}".rstrip()
+            st.metric("Cost", text, border=True, height="stretch", help=f"{tariff}: {use.told}")
+        if use.term == "goal":
+            said = "open" if use.run is None else f"run {use.run}"
+            st.metric(
+                "Goal", said, use.agreed, delta_color="off", delta_arrow="off", border=True,
+                height="stretch", help=f"{use.agreed}: {use.told}",
+            )  # fmt: skip
+        if use.term == "run_limit":
+            longest = "unknown" if use.used is None else quantity(use.used, "s").partition(" (")[0]
+            st.metric(
+                "Longest run", longest, use.agreed, delta_color="off", delta_arrow="off",
+                border=True, height="stretch", help=use.told,
+            )  # fmt: skip
+
+
+def _best(experiment: Experiment) -> None:
+    unit = experiment.opened.objective.unit
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+    if best is None:
+        st.metric("Best so far", "unknown", border=True, height="stretch")
+        return
+    delta, colour = None, "off"
+    old = None if today is None else today.outcome
+    if not best.outcome.feasible:
+        delta = "violates a constraint"
+    elif today is not None and best.configuration == today.configuration:
+        delta = "today's configuration"
+    elif old is not None and not old.feasible:
+        delta, colour = "meets every constraint, today does not", "normal"
+    elif old is not None and old.quality:
+        share = (best.outcome.quality - old.quality) / abs(old.quality)
+        delta = (
+            f"{share:+.1%} better than today" if share >= 0 else f"{-share:.1%} worse than today"
+        )
+        colour = "normal" if share >= 0 else "inverse"
+    st.metric(
+        "Best so far",
+        quantity(best.outcome.value, unit).partition(" (")[0],
+        delta,
+        delta_color=colour,  # type: ignore[arg-type]
+        delta_arrow="off",
+        border=True,
+        height="stretch",
+        help=_best_help(experiment, best),
+    )
+
+
+def _best_help(experiment: Experiment, best: ConfigurationSummary) -> str:
+    """Say which run it is, of how many it is the mean, and by which of two measures it is best."""
+    mean = "" if best.n == 1 else f", mean of {labels.runs(best.n)}"
+    text = f"run {best.run.id}{mean}: {labels.settings_of(experiment.space, best.configuration)}"
+    if experiment.opened.objective.second is None:
+        return text
+    front = f"{len(experiment.front)} on the front, see *Learn*"
+    return f"{text}. By {experiment.opened.objective.wrapper}, the first of two measures; {front}."

@@ -1,0 +1,236 @@
+"""What was found so far, on *Overview*: the answer, the levels that give it, and what matters.
+
+Every run with its verdict: a table, and what a person says of a result.
+
+The trade-offs of two measures: what nothing beats in both.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from assistant.analysis.effects import RunFilter, effects_report, term_shares
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Constraint, Measure
+from assistant.core.run import Run, RunState
+from assistant.presentation.charts.vega_lite import trade_off
+from assistant.presentation.report.data import BaselineChange, changes
+from assistant.presentation.tables.effects import headline, responses_of
+from assistant.presentation.tables.experiment_summary import (
+    FrontRow,
+    baseline_finding,
+    front_rows,
+    trade_points,
+)
+from assistant.presentation.tables.queue import stopped_words
+from assistant.presentation.text.number_format import number, quantity, unit_of
+from assistant.ui import labels
+from assistant.ui.charting import wide
+from assistant.ui.intents import Intent, answer_at
+from assistant.ui.state import ExperimentView
+from strategies.space.errors import AnalysisError
+
+MOST_EFFECTS = 8
+"""Levels that are told in a sentence; of more parameters the rest is counted."""
+
+
+def findings_section(experiment: Experiment) -> None:
+    """Draw what was found; nothing before the first result."""
+    if experiment.best is None:
+        return
+    st.subheader("What was found so far")
+    found = baseline_finding(experiment)
+    st.markdown(
+        f"**{labels.escape_markdown(found.headline)}** {labels.escape_markdown(levels_text(experiment))}"
+    )
+    if found.verdict == "nothing_feasible":
+        for sentence in violated(experiment):
+            st.markdown(f":material/close: {labels.escape_markdown(sentence)}")
+    st.markdown(f"**What matters**: {labels.escape_markdown(_effects(experiment))}")
+
+
+def levels_text(experiment: Experiment) -> str:
+    """Say the levels of the best: what it changes of today's, else all of them."""
+    told = changes(experiment)
+    differing = [one for one in told if one.differs]
+    if told and told[0].today is not None:
+        if not differing:
+            return ""
+        return f"It changes {_listed([_change_text(one) for one in differing])}."
+    return f"It has {_listed([f'{one.parameter} {one.best}' for one in told])}."
+
+
+def _change_text(one: BaselineChange) -> str:
+    return f"{one.parameter} from {one.today} to {one.best}"
+
+
+def _listed(parts: list[str]) -> str:
+    if len(parts) <= MOST_EFFECTS:
+        return ", ".join(parts)
+    return f"{', '.join(parts[:MOST_EFFECTS])}, and {len(parts) - MOST_EFFECTS:,} more"
+
+
+def violated(experiment: Experiment) -> list[str]:
+    """Say of each constraint that the best violates how many runs meet it, and its measure."""
+    best = None if experiment.best is None else experiment.standing(experiment.best)
+    if best is None:
+        return []
+    mean = best.outcome.measures
+    measured = [run.outcome.measures for run in experiment.runs if run.outcome is not None]
+    sentences = []
+    for one in experiment.opened.objective.constraints:
+        if one.violation(mean) > 0:
+            n = sum(one.violation(measures) == 0 for measures in measured)
+            who = f"met by {n:,} of {labels.runs(len(measured))}"
+            sentences.append(f"{one}: {who}; run {best.run.id} has {_value(one, mean)}.")
+    return sentences
+
+
+def _value(one: Constraint, measures: Mapping[str, Measure]) -> str:
+    value = measures[one.measure]
+    if isinstance(value, int | float):
+        return f"{one.measure} = {quantity(float(value), unit_of(one.measure))}"
+    return f"{one.measure} = {value}"
+
+
+def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
+    opened = experiment.opened
+    return opened.experiment_id, experiment.version, len(experiment.measured)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs={Experiment: _state_counts})
+def _effects(experiment: Experiment) -> str:
+    """Return what matters in a sentence or two, made once for the results and the space."""
+    response, every = responses_of(experiment)[0], RunFilter(feasible=False)
+    try:
+        report = effects_report(experiment, (), response, every)
+        return headline(report, term_shares(experiment, response, every))
+    except AnalysisError as error:
+        text = str(error).removesuffix(".")
+        return f"not known yet: {text}."
+
+
+def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the table, and the verdict on a result. Returns what the person wants."""
+    if not experiment.runs:
+        st.info("Nothing has been submitted yet. Take some suggestions on *Suggestions*.")
+        return None
+    table = runs_table(experiment)
+    value = str(table.columns[2])
+    st.dataframe(
+        table,
+        hide_index=True,
+        width="stretch",
+        height=320 if len(table) > 8 else "auto",
+        column_config={value: st.column_config.NumberColumn(value, format="localized")},
+        placeholder="",
+        alt="every run",
+    )
+    rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
+    if not rated:
+        st.caption("Results can be rated once there are some.")
+        return None
+    answer_at("rate")
+    by_id = {run.id: run for run in rated}
+    best = experiment.best
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Your verdict on a result",
+            list(by_id),
+            index=list(by_id).index(best.id) if best else 0,
+            format_func=lambda run_id: labels.run_label(experiment, by_id[run_id]),
+            key=f"rated-{desk.session.id}",
+            width=380,
+            help="Verdicts decide what is good where regions are watched by verdicts.",
+        )
+        verdicts = {"Good": True, "Bad": False, "No verdict": None}
+        for label, good in verdicts.items():
+            if st.button(label, key=f"rate-{label}"):
+
+                def rate(good: bool | None = good) -> str:
+                    desk.session.rate(chosen, good)
+                    text = "without a verdict" if good is None else labels.VERDICTS[good]
+                    return f"Run {chosen} is {text}."
+
+                return Intent("rate", rate)
+        if not experiment.opened.deterministic and st.button("Run again", key="replicate"):
+
+            def repeat() -> str:
+                (run,) = desk.session.replicate(chosen)
+                return f"Run {chosen} is repeated as run {run.id}."
+
+            return Intent("rate", repeat)
+    return None
+
+
+def runs_table(experiment: Experiment) -> pd.DataFrame:
+    """Return every run as it is shown, the latest first."""
+    objective = experiment.opened.objective
+    title = labels.measure_title(str(objective.wrapper), objective.unit)
+    second = objective.second
+    also = "" if second is None else labels.measure_title(str(second.wrapper), second.unit)
+    rows = []
+    for run in reversed(experiment.runs):
+        outcome = run.outcome
+        meets = "" if outcome is None else "yes" if outcome.feasible else "no"
+        rows.append(
+            {
+                "run": run.id,
+                "state": _run_state(experiment, run),
+                title: outcome.value if outcome else None,
+                **({also: outcome.second_value if outcome else None} if also else {}),
+                "meets constraints": meets,
+                "verdict": labels.VERDICTS[run.good],
+                **labels.cells(experiment.space, run.configuration),
+                "from": labels.SOURCES[run.source],
+                "why": run.failure or run.cancelled or stopped_words(run) or run.reason,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _run_state(experiment: Experiment, run: Run) -> str:
+    best = experiment.best
+    if best is None or run.id != best.id:
+        return "held" if run.held and run.state is RunState.QUEUED else labels.STATES[run.state]
+    feasible = experiment.standings[best.configuration].outcome.feasible
+    return "best" if feasible else "least violating"
+
+
+def front_section(experiment: Experiment) -> None:
+    """Draw the trade-offs of two measures; nothing with one."""
+    objective = experiment.opened.objective
+    second = objective.second
+    if second is None or not experiment.runs_in(RunState.COMPLETED):
+        return
+    title = labels.measure_title(str(objective.wrapper), objective.unit)
+    also = labels.measure_title(str(second.wrapper), second.unit)
+    trade, front = trade_points(experiment), front_rows(experiment)
+    st.subheader(labels.escape_markdown(f"The front: {objective.wrapper} against {second.wrapper}"))
+    st.vega_lite_chart(
+        wide(trade_off(trade, title, also)),
+        theme=None,
+        width="stretch",
+        alt=f"{also} against {title}; {len(front)} of {len(trade)} on the front",
+    )
+    st.caption(
+        "On the copper line neither gets better without the other getting worse. *Best* is by "
+        f"{objective.wrapper} alone."
+    )
+    st.dataframe(front_table(front, title, also), hide_index=True, width="stretch", alt="the front")
+
+
+def front_table(front: Sequence[FrontRow], title: str, also: str) -> pd.DataFrame:
+    """Return the front as it is shown, the best by the first measure first."""
+    return pd.DataFrame(
+        {
+            "run": row.run_id,
+            title: number(row.value),
+            also: number(row.second_value),
+            **row.values,
+            "runs": row.n_runs,
+            "": "today" if row.is_today else "",
+        }
+        for row in front
+    )

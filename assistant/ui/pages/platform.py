@@ -1,0 +1,492 @@
+"""AI platform: one configuration played, a trace looked at, a log beside its simulation.
+
+*Beside a log*: statistics are fitted to a log, simulated, and laid over it (Q-Q, hours).
+
+*Set and play*: a level of every parameter, and what the platform does with it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+import pandas as pd
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.core.objective import Measure
+from assistant.presentation.charts.ai_platform import (
+    PlatformComparison,
+    QuantileComparison,
+    qq_chart,
+    week_chart,
+)
+from assistant.presentation.report.html import (
+    LIKENESS,
+    comparison_rows,
+    render_comparison,
+    render_dashboard,
+)
+from assistant.presentation.text.number_format import number, quantity
+from assistant.simtools.ai_platform import (
+    FULL_TRAINING,
+    PlatformDashboard,
+    from_table,
+    simulated_dashboard,
+    trace_dashboard,
+)
+from assistant.ui import platform_dashboard
+from assistant.ui.charting import low
+from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
+from assistant.ui.jobs import BackgroundJob, JobHandle, JobRegistry, work_folder
+from assistant.ui.labels import column, escape_markdown
+from assistant.ui.pages import new_fields
+from assistant.ui.pages.new_form import Form
+from strategies import Level, Parameter
+
+LIKENESS_PLACE = "platform-log"
+MOST = 4
+"""Comparisons at a time, over all browsers; a further one ends the oldest."""
+
+_EVERY_S = 0.5
+_EXAMPLE, _PATH, _UPLOAD = "Built-in example", "A file here", "Upload"
+_OWNER, _RESULT_KEY = f"{LIKENESS_PLACE}-owner", f"{LIKENESS_PLACE}-made"
+
+
+@dataclass(frozen=True, slots=True)
+class LikenessResult:
+    """What came of a comparison: it is there, was refused, was stopped or broke."""
+
+    state: Literal["done", "refused", "stopped", "broken"]
+    found: PlatformComparison | None = None
+    sentence: str = ""
+
+
+class LikenessJob(BackgroundJob):
+    """A comparison under way: ``copperline platform validate``.
+
+    Args:
+        log: path of the log; None is the built-in example.
+        upload: name and content of an uploaded log instead.
+        weeks: simulated.
+        seed: of the simulation.
+
+    Raises:
+        OSError: the process could not be started.
+    """
+
+    def __init__(
+        self, log: str | None, upload: tuple[str, bytes] | None, weeks: int, seed: int
+    ) -> None:
+        folder = work_folder("copperline-platform-")
+        if upload is not None:
+            path = Path(folder.name) / f"log{Path(upload[0]).suffix}"
+            path.write_bytes(upload[1])
+            log = str(path)
+        command = ["platform", "validate", "--weeks", str(weeks), "--seed", str(seed), "--json"]
+        super().__init__([[*command, *([] if log is None else [log])]], folder)
+
+    def result(self) -> LikenessResult | None:
+        """Return the comparison, once; None while it goes on. Its files are gone afterwards."""
+        ended = self.ended()
+        if ended is None:
+            return None
+        self.close()
+        if ended.stopped:
+            return LikenessResult("stopped")
+        if ended.code == 0:
+            told = json.loads(ended.out)
+            told.pop("report")
+            return LikenessResult("done", from_table(told))
+        word = ended.last_word
+        if ended.code == 2:
+            return LikenessResult("refused", sentence=f"{word[:1].upper()}{word[1:]}")
+        return LikenessResult(
+            "broken",
+            sentence=f"Something in Copperline went wrong: it ended with exit code {ended.code}; "
+            f"its last word: {word}",
+        )
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def likeness_jobs() -> JobRegistry[LikenessResult]:
+    """Return the comparisons of this process."""
+    return JobRegistry(MOST)
+
+
+def likeness_section() -> Intent | None:
+    """Draw the choice of a log, what is under way, and what came of it."""
+    st.caption(
+        "Statistics are fitted to a log of executed tasks and simulated for some weeks: are tasks "
+        "as long, and do pipelines come as often, as they did?"
+    )
+    source = st.segmented_control(
+        "Log", [_EXAMPLE, _PATH, _UPLOAD], key=f"{LIKENESS_PLACE}-source", default=_EXAMPLE, required=True,
+        persist_state="session",
+    )  # fmt: skip
+    log, upload, is_there = _log(source or _EXAMPLE)
+    left, right = st.columns(2)
+    weeks = left.number_input(
+        "Weeks to simulate", 1, 52, 4, key=f"{LIKENESS_PLACE}-weeks", persist_state="session",
+        help="Hours of the week are compared over two weeks or more.",
+    )  # fmt: skip
+    seed = right.number_input(
+        "Seed of the simulation", 0, 2**31, 0, key=f"{LIKENESS_PLACE}-seed", persist_state="session"
+    )
+    answer_at(LIKENESS_PLACE)
+    pressed = st.button(
+        "Compare", type="primary", icon=":material/compare_arrows:", key=f"{LIKENESS_PLACE}-compare",
+        disabled=not is_there,
+    )  # fmt: skip
+    made = _latest_likeness()
+    if made is not None:
+        _likeness_result(made)
+    if not pressed:
+        return None
+
+    def do() -> str:
+        try:
+            likeness_jobs().begin(_owner(), lambda: LikenessJob(log, upload, int(weeks), int(seed)))
+        except OSError as error:
+            raise FormFieldError(LIKENESS_PLACE, f"It cannot be started: {error}.") from error
+        st.session_state.pop(_RESULT_KEY, None)
+        return ""
+
+    return Intent(LIKENESS_PLACE, do, "Preparing")
+
+
+def _log(source: str) -> tuple[str | None, tuple[str, bytes] | None, bool]:
+    """Return a path, an upload, and whether there is a log."""
+    columns = "Columns `task` and `seconds`; `submitted`, `framework` and others where known."
+    if source == _PATH:
+        told = st.text_input(
+            "Path of the log", placeholder="tasks.csv", key=f"{LIKENESS_PLACE}-path",
+            persist_state="session", help=f"CSV or Parquet. {columns}",
+        )  # fmt: skip
+        path = (told or "").strip()
+        return str(Path(path).expanduser().absolute()), None, bool(path)
+    if source == _UPLOAD:
+        given: UploadedFile | None = st.file_uploader(
+            "A log of executed tasks", type=["csv", "parquet"], key=f"{LIKENESS_PLACE}-file",
+            help=columns,
+        )  # fmt: skip
+        upload = None if given is None else (given.name, given.getvalue())
+        return None, upload, upload is not None
+    st.caption("A log as a platform would write it: four weeks, simulated with other draws.")
+    return None, None, True
+
+
+def _owner() -> str:
+    told: str = st.session_state.setdefault(_OWNER, uuid4().hex)
+    return told
+
+
+def _latest_likeness() -> LikenessResult | None:
+    """Return what came of the last comparison; draw it while it goes on."""
+    made = likeness_jobs().fetch(_owner())
+    if made is not None:
+        st.session_state[_RESULT_KEY] = made
+    if likeness_jobs().of(_owner()) is not None:
+        with st.container(border=True):
+            st.fragment(_watch, run_every=_EVERY_S)()
+    found: LikenessResult | None = st.session_state.get(_RESULT_KEY)
+    return found
+
+
+def _watch() -> None:
+    """Draw how long it has taken, and the button that ends it."""
+    attempt: JobHandle[LikenessResult] | None = likeness_jobs().of(_owner())
+    if attempt is None or attempt.is_over:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/hourglass_top: Fitting and simulating … {attempt.seconds:.0f} s")
+        if st.button("Stop", key=f"{LIKENESS_PLACE}-stop", icon=":material/stop:"):
+            attempt.stop()
+            st.rerun()
+
+
+def _likeness_result(made: LikenessResult) -> None:
+    if made.found is None:
+        if made.state == "stopped":
+            st.info("The comparison was stopped.", icon=":material/stop_circle:")
+        else:
+            st.error(escape_markdown(made.sentence), icon=":material/error:")
+        return
+    found = made.found
+    st.markdown(
+        f"**{escape_markdown(found.log)}**: {found.n_observed:,} executed tasks beside "
+        f"{found.n_simulated:,} simulated pipelines of {found.weeks} weeks, seed {found.seed}."
+    )
+    st.markdown(escape_markdown(found.headline))
+    st.download_button(
+        "Download the Q-Q report (HTML)", lambda: render_comparison(found),
+        file_name="likeness.html", mime="text/html", icon=":material/download:",
+        on_click="ignore", key=f"{LIKENESS_PLACE}-html",
+    )  # fmt: skip
+    st.dataframe(
+        pd.DataFrame(comparison_rows(found), columns=list(LIKENESS)), hide_index=True,
+        width="stretch", alt="every sample of the log beside the simulated one",
+    )  # fmt: skip
+    st.caption(
+        "KS: the largest distance of the two distribution functions, beside what one of twenty "
+        "pairs of samples of one law exceeds. Apart: by how much the one is longer than the other."
+    )
+    _plots("Execution times, quantiles over quantiles", found.tasks)
+    _plots("Gaps between arrivals, by profile", found.gaps)
+    if found.hours:
+        st.markdown("**Arrivals by hour of the week**")
+    for name, bands in found.hours.items():
+        said = f"Profile {name}: {bands.within:.0%} of the hours lie within the bands."
+        st.vega_lite_chart(
+            low(week_chart(bands)), theme=None, width="stretch",
+            alt=f"arrivals by hour of the week. {said}",
+        )  # fmt: skip
+        st.caption(said)
+
+
+def _plots(title: str, several: tuple[QuantileComparison, ...]) -> None:
+    if not several:
+        return
+    st.markdown(f"**{title}**")
+    for at in range(0, len(several), 4):
+        columns = st.columns(4)
+        for column, one in zip(columns, several[at : at + 4], strict=False):
+            with column:
+                st.vega_lite_chart(
+                    low(qq_chart(one)), theme=None, width="stretch",
+                    alt=f"quantiles of {one.name}, simulated over observed: KS {one.ks:.3f}",
+                )  # fmt: skip
+                st.caption(f"{one.name}: KS {one.ks:.3f}")
+
+
+SIMULATION_PLACE = "platform-play"
+MOST_DAYS, MOST_MODELS = 30.0, 500
+"""Played while one looks: some seconds."""
+
+_SCENARIO_KEY = f"{SIMULATION_PLACE}-shown"
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformSetup:
+    """What is played; equal wishes give the same."""
+
+    values: tuple[tuple[str, Level], ...]
+    days: float
+    models: int
+    factor: float
+    seed: int
+
+    @property
+    def application(self) -> AiPlatform:
+        """The platform with its future."""
+        return AiPlatform(self.seed, self.days, self.models, self.factor)
+
+
+def simulation_section() -> Intent | None:
+    """Draw the fields, the buttons, and what was played last."""
+    st.caption(
+        "A platform for AI pipelines, simulated: pipelines come, train, are checked and deployed, "
+        "and deployed models drift until they are trained again. All settings meet the same future."
+    )
+    with st.container(horizontal=True):
+        st.button(
+            "Today's settings", icon=":material/restart_alt:", key=f"{SIMULATION_PLACE}-today",
+            on_click=_set, args=(dict(AiPlatform().baseline),),
+        )  # fmt: skip
+        st.button(
+            "The paper's case: a full training cluster", icon=":material/traffic:",
+            key=f"{SIMULATION_PLACE}-paper", on_click=_set, args=(dict(FULL_TRAINING),),
+            help="Pipelines peak at 16:00, the training cluster is full from then on, and what "
+            "comes behind training is late: look at *Mean day*.",
+        )  # fmt: skip
+    wish = _scenario_fields()
+    answer_at(SIMULATION_PLACE)
+    with st.container(horizontal=True):
+        pressed = st.button(
+            "Play", type="primary", icon=":material/play_arrow:", key=f"{SIMULATION_PLACE}-play"
+        )
+        steer = st.button(
+            "Steer this platform", icon=":material/tune:", key=f"{SIMULATION_PLACE}-steer",
+            help="Fills in *New* with this future; nothing is started.",
+        )  # fmt: skip
+    if pressed:
+        st.session_state[_SCENARIO_KEY] = wish
+    shown: PlatformSetup | None = st.session_state.get(_SCENARIO_KEY)
+    if shown is None:
+        st.info("Nothing is played yet.", icon=":material/play_circle:")
+    else:
+        if shown != wish:
+            st.caption("Shown is what was played last; the settings have changed since.")
+        _simulation_result(shown)
+    return _to_steer(wish) if steer else None
+
+
+def _scenario_fields() -> PlatformSetup:
+    application = AiPlatform()
+    today, values = application.baseline, {}
+    parameters = application.space.parameters
+    for at in range(0, len(parameters), 3):  # a row at a time: in a narrow window all in order
+        for box, parameter in zip(st.columns(3), parameters[at : at + 3], strict=False):
+            with box:
+                values[parameter.name] = _level(parameter, today[parameter.name])
+    with st.expander("The future that it meets"):
+        one, two, three, four = st.columns(4)
+        days = one.number_input(
+            "Days", 1.0, MOST_DAYS, application.days, 1.0, format="%g", key=f"{SIMULATION_PLACE}-days",
+            persist_state="session",
+        )  # fmt: skip
+        models = two.number_input(
+            "Deployed models", 1, MOST_MODELS, application.models, key=f"{SIMULATION_PLACE}-models",
+            persist_state="session",
+        )  # fmt: skip
+        factor = three.number_input(
+            "Gaps between pipelines, times", 1.0, 100.0, application.interarrival_factor, 0.5,
+            format="%g", key=f"{SIMULATION_PLACE}-factor", persist_state="session",
+            help="On the published gaps, 44 s on average.",
+        )  # fmt: skip
+        seed = four.number_input(
+            "Seed",
+            0,
+            2**31,
+            application.seed,
+            key=f"{SIMULATION_PLACE}-seed",
+            persist_state="session",
+        )
+    return PlatformSetup(tuple(values.items()), float(days), int(models), float(factor), int(seed))
+
+
+def _level(parameter: Parameter, usual: Level) -> Level:
+    key = _field(parameter.name)
+    st.session_state.setdefault(key, usual)
+    chosen: Level = st.selectbox(
+        column(parameter), parameter.levels, key=key, help=parameter.description,
+        persist_state="session",
+    )  # fmt: skip
+    return chosen
+
+
+def _field(name: str) -> str:
+    return f"{SIMULATION_PLACE}-level-{name}"
+
+
+def _set(values: Mapping[str, Level]) -> None:
+    """Set every level."""
+    for name, value in values.items():
+        st.session_state[_field(name)] = value
+
+
+def _simulation_result(wish: PlatformSetup) -> None:
+    try:
+        with st.spinner("Simulating …"):
+            board, measures = _played(wish)
+    except Exception as error:
+        st.error(escape_markdown(sentence(error)), icon=":material/error:")
+        return
+    objective = wish.application.objective
+    cost = quantity(objective.assess(measures).value, objective.unit)
+    st.markdown(f"**{escape_markdown(board.title)}**")
+    st.markdown(f"Capacity, late models and waiting cost **{cost}**.")
+    platform_dashboard.draw_dashboard(board, SIMULATION_PLACE)
+    with st.expander("Measures"):
+        st.dataframe(
+            pd.DataFrame({"measure": list(measures), "value": [_told(v) for v in
+                                                               measures.values()]}),
+            hide_index=True, width="stretch", alt="measures of what was played",
+        )  # fmt: skip
+    st.download_button(
+        "Download the dashboard (HTML)", lambda: render_dashboard(board),
+        file_name="dashboard.html", mime="text/html", icon=":material/download:",
+        on_click="ignore", key=f"{SIMULATION_PLACE}-html",
+    )  # fmt: skip
+
+
+def _told(value: Measure) -> str:
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _played(wish: PlatformSetup) -> tuple[PlatformDashboard, Mapping[str, Measure]]:
+    return simulated_dashboard(wish.application, dict(wish.values))
+
+
+def _to_steer(wish: PlatformSetup) -> Intent:
+    def do() -> str:
+        new_fields.begin(Form("platform", kept={"application": future_of(wish)}))
+        return ""
+
+    return Intent(SIMULATION_PLACE, do, "Taking the platform along", then="new")
+
+
+def future_of(wish: PlatformSetup) -> dict[str, int | float]:
+    """Return what a sweep file says of a future, without what is as usual."""
+    usual = AiPlatform()
+    told = {
+        "seed": (wish.seed, usual.seed),
+        "days": (wish.days, usual.days),
+        "models": (wish.models, usual.models),
+        "interarrival_factor": (wish.factor, usual.interarrival_factor),
+    }
+    return {name: value for name, (value, before) in told.items() if value != before}
+
+
+_KEY = "platform"
+_PLAY, _TRACE, _LOG = "Set and play", "A trace", "Beside a log"
+
+
+def page() -> Intent | None:
+    """Draw the page. Returns a wish, if there is one."""
+    st.subheader("AI platform")
+    view = st.segmented_control(
+        "What is looked at", [_PLAY, _TRACE, _LOG], key=f"{_KEY}-what", default=_PLAY,
+        required=True, persist_state="session", label_visibility="collapsed",
+    )  # fmt: skip
+    if view == _TRACE:
+        _trace()
+        return None
+    return likeness_section() if view == _LOG else simulation_section()
+
+
+def _trace() -> None:
+    """Draw the choice of a trace and its dashboard."""
+    told = st.text_input(
+        "Folder of the trace", placeholder="trace", key=f"{_KEY}-folder", persist_state="session",
+        help="It holds pipelines.parquet, tasks.parquet and models.parquet. A path is relative to "
+        "the folder that the app runs in.",
+    )  # fmt: skip
+    if not (told or "").strip():
+        st.info(
+            "Name the folder of a trace. `copperline play ai_platform --trace trace` writes one, "
+            "and so does `run_platform(scenario, folder)` in Python.",
+            icon=":material/folder_open:",
+        )
+        return
+    folder = Path((told or "").strip()).expanduser()
+    try:
+        with st.spinner(f"Reading {escape_markdown(folder.name)} …"):
+            board = _traced(str(folder), _stamp(folder))
+    except Exception as error:
+        st.error(escape_markdown(sentence(error)), icon=":material/error:")
+        return
+    st.markdown(f"**{escape_markdown(board.title)}**")
+    st.download_button(
+        "Download the dashboard (HTML)", lambda: render_dashboard(board),
+        file_name="dashboard.html", mime="text/html", icon=":material/download:",
+        on_click="ignore", key=f"{_KEY}-trace-html",
+    )  # fmt: skip
+    platform_dashboard.draw_dashboard(board, f"{_KEY}-trace")
+
+
+def _stamp(folder: Path) -> tuple[int, ...]:
+    """Return what changes when a trace does."""
+    try:
+        return tuple(path.stat().st_mtime_ns for path in sorted(folder.glob("*.*")))
+    except (OSError, ValueError):
+        return ()
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _traced(folder: str, stamp: tuple[int, ...]) -> PlatformDashboard:  # noqa: ARG001 - a part of the key
+    return trace_dashboard(Path(folder))

@@ -1,0 +1,595 @@
+"""What a person does to several runs of the queue at once: to all of them, or to none.
+
+A session decides about one run at a time. So each action looks first whether every run still stands
+as it was shown, and takes back what was done where a later one is refused all the same.
+
+Queue: what goes on, what waits and why in that order; first, later, held, cancelled.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from assistant.core.commands import (
+    HIGHEST_PRIORITY,
+    changes_since,
+    priorities_ahead,
+    priorities_behind,
+    stop_run,
+)
+from assistant.core.errors import AssistantError, ExperimentError
+from assistant.core.experiment import Experiment
+from assistant.core.run import Run, RunState
+from assistant.presentation.tables.queue import (
+    QueueSnapshot,
+    age_words,
+    end_text,
+    reported_words,
+    run_names,
+)
+from assistant.presentation.text.number_format import duration, level
+from assistant.ui import labels
+from assistant.ui.intents import Intent, answer_at
+from assistant.ui.state import ExperimentView, SteerableSession
+from assistant.ui.status_bar import idle_words
+
+UNDO_S = 600.0
+"""So long a change of the order can be undone."""
+
+Change = Callable[[Run], None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReordering:
+    """A change of the order that was made, with the way back.
+
+    Args:
+        at_s: when, seconds since 1970-01-01 UTC.
+        before: the priorities that were changed, by run; empty if nothing was.
+        after: what they were changed to.
+        told: what was done, in a sentence.
+    """
+
+    at_s: float
+    before: Mapping[int, float]
+    after: Mapping[int, float]
+    told: str
+
+    def can_be_undone(self, now_s: float) -> bool:
+        """Whether there is something to undo, and it was done a few minutes ago."""
+        return bool(self.before) and now_s - self.at_s < UNDO_S
+
+
+def move_first(session: SteerableSession, shown: Sequence[Run]) -> QueueReordering:
+    """Let runs start before all others that wait, in the order that they have.
+
+    Raises:
+        ExperimentError: one of them stands otherwise than it was shown; nothing is changed then.
+    """
+    return _move(
+        session, shown, priorities_ahead(_check_current(session, shown), _run_ids(shown)), "first"
+    )
+
+
+def move_last(session: SteerableSession, shown: Sequence[Run]) -> QueueReordering:
+    """Let runs start after all others that wait; see `move_first`."""
+    return _move(
+        session, shown, priorities_behind(_check_current(session, shown), _run_ids(shown)), "last"
+    )
+
+
+def _move(
+    session: SteerableSession, shown: Sequence[Run], wanted: Mapping[int, float], where: str
+) -> QueueReordering:
+    start = f"{_run_names(_run_ids(shown))} {'starts' if len(shown) == 1 else 'start'} {where}"
+    if not wanted:
+        return QueueReordering(session.now_s(), {}, {}, f"{start} already.")
+    return _reprioritise(session, shown, wanted, f"{start} now.")
+
+
+def prioritise_runs(
+    session: SteerableSession, shown: Sequence[Run], priority: float
+) -> QueueReordering:
+    """Give runs one priority; raises as `move_first`, and for a priority that no run can have."""
+    _check_current(session, shown)
+    ids = _run_ids(shown)
+    wanted = {run.id: priority for run in shown if run.priority != priority}
+    verb = "has" if len(ids) == 1 else "have"
+    if not wanted:
+        told = f"{_run_names(ids)} {verb} the priority {priority:g} already."
+        return QueueReordering(session.now_s(), {}, {}, told)
+    return _reprioritise(
+        session, shown, wanted, f"{_run_names(ids)} {verb} the priority {priority:g}."
+    )
+
+
+def undo_move(session: SteerableSession, kept: QueueReordering) -> str:
+    """Give back the priorities from before, to those that wait as the change had left them.
+
+    Returns what was done. Raises ExperimentError if none of them waits so any more.
+    """
+    session.catch_up()
+    now = {run_id: session.experiment.run(run_id) for run_id in kept.before}
+    same = tuple(
+        run
+        for run_id, run in now.items()
+        if run.state is RunState.QUEUED and run.priority == kept.after[run_id]
+    )
+    others = tuple(sorted(set(now) - set(_run_ids(same))))
+    if not same:
+        raise ExperimentError(
+            f"nothing is left to undo: {run_names(others)} started, ended or were moved again since"
+        )
+    _reprioritise(session, same, {run.id: kept.before[run.id] for run in same}, "")
+    told = f"{_run_names(_run_ids(same))} {'has its' if len(same) == 1 else 'have their'} old place again."
+    if others:
+        told += f" Not {run_names(others)}: started, ended or moved again since."
+    return told
+
+
+def hold_runs(session: SteerableSession, shown: Sequence[Run]) -> str:
+    """Let runs wait until they are released; raises as `move_first`."""
+    free = [run for run in shown if not run.held]
+    _all_or_none(
+        session, shown, free, lambda r: session.hold(r.id), lambda r: session.release(r.id)
+    )
+    return (
+        f"{_run_names(_run_ids(shown))} {'is' if len(shown) == 1 else 'are'} held until released."
+    )
+
+
+def release_runs(session: SteerableSession, shown: Sequence[Run]) -> str:
+    """Let held runs start in their turn; raises as `move_first`."""
+    held = [run for run in shown if run.held]
+    _all_or_none(
+        session, shown, held, lambda r: session.release(r.id), lambda r: session.hold(r.id)
+    )
+    return f"{_run_names(_run_ids(shown))} may start."
+
+
+def cancel_runs(session: SteerableSession, shown: Sequence[Run], reason: str) -> str:
+    """Give runs up; raises as `move_first`.
+
+    A run that is given up cannot be brought back: where one ends in the moment between the look
+    and the decision, the refusal names those that were cancelled before it.
+    """
+    _all_or_none(session, shown, shown, lambda run: session.cancel(run.id, reason), None)
+    return f"{_run_names(_run_ids(shown))} {'was' if len(shown) == 1 else 'were'} cancelled."
+
+
+def stop_runs(session: SteerableSession, shown: Sequence[Run], reason: str) -> str:
+    """End runs now, with what they have reported last as their results; raises as `move_first`.
+
+    Nothing is stopped if of one of them nothing could be kept.
+    """
+    experiment = _check_current(session, shown)
+    for run in shown:
+        stop_run(experiment, run.id, reason, session.now_s())
+    _all_or_none(session, shown, shown, lambda run: session.stop(run.id, reason), None)
+    if len(shown) == 1:
+        return f"{_run_names(_run_ids(shown))} was stopped; what it reported last is its result."
+    return f"{_run_names(_run_ids(shown))} were stopped; what they reported last are their results."
+
+
+def _reprioritise(
+    session: SteerableSession, shown: Sequence[Run], wanted: Mapping[int, float], told: str
+) -> QueueReordering:
+    runs = [run for run in shown if run.id in wanted]
+    before = {run.id: run.priority for run in runs}
+    _all_or_none(
+        session,
+        shown,
+        runs,
+        lambda run: session.reprioritise(run.id, wanted[run.id]),
+        lambda run: session.reprioritise(run.id, before[run.id]),
+    )
+    return QueueReordering(session.now_s(), before, dict(wanted), told)
+
+
+def _check_current(session: SteerableSession, shown: Sequence[Run]) -> Experiment:
+    """Return the state of this moment. Raises ExperimentError if a run stands otherwise in it."""
+    session.catch_up()
+    became = changes_since(shown, session.experiment)
+    if became:
+        raise ExperimentError(
+            f"nothing was changed: {_joined(became)} since this list was shown; refresh it and "
+            "choose again"
+        )
+    return session.experiment
+
+
+def _all_or_none(
+    session: SteerableSession,
+    shown: Sequence[Run],
+    runs: Sequence[Run],
+    change: Change,
+    back: Change | None,
+) -> None:
+    _check_current(session, shown)
+    done: list[Run] = []
+    for run in runs:
+        try:
+            change(run)
+        except AssistantError as error:
+            stay = _not_taken_back(done, back)
+            left = (
+                f"{run_names(_run_ids(stay))} had been changed before that"
+                if stay
+                else "nothing was"
+            )
+            raise ExperimentError(f"{str(error).removesuffix('.')}; {left}") from error
+        done.append(run)
+
+
+def _not_taken_back(done: Sequence[Run], back: Change | None) -> list[Run]:
+    """Take decisions back, the last one first; return the runs of those that could not be."""
+    if back is None:
+        return list(done)
+    stay = []
+    for run in reversed(done):
+        try:
+            back(run)
+        except AssistantError:
+            stay.append(run)
+    return stay[::-1]
+
+
+def _joined(parts: Sequence[str]) -> str:
+    shown = parts[:3]
+    more = [f"{len(parts) - len(shown)} more"] if len(parts) > len(shown) else []
+    *most, last = (*shown, *more)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _run_names(ids: tuple[int, ...]) -> str:
+    text = run_names(ids)
+    return text[0].upper() + text[1:]
+
+
+def _run_ids(runs: Sequence[Run]) -> tuple[int, ...]:
+    return tuple(run.id for run in runs)
+
+
+EVERY_S = 2.0
+TALL = 420
+"""Pixels of a table of many rows; it scrolls then."""
+
+_ROW = 35
+_REPORTS = 12
+"""Reports that are shown, a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueKeys:
+    """Where the state of an experiment's queue is kept; tables by what the snapshot had seen."""
+
+    experiment_id: str
+
+    @property
+    def snapshot(self) -> str:
+        return f"queue-{self.experiment_id}"
+
+    @property
+    def asked(self) -> str:
+        return f"queue-cancel-{self.experiment_id}"
+
+    @property
+    def undo(self) -> str:
+        return f"queue-undo-{self.experiment_id}"
+
+    def table(self, name: str, shown: QueueSnapshot) -> str:
+        return f"queue-{name}-{self.experiment_id}-{shown.n_events}"
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns what the person wants done with the queue."""
+    st.subheader("Queue")
+    answer_at("queue")
+    keys = _QueueKeys(desk.session.id)
+    shown = _snapshot(desk, experiment, keys)
+    _state(desk)
+    _since(desk, shown, keys)
+    intent = _undo(desk, keys)
+    if shown.is_empty and experiment.finished is not None:
+        st.caption("Nothing waits and nothing runs.")
+        return intent
+    if shown.is_empty:
+        st.info(
+            "Nothing waits and nothing runs. Take some suggestions on *Suggestions*, or add runs "
+            "of your own there.",
+            icon=":material/inbox:",
+        )
+        return intent
+    with st.container():
+        intent = _running(desk, experiment, shown, keys) or intent
+    with st.container():
+        return _waiting(desk, experiment, shown, keys) or intent
+
+
+def _snapshot(desk: ExperimentView, experiment: Experiment, keys: _QueueKeys) -> QueueSnapshot:
+    """Return what is shown: as it was first drawn, until it is renewed or the page was left."""
+    shown: QueueSnapshot | None = st.session_state.get(keys.snapshot)
+    if shown is not None and not shown.is_empty:
+        tables = (keys.table(name, shown) for name in ("running", "waiting"))
+        if any(table in st.session_state for table in tables):
+            return shown
+    fresh = QueueSnapshot.of(experiment, desk.session.now_s())
+    st.session_state[keys.snapshot] = fresh
+    return fresh
+
+
+@st.fragment(run_every=EVERY_S)
+def _state(desk: ExperimentView) -> None:
+    """Say why nothing starts, if that is so: of now, while the list stays as it was."""
+    experiment, passed = desk.session.experiment, desk.session.passed_limit()
+    queued = experiment.runs_in(RunState.QUEUED)
+    if experiment.finished is not None:  # the bar above says so, and why
+        if queued:
+            st.info("What still waits does not start any more.", icon=":material/flag:")
+    elif queued and passed is not None:
+        st.warning(
+            f"Nothing more starts: {passed}. Agree on more in *Steering* to go on.",
+            icon=":material/block:",
+        )
+    elif queued and all(run.held for run in queued):
+        st.info(
+            "Every run that waits is held: release those that shall start.",
+            icon=":material/pause_circle:",
+        )
+    elif queued and not experiment.runs_in(RunState.RUNNING):
+        st.info(idle_words(desk.seen.execution), icon=":material/hourglass_empty:")
+
+
+@st.fragment(run_every=EVERY_S)
+def _since(desk: ExperimentView, shown: QueueSnapshot, keys: _QueueKeys) -> None:
+    """Draw of when the list is and how much has changed since, anew every few seconds."""
+    try:
+        desk.session.catch_up()
+    except AssistantError as error:
+        st.warning(f"It is not known what has changed: {labels.escape_markdown(str(error))}.")
+        return
+    n = shown.changes(desk.session.experiment)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        at = pd.Timestamp(shown.at_s, unit="s")
+        if n == 0:
+            st.caption(f"As of {at:%H:%M:%S} UTC. Nothing has changed in it since.")
+            return
+        changes = "1 change" if n == 1 else f"{n:,} changes"
+        st.caption(f"As of {at:%H:%M:%S} UTC. **{changes} since**: the list stays as it is.")
+        if st.button("Refresh the list", icon=":material/refresh:", key="queue-refresh"):
+            st.session_state.pop(keys.snapshot, None)
+            st.rerun()
+
+
+def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
+    """Draw the way back from the last change of the order, for some minutes."""
+    kept: QueueReordering | None = st.session_state.get(keys.undo)
+    if kept is None or not kept.can_be_undone(desk.session.now_s()):
+        return None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button("Undo", icon=":material/undo:", key="queue-undo")
+        st.caption("The last change of the order can be undone for some minutes.")
+    if not pressed:
+        return None
+
+    def do() -> str:
+        told = undo_move(desk.session, kept)
+        st.session_state.pop(keys.undo, None)
+        st.session_state.pop(keys.snapshot, None)
+        return told
+
+    return Intent("queue", do, "Putting them back")
+
+
+def _running(
+    desk: ExperimentView, experiment: Experiment, shown: QueueSnapshot, keys: _QueueKeys
+) -> Intent | None:
+    st.markdown(f"**Running: {labels.runs(len(shown.running))}**")
+    if not shown.running:
+        st.caption("Nothing runs.")
+        return None
+    rows = [
+        {
+            "run": run.id,
+            "runs for": duration(max(0.0, shown.at_s - (run.started_s or shown.at_s))),
+            "ends (8 of 10)": shown.end_of(run),
+            "worker": run.worker or "this computer",
+            "attempt": run.attempts,
+            **_levels(experiment, run),
+            "from": labels.SOURCES[run.source],
+            "why": run.reason,
+        }
+        for run in shown.running
+    ]
+    chosen = _table(rows, shown.running, keys.table("running", shown), "what runs")
+    if not shown.ends.going:
+        st.caption("When they end is unknown: no run has told yet how long it took.")
+    _report_lines(desk)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = f"Cancel {_count_words(chosen, 'running')}" if chosen else "Cancel"
+        asked = st.button(label, key="queue-cancel-running", disabled=not chosen)
+        ended = st.button(
+            "Stop and keep", key="queue-stop-running", disabled=not chosen,
+            help="They end now, and what they have reported last counts as their result.",
+        )  # fmt: skip
+    if ended and chosen:
+
+        def do() -> str:
+            told = stop_runs(desk.session, chosen, "")
+            st.session_state.pop(keys.snapshot, None)
+            return told
+
+        return Intent("queue", do, "Stopping")
+    return _cancel_confirmation(desk, keys, "running", chosen, asked)
+
+
+@st.fragment(run_every=EVERY_S)
+def _report_lines(desk: ExperimentView) -> None:
+    """Draw what runs that go on have measured so far, as it comes; nothing if none has said."""
+    experiment, now_s = desk.session.experiment, desk.session.now_s()
+    objective = experiment.opened.objective
+    told = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
+    for run in told[:_REPORTS]:
+        said = labels.escape_markdown(f"{reported_words(run, objective)} ({age_words(run, now_s)})")
+        st.caption(f"Run {run.id} has reported {said}.")
+    if len(told) > _REPORTS:
+        st.caption(f"{labels.runs(len(told) - _REPORTS).capitalize()} more have reported.")
+
+
+def _waiting(
+    desk: ExperimentView, experiment: Experiment, shown: QueueSnapshot, keys: _QueueKeys
+) -> Intent | None:
+    st.markdown(f"**Waiting: {labels.runs(len(shown.waiting))}**")
+    if not shown.waiting:
+        st.caption("Nothing waits. What is submitted on *Suggestions* comes here.")
+        return None
+    rows = [
+        {
+            "place": place,
+            "run": run.id,
+            "why here": shown.place(run),
+            **_levels(experiment, run),
+            "from": labels.SOURCES[run.source],
+            "why": run.reason,
+        }
+        for place, run in enumerate(shown.waiting, 1)
+    ]
+    chosen = _table(rows, shown.waiting, keys.table("waiting", shown), "what waits, in its order")
+    if shown.ends.over is not None:
+        st.caption(f"All that runs or waits here is over {end_text(shown.ends.over, shown.at_s)}.")
+    if chosen:
+        st.markdown(f"Chosen: {run_names(_ids(chosen))}.")
+    else:
+        st.caption(
+            "Choose runs by the box at the left of their rows, or with Shift and Space on a row; "
+            "then say what to do."
+        )
+    return _actions(desk, keys, chosen)
+
+
+def _actions(desk: ExperimentView, keys: _QueueKeys, chosen: tuple[Run, ...]) -> Intent | None:
+    none = not chosen
+    key = keys.experiment_id
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        first = st.button("Run first", key="queue-first", disabled=none)
+        later = st.button("Run later", key="queue-later", disabled=none)
+        hold = st.button("Hold", key="queue-hold", disabled=none)
+        release = st.button("Release", key="queue-release", disabled=none)
+        label = f"Cancel {_count_words(chosen, 'waiting')}" if chosen else "Cancel"
+        cancel = st.button(label, key="queue-cancel-waiting", disabled=none)
+        priority = st.number_input(
+            "Priority",
+            value=1.0,
+            step=1.0,
+            format="%g",
+            key=f"queue-priority-{key}",
+            width=160,
+            persist_state="session",
+            help=f"A higher one starts earlier. Runs begin with 0; {HIGHEST_PRIORITY:,.0f} is the highest.",
+        )
+        put = st.button("Set priority", key="queue-put", disabled=none)
+    session = desk.session
+    if first or later:
+        move_there = move_first if first else move_last
+
+        def move() -> str:
+            return _remember_undo(keys, lambda: move_there(session, chosen))
+
+        return Intent("queue", move, "Changing the order")
+    if put:
+        return Intent(
+            "queue",
+            lambda: _remember_undo(keys, lambda: prioritise_runs(session, chosen, float(priority))),
+            "Changing the order",
+        )
+    if hold or release:
+        change = hold_runs if hold else release_runs
+
+        def held() -> str:
+            told = change(session, chosen)
+            st.session_state.pop(keys.snapshot, None)
+            return told
+
+        return Intent("queue", held)
+    return _cancel_confirmation(desk, keys, "waiting", chosen, cancel)
+
+
+def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str:
+    """Change the order, keep the way back and show the new order."""
+    kept = move()
+    if kept.before:
+        st.session_state[keys.undo] = kept
+    st.session_state.pop(keys.snapshot, None)
+    return kept.told
+
+
+def _cancel_confirmation(
+    desk: ExperimentView, keys: _QueueKeys, which: str, chosen: tuple[Run, ...], asked: bool
+) -> Intent | None:
+    """Draw the question before runs are given up; it is dropped when others are chosen."""
+    if asked:
+        st.session_state[keys.asked] = (which, _ids(chosen))
+    if not chosen or st.session_state.get(keys.asked) != (which, _ids(chosen)):
+        return None
+    n, begun = len(chosen), sum(run.attempts > 0 for run in chosen)
+    lost = "A run that has not begun costs nothing."
+    if begun:
+        lost += f" What {labels.runs(begun)} did so far is lost, and counts against the budget."
+    with st.container(border=True):
+        st.warning(f"Cancel {run_names(_ids(chosen))}? {lost}", icon=":material/cancel:")
+        reason = st.text_input("Why (kept with the runs)", key=f"queue-why-{keys.experiment_id}")
+        with st.container(horizontal=True):
+            sure = st.button(
+                f"Yes, cancel {labels.runs(n)}", type="primary", key=f"queue-sure-{which}"
+            )
+            if st.button("Keep them", key=f"queue-keep-{which}"):
+                st.session_state.pop(keys.asked, None)
+                st.rerun()
+    if not sure:
+        return None
+
+    def do() -> str:
+        st.session_state.pop(keys.asked, None)
+        told = cancel_runs(desk.session, chosen, reason.strip())
+        st.session_state.pop(keys.snapshot, None)
+        return told
+
+    return Intent("queue", do, "Cancelling")
+
+
+def _table(
+    rows: list[dict[str, object]], runs: tuple[Run, ...], key: str, alt: str
+) -> tuple[Run, ...]:
+    """Draw a frozen table. Returns the runs whose rows are chosen, as they were shown."""
+    event = st.dataframe(
+        pd.DataFrame(rows),
+        hide_index=True,
+        width="stretch",
+        height=TALL if _ROW * (len(rows) + 1) > TALL else "auto",
+        on_select="rerun",
+        selection_mode="multi-row",
+        column_config={
+            "why here": st.column_config.TextColumn("why here", width="medium"),
+            "why": st.column_config.TextColumn("why", width="large"),
+        },
+        key=key,
+        alt=alt,
+    )
+    at = sorted(event["selection"]["rows"])
+    return tuple(runs[i] for i in at if i < len(runs))
+
+
+def _levels(experiment: Experiment, run: Run) -> dict[str, str]:
+    values = experiment.space.values(run.configuration)
+    return {labels.column(p): level(values[p.name]) for p in experiment.space.parameters}
+
+
+def _ids(runs: tuple[Run, ...]) -> tuple[int, ...]:
+    return tuple(run.id for run in runs)
+
+
+def _count_words(chosen: tuple[Run, ...], which: str) -> str:
+    n = len(chosen)
+    return f"1 {which} run" if n == 1 else f"{n:,} {which} runs"

@@ -1,0 +1,105 @@
+"""Report: the answer first, what changes, what it rests on, and everything to take away."""
+
+import pandas as pd
+import streamlit as st
+
+from assistant.core.experiment import Experiment
+from assistant.presentation.report.data import ReportData, collect
+from assistant.presentation.report.html import render_html
+from assistant.presentation.text.number_format import cell
+from assistant.ui import labels
+from assistant.ui.intents import Intent
+from assistant.ui.labels import escape_markdown
+from assistant.ui.pages.overview_results import front_table, runs_table
+from assistant.ui.state import ExperimentView
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. It only shows and hands out: nothing is decided here."""
+    data = collect(experiment)
+    found = data.answer.verdict not in ("nothing_feasible", "no_runs")
+    show = st.success if found else st.warning
+    sentences = [*data.answer.sentences]
+    if data.recommendation is not None:
+        sentences.append(data.recommendation.sentence)
+    show(f"**{data.answer.headline}**\n\n" + "\n\n".join(sentences))
+    with st.container(horizontal=True):
+        st.download_button(
+            "Download the report (HTML)",
+            lambda: render_html(collect(experiment, desk.session.events())),
+            file_name=f"{data.experiment_id}.html",
+            mime="text/html",
+            type="primary",
+            icon=":material/download:",
+            on_click="ignore",
+            key="download-report",
+        )
+        st.download_button(
+            "Download the runs (CSV)",
+            lambda: runs_csv(experiment),
+            file_name=f"{data.experiment_id}.csv",
+            mime="text/csv",
+            icon=":material/table:",
+            on_click="ignore",
+            disabled=not experiment.runs,
+            key="download-runs",
+        )
+    st.caption("The report is one file: it opens without Copperline and without a network.")
+    _tables(data)
+    st.subheader("What this rests on")
+    for fact in data.facts:
+        st.markdown(f"**{escape_markdown(fact.label)}**: {escape_markdown(fact.text)}")
+    limits = "; ".join(data.constraints) or "none"
+    st.markdown(
+        f"**Objective**: {escape_markdown(data.objective)}. **Constraints**: {escape_markdown(limits)}."
+    )
+    st.markdown(f"**Strategy**: {escape_markdown(data.strategy)}. **Seed**: {data.seed}.")
+    return None
+
+
+def runs_csv(experiment: Experiment) -> str:
+    """Return the table of runs as CSV, in which no text is a formula."""
+    table = runs_table(experiment).map(lambda one: cell(one) if isinstance(one, str) else one)
+    return table.rename(columns=cell).to_csv(index=False)
+
+
+def _tables(data: ReportData) -> None:
+    if data.changes:
+        st.subheader("Today and best")
+        rows = [
+            {
+                "parameter": change.parameter,
+                "today": change.today or "unknown",
+                "best": change.best,
+                "": "changes" if change.differs else "",
+                "what it is": change.description,
+            }
+            for change in data.changes
+        ]
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
+    if data.agreement:
+        st.subheader("Agreement")
+        rows = [
+            {"term": use.title, "agreed": use.agreed, "used": use.told, "": use.verdict}
+            for use in data.agreement
+        ]
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="agreement")
+    if data.front:
+        title = labels.measure_title(data.value_name, data.unit)
+        also = labels.measure_title(data.second_name or "", data.second_unit)
+        st.subheader(escape_markdown(f"The front: {data.value_name} against {data.second_name}"))
+        st.dataframe(
+            front_table(data.front, title, also), hide_index=True, width="stretch", alt="the front"
+        )
+    if data.measures:
+        st.subheader("What was measured")
+        rows = [
+            {
+                "measure": row.name,
+                "today": row.today or "unknown",
+                "best": row.best,
+                "change": row.change,
+            }
+            for row in data.measures
+        ]
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="measures")

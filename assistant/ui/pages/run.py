@@ -1,0 +1,448 @@
+"""Two runs beside each other: the levels in which they differ, and their measures.
+
+A run that goes on: what it has measured so far, as it comes, and ending it early.
+
+One run in full, and beside another: what came of it, who wanted it, the schedule behind it.
+
+The AI platform behind a run, simulated again: the same configuration gives the same future.
+"""
+
+import streamlit as st
+
+from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.config.snapshot import rebuild
+from assistant.core.errors import AssistantError
+from assistant.core.events import ExperimentOpened
+from assistant.core.experiment import Experiment
+from assistant.core.run import Outcome, Run, RunState
+from assistant.presentation.tables.queue import age_words, stopped_words
+from assistant.presentation.text.number_format import duration, quantity, unit_of
+from assistant.simtools.ai_platform import PlatformDashboard, simulated_dashboard
+from assistant.ui import labels, platform_dashboard
+from assistant.ui.intents import Intent, answer_at, sentence
+from assistant.ui.pages import run_schedule
+from assistant.ui.pages.run_tables import (
+    differing_levels,
+    history,
+    levels_table,
+    measure_text,
+    measures_beside,
+    measures_table,
+)
+from assistant.ui.state import ExperimentView
+from strategies import Level
+
+
+def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
+    """Draw what differs between two runs; their schedules are drawn with the schedule."""
+    st.subheader(f"Run {run.id} beside run {other.id}")
+    levels = differing_levels(experiment, run, other)
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Levels that differ**")
+        if levels.empty:
+            st.caption(f"None: the same configuration with seeds {run.seed} and {other.seed}.")
+        else:
+            st.dataframe(
+                levels, hide_index=True, width="stretch",
+                alt=f"levels in which runs {run.id} and {other.id} differ",
+            )  # fmt: skip
+    with right:
+        st.markdown("**Measures**")
+        if run.outcome is None or other.outcome is None:
+            told = " and ".join(
+                f"run {one.id} is {one.state}" for one in (run, other) if one.outcome is None
+            )
+            st.caption(f"Not to be compared: {told}.")
+            return
+        st.markdown(verdict(experiment, (run, run.outcome), (other, other.outcome)))
+        st.dataframe(
+            measures_beside(experiment, run, other), hide_index=True, width="stretch",
+            alt=f"measures of run {run.id} beside those of run {other.id}",
+        )  # fmt: skip
+
+
+def verdict(experiment: Experiment, here: tuple[Run, Outcome], there: tuple[Run, Outcome]) -> str:
+    """Say which of two runs is better by the objective, and by how much."""
+    (run, mine), (other, theirs), objective = here, there, experiment.opened.objective
+    if mine.feasible != theirs.feasible:
+        kept, broken = (run, other) if mine.feasible else (other, run)
+        return f"Run {kept.id} meets every constraint, run {broken.id} does not."
+    gain = mine.quality - theirs.quality
+    if gain == 0:
+        return f"Both have the same {objective.wrapper}."
+    better = "better" if gain > 0 else "worse"
+    apart = quantity(abs(gain), objective.unit)
+    return f"By {objective.wrapper} run {run.id} is {better} than run {other.id} by {apart}."
+
+
+EVERY_S = 2.0
+PLACE = "end"
+
+
+@st.fragment(run_every=EVERY_S)
+def reported_measures(desk: ExperimentView, run_id: int) -> None:
+    """Draw what a run has reported and how old that is, anew every few seconds until it ends."""
+    try:
+        desk.session.catch_up()
+    except AssistantError as error:
+        st.warning(f"It is not known how it goes on: {labels.escape_markdown(str(error))}.")
+        return
+    experiment = desk.session.experiment
+    run = experiment.run(run_id)
+    if run.state is not RunState.RUNNING:
+        st.rerun()  # the page has another story to tell
+    if run.reported is None:
+        st.caption("It has reported nothing so far.")
+        return
+    age = age_words(run, desk.session.now_s())
+    st.markdown(f"**Reported so far**, the last time {age}")
+    st.dataframe(
+        measures_table(experiment, run), hide_index=True, width="stretch",
+        alt=f"measures that run {run_id} has reported so far",
+    )  # fmt: skip
+
+
+def stop_section(desk: ExperimentView, run: Run) -> Intent | None:
+    """Draw how a run that goes on is ended early. Returns that it shall be."""
+    if run.state is not RunState.RUNNING:
+        return None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        reason = st.text_input(
+            "Why (kept with the run)", key=f"end-why-{run.id}", placeholder="optional", width=320
+        ).strip()
+        keep = st.button(
+            "Stop and keep", icon=":material/stop_circle:", key=f"end-keep-{run.id}",
+            help="It ends now, and what it has reported last counts as its result.",
+        )  # fmt: skip
+        drop = st.button(
+            "Cancel", icon=":material/cancel:", key=f"end-drop-{run.id}",
+            help="It ends now and has no result; it counts against the budget.",
+        )  # fmt: skip
+
+    def stop() -> str:
+        desk.session.stop(run.id, reason, keep=keep)
+        return f"Run {run.id} was {'stopped' if keep else 'cancelled'}."
+
+    return Intent(f"{PLACE}-{run.id}", stop, "Ending it") if keep or drop else None
+
+
+def platform_section(experiment: Experiment, run: Run) -> None:
+    """Draw the platform of a run, hour by hour."""
+    st.subheader("The platform")
+    if run.state is not RunState.COMPLETED:
+        st.info(f"No dashboard: run {run.id} is {run.state}.", icon=":material/info:")
+        return
+    values = experiment.space.values(run.configuration)
+    opened = experiment.opened
+    try:
+        with st.spinner(f"Simulating run {run.id} again …"):
+            board = _board(opened.experiment_id, tuple(values.items()), opened)
+    except Exception as error:
+        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
+        return
+    platform_dashboard.draw_dashboard(board, f"platform-{opened.experiment_id}")
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _board(
+    experiment_id: str,  # noqa: ARG001 - a part of the key
+    values: tuple[tuple[str, Level], ...],
+    _opened: ExperimentOpened,
+) -> PlatformDashboard:
+    application = rebuild(_opened)
+    if not isinstance(application, AiPlatform):
+        raise AssertionError("the recipe of an experiment makes its application")
+    return simulated_dashboard(application, dict(values))[0]
+
+
+ICONS = {
+    RunState.QUEUED: ":material/schedule:",
+    RunState.RUNNING: ":material/play_circle:",
+    RunState.COMPLETED: ":material/check_circle:",
+    RunState.FAILED: ":material/error:",
+    RunState.CANCELLED: ":material/cancel:",
+}
+LIST_ORDER = {
+    "baseline": "Today's configuration, to compare with.",
+    "initial": "One of the first runs.",
+    "suggested": "Suggested, and taken as it was.",
+    "edited": "Suggested, and edited by a person.",
+    "analyst": "A person's own.",
+    "imported": "A result from before; it cost nothing of the budget.",
+    "replicate": "A repetition of a configuration that has a run.",
+}
+_ANSWERS = "verdict", "again", PLACE
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns a verdict, or the wish for another seed."""
+    if not experiment.runs:
+        st.subheader("Run")
+        st.info(
+            "No run yet. Submit suggestions on the page *Suggestions*; each run is shown here as "
+            "soon as it is submitted, and in full when it has completed.",
+            icon=":material/hourglass_empty:",
+        )
+        return None
+    run, other = _choice(experiment)
+    _state(desk, experiment, run)
+    intent = _wishes(desk, experiment, run) or stop_section(desk, run)
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Levels**")
+        st.dataframe(
+            levels_table(experiment, run), hide_index=True, width="stretch",
+            alt=f"levels of run {run.id}",
+        )  # fmt: skip
+        _provenance(experiment, run)
+    with right:
+        _measures(experiment, run)
+    if other is not None:
+        comparison_section(experiment, run, other)
+    if experiment.opened.application == AiPlatform.name:
+        platform_section(experiment, run)
+    else:
+        run_schedule.schedule_section(experiment, run, other)
+    return intent
+
+
+def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
+    """Return the run that is shown, and the one it is compared with."""
+    ids = [run.id for run in experiment.runs]
+    key = f"run-{experiment.opened.experiment_id}"
+    lost = _from_address(key, "run", ids), _from_address(f"{key}-other", "with", ids)
+    if key not in st.session_state:
+        best = experiment.best
+        st.session_state[key] = best.id if best is not None else ids[-1]
+
+    def label(run_id: int) -> str:
+        # without anything that changes: a label that does takes the choice back
+        return f"run {run_id}: {labels.settings_of(experiment.space, find(run_id).configuration)}"
+
+    find = experiment.run
+    left, right = st.columns(2)
+    with left:
+        chosen = st.selectbox("Run", ids, format_func=label, key=key, persist_state="session")
+    others = [run_id for run_id in ids if run_id != chosen]
+    with right:
+        other = st.selectbox(
+            "Compare with", others, index=None, format_func=label, key=f"{key}-other",
+            placeholder="no other run", persist_state="session",
+        )  # fmt: skip
+    _address(key, "run", chosen)
+    _address(f"{key}-other", "with", other)
+    for asked in filter(None, lost):
+        st.warning(
+            f"The address asks for run {labels.escape_markdown(asked)}; runs here are numbered 1 to "
+            f"{ids[-1]}, so run {chosen} is shown.",
+            icon=":material/link_off:",
+        )
+    return find(chosen), None if other is None else find(other)
+
+
+def _from_address(key: str, parameter: str, ids: list[int]) -> str | None:
+    """Take a run from the address, if it came from outside. Returns it if there is no such run."""
+    asked = st.query_params.get(parameter)
+    if asked is None or asked == st.session_state.get(f"{key}-address"):
+        return None
+    if asked.isascii() and asked.isdecimal() and int(asked) in ids:
+        st.session_state[key] = int(asked)
+        return None
+    return asked[:20]
+
+
+def _address(key: str, parameter: str, chosen: int | None) -> None:
+    """Put a run into the address."""
+    if chosen is None:
+        st.query_params.pop(parameter, None)
+        st.session_state.pop(f"{key}-address", None)
+        return
+    st.query_params[parameter] = st.session_state[f"{key}-address"] = str(chosen)
+
+
+def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
+    """Draw how the run stands: the reason first if there is no result, else what it is worth."""
+    st.subheader(f"Run {run.id}")
+    if run.failure is not None:
+        st.error(f"**Failed:** {labels.escape_markdown(run.failure)}", icon=ICONS[RunState.FAILED])
+    elif run.cancelled is not None:
+        told = labels.escape_markdown(run.cancelled) or "no reason was given"
+        st.warning(f"**Cancelled:** {told}", icon=ICONS[RunState.CANCELLED])
+    elif run.outcome is None:
+        _unfinished(desk, experiment, run)
+    else:
+        _completed(experiment, run, run.outcome)
+
+
+def _unfinished(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
+    if run.state is RunState.QUEUED and run.held:
+        text = "Held: it waits until it is released on the page *Queue*."
+    elif run.state is RunState.QUEUED:
+        waiting = [one.id for one in experiment.waiting]
+        text = f"Queued: number {waiting.index(run.id) + 1} of {len(waiting)} that may start."
+    else:
+        text = "Running: its measures are here as soon as it has completed."
+        st.info(text, icon=ICONS[run.state])
+        reported_measures(desk, run.id)
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(text, icon=ICONS[run.state])
+        st.button("Look again", icon=":material/refresh:", key="run-refresh")
+
+
+def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
+    objective = experiment.opened.objective
+    with st.container(horizontal=True):
+        st.metric(
+            str(objective.wrapper), quantity(outcome.value, objective.unit),
+            _beside(experiment, run),
+            delta_color="off", delta_arrow="off", border=True, height="stretch",
+            help=f"{objective.goal} it",
+        )  # fmt: skip
+        if objective.second is not None:
+            second = objective.second
+            st.metric(
+                str(second.wrapper), quantity(outcome.second_value, second.unit),
+                border=True, height="stretch", help=f"{second.goal} it",
+            )  # fmt: skip
+        if objective.constraints:
+            st.metric(
+                "Constraints", "met" if outcome.feasible else "violated", border=True,
+                height="stretch", help="; ".join(map(str, objective.constraints)),
+            )  # fmt: skip
+        st.metric(
+            "Took", "unknown" if run.duration_s is None else duration(run.duration_s),
+            border=True, height="stretch", help="by the clock of whoever executed it",
+        )  # fmt: skip
+        verdict = {True: "good", False: "bad", None: "none"}[run.good]
+        st.metric("Verdict", verdict, border=True, height="stretch", help="what a person called it")
+    st.markdown(f"{ICONS[run.state]} **Completed**{_tags(experiment, run)}")
+    if run.stopped is not None:
+        told = labels.escape_markdown(stopped_words(run))
+        st.info(
+            f"{told[:1].upper()}{told[1:]}. What it had reported last is its result.",
+            icon=":material/stop_circle:",
+        )
+    for constraint in () if outcome.feasible else objective.constraints:
+        if constraint.violation(outcome.measures) > 0:
+            found = measure_text(outcome.measures[constraint.measure], unit_of(constraint.measure))
+            st.warning(
+                f"Violated: {labels.escape_markdown(str(constraint))}; {constraint.measure} is {found}.",
+                icon=":material/rule:",
+            )
+
+
+def _beside(experiment: Experiment, run: Run) -> str | None:
+    """Say how the value compares with today's; None where there is no today, or this is it."""
+    today = experiment.baseline
+    if run.outcome is None or today is None or today.outcome is None or today.id == run.id:
+        return None
+    gain = run.outcome.quality - today.outcome.quality
+    if gain == 0:
+        return "as today"
+    unit, better = experiment.opened.objective.unit, "better" if gain > 0 else "worse"
+    return f"{quantity(abs(gain), unit).partition(' (')[0]} {better} than today"
+
+
+def _tags(experiment: Experiment, run: Run) -> str:
+    told = []
+    best, today = experiment.best, experiment.opened.baseline
+    if best is not None and run.configuration == best.configuration:
+        told.append("the best so far")
+    if run in experiment.front and experiment.opened.objective.second is not None:
+        told.append("on the front")
+    if run.configuration == today:
+        told.append("today's configuration")
+    return f" · {', '.join(told)}" if told else ""
+
+
+def _wishes(desk: ExperimentView, experiment: Experiment, run: Run) -> Intent | None:
+    """Draw verdict and repetition. What was asked for names the run, whatever is shown later."""
+    answer_at(*(f"{one}-{run.id}" for one in _ANSWERS))
+    if run.state is not RunState.COMPLETED:
+        return None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        wished = _verdict(desk, run)
+        repeats = experiment.opened.deterministic is not True
+        again = repeats and st.button(
+            "Run again", icon=":material/replay:", key=f"again-{run.id}",
+            disabled=experiment.finished is not None or experiment.remaining_runs == 0,
+            help="The same configuration with another seed; what is best goes by the mean.",
+        )  # fmt: skip
+    if not repeats:
+        st.caption("Results do not vary here: the same configuration gives the same again.")
+    _repeat_words(experiment, run)
+    if not again:
+        return wished
+
+    def replicate() -> str:
+        (new,) = desk.session.replicate(run.id)
+        return f"Run {new.id} was submitted: run {run.id} again with seed {new.seed}."
+
+    return Intent(f"again-{run.id}", replicate, "Submitting")
+
+
+def _verdict(desk: ExperimentView, run: Run) -> Intent | None:
+    wished: Intent | None = None
+    buttons = (
+        ("Good", True, ":material/thumb_up:"),
+        ("Bad", False, ":material/thumb_down:"),
+        ("No verdict", None, ":material/remove:"),
+    )
+    for name, good, icon in buttons:
+        if st.button(
+            name, icon=icon, disabled=run.good is good, key=f"rate-{run.id}-{name}",
+        ):  # fmt: skip
+
+            def rate(good: bool | None = good) -> str:
+                desk.session.rate(run.id, good)
+                told = {True: "rated good", False: "rated bad", None: "without a verdict now"}
+                return f"Run {run.id} is {told[good]}."
+
+            wished = Intent(f"verdict-{run.id}", rate)
+    return wished
+
+
+def _repeat_words(experiment: Experiment, run: Run) -> None:
+    """Say what other seeds gave."""
+    same = [one for one in experiment.runs if one.configuration == run.configuration]
+    if len(same) < 2:
+        return
+    standing = experiment.standing(run)
+    unit = experiment.opened.objective.unit
+    others = ", ".join(f"run {one.id} ({one.state})" for one in same if one.id != run.id)
+    mean = ""
+    if standing is not None and standing.n > 1:
+        mean = f" The mean of {standing.n} results is {quantity(standing.outcome.value, unit)}."
+    st.caption(f"The same configuration was run by {others}.{mean}")
+
+
+def _measures(experiment: Experiment, run: Run) -> None:
+    st.markdown("**Measures**")
+    if run.outcome is None:
+        st.caption("None yet." if run.failure is None and run.cancelled is None else "None.")
+        return
+    st.dataframe(
+        measures_table(experiment, run), hide_index=True, width="stretch",
+        alt=f"measures of run {run.id}",
+    )  # fmt: skip
+
+
+def _provenance(experiment: Experiment, run: Run) -> None:
+    """Draw who wanted the run and why, and what became of it when."""
+    st.markdown("**Where it comes from**")
+    lines = [f"{LIST_ORDER[run.source]} {_suggestion_words(experiment, run)}".strip()]
+    if run.reason:
+        lines.append(f"Why: {labels.escape_markdown(run.reason)}")
+    lines += history(run)
+    st.markdown("\n".join(f"- {line}" for line in lines))
+
+
+def _suggestion_words(experiment: Experiment, run: Run) -> str:
+    if run.batch is None:
+        return ""
+    batch = experiment.batches[run.batch - 1]
+    by = [one.strategy for one in batch.suggestions if one.configuration == run.configuration]
+    strategy = f", by the strategy {labels.escape_markdown(by[0])}" if by else ""
+    return f"Batch {run.batch}{strategy}."

@@ -1,0 +1,152 @@
+"""What is known of a run, and of two, as tables and sentences."""
+
+import pandas as pd
+
+from assistant.core.experiment import Experiment
+from assistant.core.objective import Measure
+from assistant.core.run import Run
+from assistant.presentation.text.number_format import (
+    duration,
+    level,
+    moment,
+    number,
+    quantity,
+    setting,
+    unit_of,
+)
+from assistant.ui import labels
+
+_SHOWN_SERIES = 6
+
+
+def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
+    """Return parameter by parameter what the run was made with, beside today's."""
+    space, today = experiment.space, experiment.opened.baseline
+    values = space.values(run.configuration)
+    frame: dict[str, list[str]] = {
+        "parameter": [p.name for p in space.parameters],
+        "level": [setting(values[p.name], p.unit) for p in space.parameters],
+    }
+    if today is not None:
+        present = space.values(today)
+        frame["today"] = [
+            "the same" if present[p.name] == values[p.name] else setting(present[p.name], p.unit)
+            for p in space.parameters
+        ]
+    return pd.DataFrame(frame)
+
+
+def measure_unit(experiment: Experiment, name: str) -> str:
+    """Return the unit of a measure, as far as it is known."""
+    objective = experiment.opened.objective
+    if name == str(objective.wrapper) and objective.unit:
+        return objective.unit
+    if objective.second is not None and name == str(objective.second.wrapper):
+        return objective.second.unit or unit_of(name)
+    return unit_of(name)
+
+
+def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
+    """Return every measure of a run with its unit, what the objective looks at first."""
+    objective = experiment.opened.objective
+    told = run.outcome.measures if run.outcome is not None else run.reported or {}
+    first = [name for name in objective.measures if name in told]
+    names = [*first, *sorted(name for name in told if name not in first)]
+    return pd.DataFrame(
+        {
+            "measure": names,
+            "value": [measure_text(told[name], measure_unit(experiment, name)) for name in names],
+            "counts for": [
+                _counts(experiment, name) if name in first else "" for name in names
+            ],
+        }
+    )  # fmt: skip
+
+
+def _counts(experiment: Experiment, name: str) -> str:
+    objective = experiment.opened.objective
+    constrained = any(one.measure == name for one in objective.constraints)
+    return "constraint" if constrained else "objective"
+
+
+def measure_text(value: Measure, unit: str) -> str:
+    """Return a measure as people read it; a series by its first numbers and its length.
+
+    >>> measured(9000.0, "s"), measured((1.0, 2.0), ""), measured(None, "s")
+    ('9,000 s (2 h 30 min)', '1, 2 (2 numbers)', 'unknown')
+    """
+    if not isinstance(value, tuple):
+        return quantity(value, unit)
+    shown = ", ".join(number(one) for one in value[:_SHOWN_SERIES])
+    more = ", ..." if len(value) > _SHOWN_SERIES else ""
+    return f"{shown}{more} ({len(value):,} numbers)"
+
+
+def history(run: Run) -> list[str]:
+    """Return what became of a run, a sentence each: seed, times, worker, attempts.
+
+    >>> from strategies import Configuration
+    >>> history(Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0))
+    ['Seed 7.', 'Submitted 1970-01-01 00:00 UTC.']
+    """
+    lines = [f"Seed {run.seed}.", f"Submitted {moment(run.submitted_s)}."]
+    if run.started_s is not None:
+        waited = duration(max(run.started_s - run.submitted_s, 0.0))
+        lines.append(f"Started {moment(run.started_s)}, after {waited} in the queue.")
+    if run.ended_s is not None:
+        lines.append(f"Ended {moment(run.ended_s)}.")
+    if run.worker:
+        lines.append(f"Worker {labels.escape_markdown(run.worker)}.")
+    if run.attempts > 1:
+        silent = f"; {run.lost} of its workers went silent" if run.lost else ""
+        lines.append(f"Started {run.attempts} times{silent}.")
+    if run.priority:
+        lines.append(f"Priority {level(run.priority)}.")
+    return lines
+
+
+def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
+    """Return the parameters in which two runs differ, with the level of each."""
+    space = experiment.space
+    here, there = space.values(run.configuration), space.values(other.configuration)
+    return pd.DataFrame(
+        {
+            "parameter": p.name,
+            f"run {run.id}": setting(here[p.name], p.unit),
+            f"run {other.id}": setting(there[p.name], p.unit),
+        }
+        for p in space.parameters
+        if here[p.name] != there[p.name]
+    )
+
+
+def measures_beside(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
+    """Return the measures of two completed runs side by side, with the difference of numbers."""
+    objective = experiment.opened.objective
+    here = {} if run.outcome is None else run.outcome.measures
+    there = {} if other.outcome is None else other.outcome.measures
+    known = {*here, *there}
+    first = [name for name in objective.measures if name in known]
+    rows = []
+    for name in [*first, *sorted(known.difference(first))]:
+        unit = measure_unit(experiment, name)
+        one, two = here.get(name), there.get(name)
+        numbers = isinstance(one, float | int) and isinstance(two, float | int)
+        rows.append(
+            {
+                "measure": name,
+                f"run {run.id}": measure_text(one, unit),
+                f"run {other.id}": measure_text(two, unit),
+                "difference": difference(one - two, unit) if numbers else "",  # type: ignore[operator]
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def difference(value: float, unit: str) -> str:
+    """Return a difference with its sign.
+
+    >>> difference(3.5, "s"), difference(-9000.0, "s"), difference(0.0, "")
+    ('+3.5 s', '-9,000 s (-2 h 30 min)', '0')
+    """
+    return f"{'+' if value > 0 else ''}{quantity(value, unit)}"

@@ -1,0 +1,490 @@
+"""*Space*: every configuration on one map, what was measured or is expected there, and the runs.
+
+A cell carries the levels it stands for, never its position: what is added to the queue is what was
+clicked, whatever has been drawn since.
+
+The runs over parallel axes, with one brush, and the table of what it keeps.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from assistant.analysis.response_map import Fold, arrange_axes, fix_levels
+from assistant.core.errors import AssistantError
+from assistant.core.experiment import Experiment
+from assistant.core.run import Run, RunState
+from assistant.presentation.charts.response_map import (
+    BRUSH,
+    CELL,
+    ParallelAxis,
+    ParallelLine,
+    brushed_runs,
+    parallel,
+)
+from assistant.presentation.charts.vega_lite import scale_of
+from assistant.presentation.text.number_format import level, number
+from assistant.ui import labels
+from assistant.ui.charting import low
+from assistant.ui.intents import Intent, answer_at, sentence
+from assistant.ui.pages import space_map as space_cell
+from assistant.ui.pages.space_map import (
+    MODES,
+    Centre,
+    Mode,
+    SpaceMap,
+    admission_words,
+    cell_levels,
+    centre_of,
+    dark_of,
+    draw_map,
+    level_texts,
+    too_few,
+    value_title,
+)
+from assistant.ui.state import ExperimentView
+from strategies import Parameter, StrategyError
+
+MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 1_000, 9
+
+
+@dataclass(frozen=True, slots=True)
+class Brush:
+    """What a person has brushed: positions of axes, and the ends of the range over them."""
+
+    axes: tuple[int, ...]
+    low: float
+    high: float
+
+
+def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
+    """Draw runs over parallel axes, and those under the brush as a table."""
+    st.subheader("Runs, axis by axis")
+    if not runs:
+        st.info("No run is shown. Choose other runs at the top of the page, or submit some.")
+        return
+    varied = [
+        p.name
+        for i, p in enumerate(experiment.space.parameters)
+        if len({run.configuration.level_ids[i] for run in runs}) > 1
+    ]
+    experiment_id = experiment.opened.experiment_id
+    if not varied:
+        st.info("All runs shown have the same levels, so there is nothing to compare yet.")
+        _table(experiment, runs)
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        names = st.multiselect(
+            "Axes", varied, default=varied[:MOST_AXES],
+            key=f"space-axes-{experiment_id}-{','.join(varied)}", persist_state="session",
+            help="Parameters that vary among the runs shown.",
+        )  # fmt: skip
+    drawn = _latest(runs)
+    axes, lines = over_axes(experiment, drawn, names)
+    title = value_title(experiment)
+    picked = st.vega_lite_chart(
+        low(parallel(axes, lines, title, dark_of(experiment))), theme=None, width="stretch",
+        key=f"space-parallel-{experiment_id}", on_select="rerun", selection_mode=[BRUSH],
+        alt=f"{labels.runs(len(lines))} over {', '.join(names)} and {title}",
+    )  # fmt: skip
+    cut = f" The latest {MOST_LINES:,} runs are drawn." if len(drawn) < len(runs) else ""
+    st.caption(
+        "A line is a run; those without a result are grey. Drag over an axis to keep the runs in "
+        f"that range, on several axes at once if you like; double-click to keep all.{cut}"
+    )
+    brush = brush_of(getattr(picked, "selection", None), len(axes))
+    if brush is None:
+        _table(experiment, runs)
+        return
+    kept = set(brushed_runs(lines, brush.axes, brush.low, brush.high))
+    st.markdown(f"{labels.runs(len(kept))} of {len(lines):,} in the range.")
+    _table(experiment, [run for run in drawn if run.id in kept])
+
+
+def _latest(runs: Sequence[Run]) -> Sequence[Run]:
+    return runs[-MOST_LINES:]
+
+
+def brush_of(selection: object, n_axes: int) -> Brush | None:
+    """Return what is brushed; None if nothing is, or it is of axes that are not there any more."""
+    brush = selection.get(BRUSH) if hasattr(selection, "get") else None
+    if not brush or not brush.get("at"):
+        return None
+    axes = tuple(int(axis) for axis in brush.get("axis") or ())
+    ends = [float(end) for end in brush["at"]]
+    if not axes or max(axes) >= n_axes:
+        return None
+    return Brush(axes, min(ends), max(ends))
+
+
+def over_axes(
+    experiment: Experiment, runs: Sequence[Run], names: Sequence[str]
+) -> tuple[list[ParallelAxis], list[ParallelLine]]:
+    """Return the axes of some parameters and of the measured value, and the runs over them."""
+    space = experiment.space
+    parameters = [space.parameter(name) for name in names]
+    values = [run.outcome.value for run in runs if run.outcome is not None]
+    axes = [_axis(parameter) for parameter in parameters]
+    axes.append(_value_axis(value_title(experiment), values))
+    lines = []
+    for run in runs:
+        ids = dict(zip(space.names, run.configuration.level_ids, strict=True))
+        at: list[float | None] = [_at(p, ids[p.name]) for p in parameters]
+        texts = [level(p.levels[ids[p.name]]) for p in parameters]
+        value = None if run.outcome is None else run.outcome.value
+        at.append(None if value is None else _along(value, values))
+        texts.append(number(value))
+        feasible = run.outcome is None or run.outcome.feasible
+        lines.append(ParallelLine(run.id, tuple(at), tuple(texts), value, feasible))
+    return axes, lines
+
+
+def _at(parameter: Parameter, level_id: int) -> float:
+    n = parameter.n_levels
+    return 0.5 if n == 1 else round(parameter.ranks[level_id] / (n - 1), 5)
+
+
+def _axis(parameter: Parameter) -> ParallelAxis:
+    """Return the axis of a parameter; of many levels some are written, the ends among them."""
+    ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+    n = len(ids)
+    few = min(n, _MOST_TICKS)
+    written = sorted({round(i * (n - 1) / max(few - 1, 1)) for i in range(few)})
+    ticks = tuple((_at(parameter, ids[i]), level(parameter.levels[ids[i]])) for i in written)
+    return ParallelAxis(labels.column(parameter), ticks)
+
+
+def _value_axis(title: str, values: Sequence[float]) -> ParallelAxis:
+    if not values:
+        return ParallelAxis(title, ())
+    ends = sorted({min(values), max(values)})
+    return ParallelAxis(title, tuple((_along(end, values), number(end)) for end in ends))
+
+
+def _along(value: float, values: Sequence[float]) -> float:
+    """Return where a value lies between the least (0) and the greatest (1), on its scale."""
+    least, most = min(values), max(values)
+    if least == most:
+        return 0.5
+    if scale_of(values).get("type") == "log":
+        value, least, most = log(value), log(least), log(most)
+    return round((value - least) / (most - least), 5)
+
+
+def _table(experiment: Experiment, runs: Sequence[Run]) -> None:
+    title = value_title(experiment)
+    st.dataframe(
+        run_table(experiment, runs), hide_index=True, width="stretch", alt="the runs",
+        placeholder="",
+        column_config={title: st.column_config.NumberColumn(title, format="localized")},
+    )  # fmt: skip
+
+
+def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
+    """Return runs as a table, the latest first."""
+    title = value_title(experiment)
+    rows = [
+        {
+            "run": run.id,
+            "state": words_of(run),
+            title: None if run.outcome is None else run.outcome.value,
+            "constraints": "" if run.outcome is None else _CONSTRAINTS[run.outcome.feasible],
+            **level_texts(experiment, run),
+            "from": labels.SOURCES[run.source],
+        }
+        for run in reversed(runs)
+    ]
+    frame = pd.DataFrame(rows)
+    if not experiment.opened.objective.constraints:
+        frame = frame.drop(columns="constraints")
+    return frame
+
+
+_CONSTRAINTS = {True: "met", False: "violated"}
+
+
+def words_of(run: Run) -> str:
+    """Return the state of a run as the filter calls it."""
+    return labels.STATES[run.state]
+
+
+_OFFERED = (
+    RunState.COMPLETED, RunState.FAILED, RunState.RUNNING, RunState.QUEUED, RunState.CANCELLED,
+)  # fmt: skip
+_AT_FIRST = (RunState.COMPLETED, RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
+_MODE_WORDS: dict[Mode, str] = {
+    "measured": "Measured",
+    "predicted": "Predicted",
+    "uncertainty": "Uncertainty",
+    "regions": "Regions",
+}
+_RESULTS = {"any": "any result", "met": "meets every constraint", "violated": "violates one"}
+Rest = Literal["centre", "all", "chosen"]
+
+
+@dataclass(frozen=True, slots=True)
+class _MapKeys:
+    """Names of what is kept for an experiment in a person's session."""
+
+    experiment_id: str
+
+    def of(self, name: str) -> str:
+        return f"space-{name}-{self.experiment_id}"
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns the run that the person wants, if any."""
+    keys = _MapKeys(experiment.opened.experiment_id)
+    st.subheader("Space")
+    if not experiment.measured:
+        st.info(
+            "Nothing has been measured yet, so the map is empty. Submit runs on *Suggestions*, or "
+            "click a cell and add it to the queue yourself.",
+            icon=":material/grid_on:",
+        )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        mode = _mode(experiment, keys)
+        runs = _filter_runs(experiment, keys)
+    centre = centre_of(experiment)
+    intent = None
+    fold = _fold(experiment, keys, centre)
+    try:
+        drawn = _cached_map(experiment, keys, fold, mode, runs)
+    except (AssistantError, StrategyError) as error:
+        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
+        drawn = None
+    if drawn is not None:
+        _show(experiment, keys, drawn)
+        answer_at("space")
+        key = st.session_state.get(keys.of("chosen"), "")
+        if key:
+            intent = space_cell.cell_panel(desk, experiment, drawn, key, centre)
+        _as_table(experiment, keys, drawn)
+    parallel_section(experiment, runs)
+    return intent
+
+
+def _filter_runs(experiment: Experiment, keys: _MapKeys) -> tuple[Run, ...]:
+    """Draw the filter of the page. Returns the runs that pass."""
+    states = st.pills(
+        "Runs shown", _OFFERED, selection_mode="multi", default=list(_AT_FIRST),
+        format_func=labels.STATES.__getitem__, key=keys.of("states"), persist_state="session",
+        help="For the whole page. Predictions and regions rest on all runs.",
+    )  # fmt: skip
+    result = "any"
+    if experiment.opened.objective.constraints:
+        result = st.segmented_control(
+            "Constraints", list(_RESULTS), default="any", required=True,
+            format_func=_RESULTS.__getitem__, key=keys.of("result"), persist_state="session",
+            help="Of completed runs; runs without a result are shown whatever is chosen.",
+        )  # fmt: skip
+    passed = [run for run in experiment.runs if run.state in states]
+    if result != "any":
+        passed = [
+            run
+            for run in passed
+            if run.outcome is None or run.outcome.feasible == (result == "met")
+        ]
+    return tuple(passed)
+
+
+def _mode(experiment: Experiment, keys: _MapKeys) -> Mode:
+    first: Mode = "measured" if too_few(experiment) else "predicted"
+    mode: Mode = st.segmented_control(
+        "Colour", list(MODES), default=first, required=True, format_func=_MODE_WORDS.__getitem__,
+        key=keys.of("mode"), persist_state="session",
+    )  # fmt: skip
+    return mode
+
+
+def _fold(experiment: Experiment, keys: _MapKeys, centre: Centre | None) -> Fold:
+    """Draw which parameters lie where; the arrangement stays until the person changes it."""
+    space = experiment.space
+    kept = keys.of("arranged")
+    if kept not in st.session_state:
+        model = experiment.measured_anova
+        st.session_state[kept] = arrange_axes(space, {} if model is None else model.shares)
+    first: Fold = st.session_state[kept]
+    names = [p.name for p in space.parameters if p.n_levels > 1]
+    with st.expander("Axes: which parameters lie where"):
+        st.caption(
+            "The first parameter of an axis moves slowest, the next ones are nested within it. "
+            "The most influential ones come first unless you change it."
+        )
+        across, down = (
+            tuple(
+                st.multiselect(
+                    label, names, default=list(at_first), key=keys.of(label),
+                    persist_state="session",
+                )
+            )
+            for label, at_first in (("Across", first.across), ("Down", first.down))
+        )  # fmt: skip
+        fold = Fold(across, down)
+        others = [name for name in space.names if name not in fold.shown]
+        varied = [name for name in others if space.parameter(name).n_levels > 1]
+        rest = _rest(keys, varied, centre)
+        if rest == "chosen" or (rest == "centre" and centre is None):
+            at = {name: space.parameter(name).levels[0] for name in others}
+            for name in varied:
+                at[name] = st.selectbox(
+                    labels.column(space.parameter(name)), space.parameter(name).levels,
+                    format_func=level, key=keys.of(f"at-{name}"), persist_state="session",
+                )  # fmt: skip
+            return Fold(across, down, at)
+    if rest == "centre" and centre is not None:
+        return fix_levels(space, fold, centre.configuration)
+    return fold
+
+
+def _rest(keys: _MapKeys, varied: Sequence[str], centre: Centre | None) -> Rest:
+    if not varied:
+        return "all"
+    labels: dict[Rest, str] = {
+        "centre": "one level each" if centre is None else f"as in {centre.words}",
+        "all": "all levels together",
+        "chosen": "levels that I choose",
+    }
+    others = " and others" if len(varied) > 6 else ""
+    rest: Rest = st.segmented_control(
+        f"On no axis: {', '.join(varied[:6])}{others}",
+        list(labels), default="centre", required=True, format_func=labels.__getitem__,
+        key=keys.of("rest"), persist_state="session",
+    )  # fmt: skip
+    return rest
+
+
+def _cached_map(
+    experiment: Experiment, keys: _MapKeys, fold: Fold, mode: Mode, runs: Sequence[Run]
+) -> SpaceMap:
+    """Return the map, made once for each state of the experiment and of the fields."""
+    shown = tuple(run.id for run in runs)
+    key = (experiment.n_events, str(fold), mode, shown)
+    kept = st.session_state.get(keys.of("map"))
+    if kept is None or kept[0] != key:
+        with st.spinner("Drawing the map …"):
+            chosen = st.session_state.get(keys.of("chosen"), "")
+            kept = (key, draw_map(experiment, fold, mode, runs, chosen))
+        st.session_state[keys.of("map")] = kept
+    drawn: SpaceMap = kept[1]
+    return drawn
+
+
+def _show(experiment: Experiment, keys: _MapKeys, drawn: SpaceMap) -> None:
+    """Draw the map, and keep what is clicked."""
+    if drawn.mode in ("predicted", "uncertainty") and drawn.expected is None:
+        st.info(too_few(experiment), icon=":material/hourglass_top:")
+    if drawn.mode == "regions" and not drawn.regions:
+        st.info(
+            "No region yet: too few good results lie close together. More runs, or another rule "
+            "of regions under *Steering*, may show one.",
+            icon=":material/hourglass_top:",
+        )
+    with st.container(horizontal=True, wrap=False):  # it scrolls, and not the whole page
+        picked = st.vega_lite_chart(
+            drawn.spec, theme=None, width="content", key=keys.of("chart"), on_select="rerun",
+            selection_mode=[CELL], alt=_alt(experiment, drawn),
+        )  # fmt: skip
+    _keep(keys, picked)
+    st.caption(" ".join(_notes(experiment, drawn)))
+
+
+def _keep(keys: _MapKeys, picked: object) -> None:
+    """Keep the cell that was clicked; a map that is drawn anew forgets it, the page does not."""
+    selection = getattr(picked, "selection", None) or {}
+    points = selection.get(CELL) or []
+    key = str(points[0].get(CELL, "")) if points else ""
+    if key != st.session_state.get(keys.of("clicked"), ""):
+        st.session_state[keys.of("clicked")] = key
+        st.session_state[keys.of("chosen")] = key
+
+
+def _alt(experiment: Experiment, drawn: SpaceMap) -> str:
+    fold, grid = drawn.grid.fold, drawn.grid
+    axes = f"{', '.join(fold.across) or 'nothing'} across, {', '.join(fold.down) or 'nothing'} down"
+    text = f"map of {grid.columns * grid.rows:,} configurations, {axes}, coloured by "
+    if drawn.mode == "regions":
+        return f"{text}region: {len(drawn.regions)} regions"
+    values = drawn.values[~np.isnan(drawn.values)]
+    text += f"{_MODE_WORDS[drawn.mode].lower()} {value_title(experiment)}"
+    if not len(values):
+        return f"{text}: nothing yet"
+    return f"{text}: {number(float(values.min()))} to {number(float(values.max()))}"
+
+
+def _notes(experiment: Experiment, drawn: SpaceMap) -> list[str]:
+    """Return what stands below the map, a sentence each."""
+    grid, n = drawn.grid, len(experiment.measured)
+    whole = f"of {experiment.space.size:,} configurations"
+    notes = [f"{drawn.grid.columns * drawn.grid.rows:,} cells {whole}; click one for more."]
+    if drawn.mode == "measured":
+        notes.append("Grey cells have not been run.")
+    elif drawn.expected is not None:
+        what = "one run" if not grid.over else "a typical configuration of each cell"
+        notes.append(
+            f"Expected of {what} by the model of {labels.runs(n)}"
+            + (", the width of its 95 % interval." if drawn.mode == "uncertainty" else ".")
+        )
+    if drawn.mode == "regions" and drawn.regions:
+        notes.append(
+            "A number stands at the best of each region; where regions overlap the better one is "
+            "drawn. What waits or runs in a region is pending."
+        )
+    held = [name for name in (grid.fold.at or {}) if experiment.space.parameter(name).n_levels > 1]
+    if held and grid.fold.at is not None:
+        at = ", ".join(f"{name} {level(grid.fold.at[name])}" for name in held[:8])
+        more = f" and {len(held) - 8} others" if len(held) > 8 else ""
+        notes.append(f"A slice at {labels.escape_markdown(at)}{more}.")
+    if drawn.hidden:
+        notes.append(
+            f"{labels.runs(drawn.hidden)} {'lies' if drawn.hidden == 1 else 'lie'} outside of it; "
+            "*all levels together* under *Axes* shows every run."
+        )
+    if grid.over:
+        names = ", ".join(experiment.space.names[i] for i in grid.over[:6])
+        best = " A measured cell shows its best run." if drawn.mode == "measured" else ""
+        notes.append(
+            f"All levels of {labels.escape_markdown(names)} fall together in a cell.{best}"
+        )
+    if not drawn.is_admission_known:
+        notes.append("Which cells the exclusions leave is unknown; only closed levels are marked.")
+    return notes
+
+
+def _as_table(experiment: Experiment, keys: _MapKeys, drawn: SpaceMap) -> None:
+    table = st.expander("As a table", key=keys.of("table"), on_change="rerun")
+    if table.open:
+        with table:
+            st.dataframe(
+                map_table(experiment, drawn), hide_index=True, width="stretch",
+                placeholder="",
+                alt="the cells of the map",
+            )  # fmt: skip
+
+
+def map_table(experiment: Experiment, drawn: SpaceMap) -> pd.DataFrame:
+    """Return the cells of a map that say anything, the best first, regions by number."""
+    title, grid = value_title(experiment), drawn.grid
+    cells = range(len(grid.level_ids))
+    rows = [cell_levels(grid, cell) for cell in cells]
+    frame = pd.DataFrame(rows)
+    frame[f"measured {title}"] = drawn.measured.values
+    frame["runs"] = drawn.measured.n_runs
+    if drawn.expected is not None:
+        frame[f"predicted {title}"] = drawn.expected.values
+        frame["from"], frame["to"] = drawn.expected.lows, drawn.expected.highs
+    frame["region"] = ["" if not own else str(own) for own in drawn.region_ids.tolist()]
+    frame["may be proposed"] = [admission_words(state) for state in drawn.admitted.tolist()]
+    if drawn.mode == "regions":
+        order = np.argsort(
+            np.where(drawn.region_ids > 0, drawn.region_ids, 1_000_000), kind="stable"
+        )
+        return frame.iloc[order]
+    worst_last = -1 if experiment.opened.objective.goal == "maximise" else 1
+    sign = 1 if drawn.mode == "uncertainty" else worst_last
+    return frame.iloc[np.argsort(sign * drawn.values, kind="stable")]  # NaN comes last

@@ -1,0 +1,486 @@
+"""The response map of an experiment, made ready to be drawn. Nothing is drawn here.
+
+One cell of the map: its levels, its runs or what is expected, its region, and what to do.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Literal, get_args
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from assistant.analysis.response_map import (
+    FEW,
+    CellAdmission,
+    ExpectedMeasureArrays,
+    Fold,
+    Grid,
+    MeasuredCells,
+    admitted,
+    arrange_axes,
+    build_grid,
+    expected_measure,
+    expected_measures,
+    fix_levels,
+    from_key,
+    key_of,
+    measure_cells,
+    regions_of,
+)
+from assistant.core.errors import AssistantError
+from assistant.core.experiment import Experiment
+from assistant.core.run import Run, RunState
+from assistant.presentation.charts.response_map import (
+    CellRegions,
+    CellValues,
+    Dark,
+    Kind,
+    MapMark,
+    NestedParameter,
+    response_map,
+)
+from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.tables.queue import stopped_words
+from assistant.presentation.text.number_format import level, number, quantity
+from assistant.ui import labels
+from assistant.ui.intents import Intent, sentence
+from assistant.ui.labels import column, measure_title
+from assistant.ui.state import ExperimentView
+from strategies import (
+    Configuration,
+    Level,
+    NotAllowedError,
+    ParameterSpace,
+    Region,
+    StrategyError,
+    find_regions,
+)
+
+Mode = Literal["measured", "predicted", "uncertainty", "regions"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpaceMap:
+    """A map and what was found on the way.
+
+    Args:
+        mode: what its colour says.
+        grid: its cells.
+        measured: what the runs shown measured.
+        expected: what the model expects; None if that was not asked for or cannot be said.
+        regions: of good results, best first.
+        region_ids: the region of each cell, 0 for none.
+        admitted: see `response_map.Admitted`.
+        is_admission_known: false where only levels could be looked at.
+        hidden: runs that lie in no cell.
+        spec: the chart.
+    """
+
+    mode: Mode
+    grid: Grid
+    measured: MeasuredCells
+    expected: ExpectedMeasureArrays | None
+    regions: tuple[Region, ...]
+    region_ids: NDArray[np.int64]
+    admitted: NDArray[np.int8]
+    is_admission_known: bool
+    hidden: int
+    spec: Spec
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The numbers behind the colour, NaN where there is none."""
+        return displayed_values(self.mode, self.measured, self.expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """Where parameters are held that lie on no axis.
+
+    Args:
+        configuration: whose levels they are.
+        words: which one that is, as in "as in ...".
+    """
+
+    configuration: Configuration
+    words: str
+
+
+def centre_of(experiment: Experiment) -> Centre | None:
+    """Return the best configuration, else today's, else the first allowed one, if there is any."""
+    if experiment.best is not None:
+        return Centre(experiment.best.configuration, f"the best run ({experiment.best.id})")
+    if experiment.opened.baseline is not None:
+        return Centre(experiment.opened.baseline, "today's configuration")
+    first = next(experiment.space.configurations(), None)
+    return None if first is None else Centre(first, "the first allowed configuration")
+
+
+def dark_of(experiment: Experiment) -> Dark:
+    """Return which measured values are drawn dark."""
+    return "low" if experiment.opened.objective.goal == "minimise" else "high"
+
+
+def value_title(experiment: Experiment) -> str:
+    """Return the name of the measured value with its unit."""
+    objective = experiment.opened.objective
+    return measure_title(str(objective.wrapper), objective.unit)
+
+
+def too_few(experiment: Experiment) -> str:
+    """Say why nothing can be predicted; empty if it can."""
+    n = len(experiment.measured)
+    if n >= FEW:
+        return ""
+    have = "none has" if n == 0 else f"only {n} has"
+    return f"A prediction needs {FEW} finished runs, and {have} finished."
+
+
+def draw_map(
+    experiment: Experiment, fold: Fold, mode: Mode, runs: Sequence[Run], chosen: str = ""
+) -> SpaceMap:
+    """Return the map of an experiment.
+
+    Args:
+        experiment: what is known; predictions and regions rest on all of it.
+        fold: which parameters lie where.
+        mode: what the colour says.
+        runs: those that are marked and whose values are drawn.
+        chosen: key of the cell that is selected.
+    Raises what `response_map.folded` does.
+    """
+    space = experiment.space
+    grid = build_grid(space, fold)
+    cells = measure_cells(grid, runs)
+    expected = None
+    if mode in ("predicted", "uncertainty"):
+        expected = expected_measures(experiment, grid.level_ids, grid.over)
+    rule = experiment.watch.regions
+    regions = find_regions(experiment.knowledge, rule)
+    region_ids = regions_of(grid, regions, rule.radius)
+    states, is_known = admitted(grid)
+    marks = _marks(experiment, grid, mode, runs, regions)
+    spec = response_map(
+        _axis(space, fold.across),
+        _axis(space, fold.down),
+        _colour(experiment, mode, cells, expected, region_ids),
+        states.tolist(),
+        marks,
+        fixed=key_of(_fixed_ids(grid)),
+        chosen=chosen,
+    )
+    hidden = sum(grid.place(run.configuration) is None for run in runs)
+    return SpaceMap(
+        mode, grid, cells, expected, regions, region_ids, states, is_known, hidden, spec
+    )  # fmt: skip
+
+
+def region_map(experiment: Experiment) -> SpaceMap | None:
+    """Return the map of the regions as it is arranged at first; None if no cell is allowed."""
+    centre, model = centre_of(experiment), experiment.measured_anova
+    if centre is None:
+        return None
+    fold = arrange_axes(experiment.space, {} if model is None else model.shares)
+    fold = fix_levels(experiment.space, fold, centre.configuration)
+    return draw_map(experiment, fold, "regions", experiment.runs)
+
+
+def cell_of(grid: Grid, configuration: Configuration) -> int | None:
+    """Return the cell in which a configuration lies; None if it lies in none."""
+    place = grid.place(configuration)
+    return None if place is None else grid.cell(place)
+
+
+def displayed_values(
+    mode: Mode, cells: MeasuredCells, expected: ExpectedMeasureArrays | None
+) -> NDArray[np.float64]:
+    """Return the numbers behind the colour of a map, NaN where there is none."""
+    if mode == "measured":
+        return cells.values
+    if expected is None:
+        return np.full(len(cells.values), np.nan)
+    return expected.values if mode == "predicted" else expected.highs - expected.lows
+
+
+def cell_levels(grid: Grid, cell: int) -> dict[str, Level]:
+    """Return the levels of the parameters that a cell says, by their headings."""
+    return {
+        column(p): p.levels[own]
+        for p, own in zip(grid.space.parameters, grid.level_ids[cell].tolist(), strict=True)
+        if own >= 0
+    }
+
+
+def _fixed_ids(grid: Grid) -> list[int]:
+    ids: list[int] = grid.level_ids[0].tolist()
+    shown = grid.fold.shown
+    return [-1 if name in shown else i for name, i in zip(grid.space.names, ids, strict=True)]
+
+
+def _axis(space: ParameterSpace, names: Sequence[str]) -> list[NestedParameter]:
+    nested = []
+    for name in names:
+        position, parameter = space.names.index(name), space.parameter(name)
+        ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+        texts = tuple(level(parameter.levels[i]) for i in ids)
+        nested.append(
+            NestedParameter(column(parameter), texts, tuple(f"{position}:{i}" for i in ids))
+        )
+    return nested
+
+
+def _colour(
+    experiment: Experiment,
+    mode: Mode,
+    cells: MeasuredCells,
+    expected: ExpectedMeasureArrays | None,
+    region_ids: NDArray[np.int64],
+) -> CellValues | CellRegions:
+    if mode == "regions":
+        return CellRegions(region_ids.tolist())
+    title = value_title(experiment)
+    values = _nan_to_none(displayed_values(mode, cells, expected))
+    if mode == "measured" or expected is None:
+        return CellValues(f"{mode} {title}", values, dark_of(experiment), is_measured=True)
+    ends = _nan_to_none(expected.lows), _nan_to_none(expected.highs)
+    if mode == "predicted":
+        return CellValues(f"predicted {title}", values, dark_of(experiment), *ends)
+    named = f"width of the 95 % interval of {title}"
+    return CellValues(named, values, "low", *ends, better="surer")
+
+
+def _nan_to_none(values: NDArray[np.float64]) -> list[float | None]:
+    """Return numbers with a few digits, which is all that a colour shows and a tooltip says."""
+    return [None if isnan(x) else float(f"{x:.{_DIGITS}g}") for x in values.tolist()]
+
+
+def _marks(
+    experiment: Experiment,
+    grid: Grid,
+    mode: Mode,
+    runs: Sequence[Run],
+    regions: Sequence[Region],
+) -> list[MapMark]:
+    """Return one mark for each cell and kind; today and best come last."""
+    found: dict[tuple[int, int, Kind], str] = {}
+
+    def mark(configuration: Configuration, kind: Kind, text: str = "") -> None:
+        place = grid.place(configuration)
+        if place is not None:
+            found[(*place, kind)] = text
+
+    of_run = _in_regions(regions) if mode == "regions" else _by_result(mode)
+    for run in runs:
+        kind = of_run(run)
+        if kind is not None:
+            mark(run.configuration, kind)
+    batch = experiment.open_batch
+    for suggestion in () if batch is None else batch.suggestions:
+        mark(suggestion.configuration, "suggested")
+    if mode == "regions":
+        for region in regions:
+            mark(region.best.configuration, "good member", str(region.id))
+    if experiment.opened.baseline is not None:
+        mark(experiment.opened.baseline, "today")
+    if experiment.best is not None:
+        mark(experiment.best.configuration, "best")
+    return [MapMark(x, y, kind, text) for (x, y, kind), text in found.items()]
+
+
+_WAITING: dict[RunState, Kind] = {
+    RunState.QUEUED: "waiting",
+    RunState.RUNNING: "running",
+    RunState.FAILED: "failed",
+}
+
+
+def _by_result(mode: Mode) -> Callable[[Run], Kind | None]:
+    def kind_of(run: Run) -> Kind | None:
+        if run.outcome is None:
+            return _WAITING.get(run.state)
+        if not run.outcome.feasible:
+            return "violates a constraint"
+        return None if mode == "measured" else "measured"  # its colour says it
+
+    return kind_of
+
+
+def _in_regions(regions: Sequence[Region]) -> Callable[[Run], Kind | None]:
+    members = {configuration for region in regions for configuration in region.members}
+
+    def kind_of(run: Run) -> Kind | None:
+        if run.outcome is None:
+            return _WAITING.get(run.state)
+        return "good member" if run.configuration in members else "evaluated"
+
+    return kind_of
+
+
+def admission_words(state: int) -> str:
+    """Say whether what a cell stands for may be proposed."""
+    said = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
+    return said.get(CellAdmission(state), "yes")
+
+
+_STATES = {
+    RunState.QUEUED: "waits",
+    RunState.RUNNING: "is running",
+    RunState.FAILED: "failed",
+    RunState.CANCELLED: "was cancelled",
+}
+
+
+def cell_panel(
+    desk: ExperimentView, experiment: Experiment, drawn: SpaceMap, key: str, centre: Centre | None
+) -> Intent | None:
+    """Draw what is known of the cell with a key. Returns a run that is wanted there."""
+    rest = {} if centre is None else experiment.space.values(centre.configuration)
+    try:
+        configuration = from_key(experiment.space, key, rest)
+    except (AssistantError, StrategyError) as error:
+        st.warning(labels.escape_markdown(sentence(error)), icon=":material/history:")
+        return None
+    with st.container(border=True):
+        st.markdown(
+            f"**{labels.escape_markdown(labels.settings_of(experiment.space, configuration))}**"
+        )
+        _cell_summary(experiment, drawn, configuration, centre)
+        runs = [run for run in experiment.runs if run.configuration == configuration]
+        for line in _lines(experiment, drawn, configuration, runs):
+            st.markdown(labels.escape_markdown(line))
+        return _action(desk, experiment, configuration, runs)
+
+
+def _cell_summary(
+    experiment: Experiment, drawn: SpaceMap, configuration: Configuration, centre: Centre | None
+) -> None:
+    """Say of a cell in which configurations fall together which of them is meant."""
+    over = drawn.grid.over
+    cell = cell_of(drawn.grid, configuration)
+    if not over or centre is None or cell is None:
+        return
+    names = ", ".join(experiment.space.names[i] for i in over[:6])
+    n = int(drawn.measured.n_runs[cell])
+    best = float(drawn.measured.values[cell])
+    found = f", the best {number(best)}" if n else ""
+    st.caption(
+        labels.escape_markdown(
+            f"The cell has {labels.runs(n)}{found}. Here it stands for the configuration with "
+            f"{names} as in {centre.words}."
+        )
+    )
+
+
+def _lines(
+    experiment: Experiment, drawn: SpaceMap, configuration: Configuration, runs: list[Run]
+) -> list[str]:
+    """Return what is known of a configuration, a sentence each."""
+    objective = experiment.opened.objective
+    lines = [_run_line(experiment, run) for run in runs]
+    standing = experiment.standings.get(configuration)
+    if standing is not None and standing.n > 1:
+        value = quantity(standing.outcome.value, objective.unit)
+        lines.append(f"Mean of {labels.runs(standing.n)}: {value}.")
+    if standing is None:
+        expected = expected_measure(experiment, configuration)
+        if expected is None:
+            lines.append("What to expect is unknown: fewer than 2 runs have finished.")
+        else:
+            value = quantity(expected.value, objective.unit)
+            band = f"{number(expected.low)} to {number(expected.high)}"
+            lines.append(f"Expected {objective.wrapper}: {value}, 95 % interval of a run {band}.")
+    radius = experiment.watch.regions.radius
+    homes = [
+        str(r.id) for r in drawn.regions if r.contains(experiment.space, configuration, radius)
+    ]
+    where = f"region {' and '.join(homes)}" if homes else "no region of good results"
+    if drawn.regions:
+        lines.append(f"It lies in {where}.")
+    if configuration == experiment.opened.baseline:
+        lines.append("It is today's configuration.")
+    if experiment.best is not None and configuration == experiment.best.configuration:
+        lines.append("It is the best so far.")
+    return lines
+
+
+def _run_line(experiment: Experiment, run: Run) -> str:
+    who = labels.SOURCES[run.source]
+    if run.outcome is None:
+        why = f": {run.failure}" if run.failure else ""
+        return f"Run {run.id} ({who}) {_STATES[run.state]}{why}."
+    value = quantity(run.outcome.value, experiment.opened.objective.unit)
+    met = "" if run.outcome.feasible else "; it violates a constraint"
+    early = f"; {stopped_words(run)}" if run.stopped is not None else ""
+    return f"Run {run.id} ({who}) measured {value}{met}{early}."
+
+
+def _action(
+    desk: ExperimentView, experiment: Experiment, configuration: Configuration, runs: list[Run]
+) -> Intent | None:
+    """Draw what can be done with a configuration, or why nothing can."""
+    space, kept = experiment.space, [r for r in runs if r.state is not RunState.CANCELLED]
+    values = space.values(configuration)
+    own = f"{experiment.opened.experiment_id}-{configuration.level_ids}"
+    add, again = f"space-add-{own}", f"space-again-{own}"
+    said = f"space-said-{own}"
+    field = f"space-why-{own}-{st.session_state.get(said, 0)}"
+
+    def include() -> str:
+        run = desk.session.include(values, reason)
+        st.session_state[said] = st.session_state.get(said, 0) + 1  # the next reason is another
+        return f"Run {run.id} waits in the queue."
+
+    def repeat() -> str:
+        run = desk.session.replicate(kept[0].id, 1, reason)[0]
+        st.session_state[said] = st.session_state.get(said, 0) + 1
+        return f"Run {run.id} repeats run {kept[0].id}; it waits in the queue."
+
+    reason = str(st.session_state.get(field, "")).strip()
+    if kept and st.session_state.get(add):  # it was pressed when somebody else had been quicker
+        return Intent("space", include)
+    refused = _refusal(experiment, configuration, bool(kept))
+    if refused:
+        st.caption(labels.escape_markdown(refused))
+        return None
+    batch = experiment.open_batch
+    if batch is not None and configuration in {one.configuration for one in batch.suggestions}:
+        st.caption("It is suggested now; you can take it on *Suggestions* as well.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        reason = st.text_input(
+            "Why (for the record)", key=field, width=420, persist_state="session",
+            placeholder="your own words, or nothing",
+        ).strip()  # fmt: skip
+        if kept:
+            asked = st.button("Run again", type="primary", key=again)
+        else:
+            asked = st.button("Add to the queue", type="primary", key=add)
+    if not asked:
+        return None
+    return Intent("space", repeat if kept else include, "Submitting")
+
+
+def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool) -> str:
+    """Say why a configuration cannot be submitted; empty if it can."""
+    if experiment.finished is not None:
+        return f"The experiment is finished ({experiment.finished.reason}); nothing is added."
+    if has_run and experiment.opened.deterministic:
+        return "It has run already, and another run would give the same result."
+    try:
+        experiment.space.check(configuration)
+    except NotAllowedError as error:
+        return sentence(error)
+    if experiment.remaining_runs == 0:
+        return "The budget is used up; raise it under *Steering* to add a run."
+    return ""
+
+
+def level_texts(experiment: Experiment, run: Run) -> dict[str, str]:
+    """Return a run's levels as text, by the names of the parameters with their units."""
+    values = experiment.space.values(run.configuration)
+    return {labels.column(p): level(values[p.name]) for p in experiment.space.parameters}

@@ -1,0 +1,495 @@
+"""Steering: everything that is agreed and how it chooses, to look up and to change.
+
+The agreement while it runs: its terms, and what changes them.
+
+Which levels and combinations may be proposed, and which are preferred: fields of *Steer*.
+
+What can be changed while it runs: how it chooses, the budget, levels, the watch, the past.
+
+How much each region counts in the division of the runs inside.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import streamlit as st
+
+from assistant.config.models import check_tariff
+from assistant.config.snapshot import read_results
+from assistant.config.sweep_file import check_settings
+from assistant.core.experiment import Experiment
+from assistant.core.sla import PENDING, AutoSteering, OnWarning, Tariff
+from assistant.presentation.tables.sla import region_rows, sla_words
+from assistant.ui import labels
+from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
+from assistant.ui.pages import suggestions_batch
+from assistant.ui.sla_fields import SlaFields, goal_field, more_fields
+from assistant.ui.state import ExperimentView
+from strategies import (
+    Level,
+    ParameterSpace,
+    RegionRule,
+    factors_of,
+    find_regions,
+    strategy_entry,
+    strategy_names,
+)
+from strategies.steering.regions import Good
+
+
+def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the agreement and what changes it. Returns the change, if it is wanted."""
+    sla = experiment.sla
+    agreed = "; ".join(sla_words(experiment)) or "no limit and no goal"
+    st.caption(f"Now: {agreed}.")
+    limited = st.checkbox(
+        "Limit the number of runs", sla.max_runs is not None, key="budget-limited"
+    )
+    n = st.number_input(
+        "Runs in all",
+        1,
+        value=sla.max_runs or max(1, experiment.n_charged + 20),
+        disabled=not limited,
+        key=f"budget-{desk.session.id}-{sla.max_runs}",
+    )
+    choices = [
+        "keep it" if sla.deadline_s else "none",
+        "set another" if sla.deadline_s else "set one",
+    ]
+    if sla.deadline_s:
+        choices.append("take it away")
+    chosen = st.segmented_control("Deadline", choices, default=choices[0], key="budget-deadline")
+    text = ""
+    if chosen == choices[1]:
+        text = st.text_input("Time from now", placeholder="30m", key="budget-deadline-text")
+    answer_at("budget", "budget-deadline-text")
+    key, present = f"budget-{desk.session.id}-{hash(sla)}", SlaFields.of(sla)
+    goal = goal_field(key, present)
+    with st.expander("More of the agreement: cost, time of a run"):
+        terms = more_fields(key, goal, present)
+    if not st.button("Agree on this budget", key="change-budget"):
+        return None
+
+    def do() -> str:
+        at = sla.deadline_s if chosen != "take it away" else None
+        if chosen == choices[1]:
+            at = _deadline_s(text, "budget-deadline-text")
+        said = check_settings({"runs": n, **terms.tables(key)}, "the fields")
+        agreed = replace(
+            said.agreement(time.time()), max_runs=n if limited else None, deadline_s=at
+        )
+        _check_cost(agreed.tariff, experiment, f"{key}-cost")
+        desk.session.change_budget(agreed)
+
+        return "The budget is changed."
+
+    return Intent("budget", do)
+
+
+def _deadline_s(text: str, place: str) -> float:
+    """Return a moment from a time from now such as ``30m``. Raises FieldError for its place."""
+    try:
+        settings = check_settings({"deadline": text.strip()}, "the deadline")
+    except Exception as error:
+        hint = "A time from now is wanted, such as 90s, 30m or 2h."
+        raise FormFieldError(place, f"{sentence(error)} {hint}") from error
+    if settings.deadline is None:
+        raise FormFieldError(place, "A time from now is wanted, such as 90s, 30m or 2h.")
+    return time.time() + settings.deadline
+
+
+def _check_cost(tariff: Tariff | None, experiment: Experiment, place: str) -> None:
+    """Raise FieldError for its place if the cost is by what there is not."""
+    if tariff is None:
+        return
+    opened = experiment.opened
+    try:
+        check_tariff(tariff, experiment.space, experiment.known_measures, opened.application)
+    except Exception as error:
+        raise FormFieldError(place, sentence(error)) from error
+
+
+Pair = tuple[str, Level]
+
+
+def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the fields. Returns what the person wants changed."""
+    space, session = experiment.space, desk.session
+    open_ones = [
+        (parameter.name, value)
+        for parameter in space.parameters
+        for value in labels.open_levels(space, parameter)
+    ]
+    answer_at("levels")
+    st.caption(
+        "A closed level is not proposed any more; what was run with it stays. Half of the "
+        "suggestions keep to preferred levels, if there are any."
+    )
+    closed, preferred = labels.closed_levels(space), labels.preferred_levels(space)
+    wanted = [  # all are drawn, whatever was pressed, so that nothing typed is lost
+        _choice(
+            "Open level",
+            "close-level",
+            open_ones,
+            {
+                "close": ("Close", session.close_level, "is closed."),
+                "prefer": ("Prefer", session.prefer_level, "is preferred."),
+            },
+        ),
+        _choice(
+            "Closed level",
+            f"reopen-level-{len(closed)}",
+            closed,
+            {"reopen": ("Reopen", session.reopen_level, "is open again.")},
+        ),
+        _choice(
+            "Preferred level",
+            f"unprefer-level-{len(preferred)}",
+            preferred,
+            {"unprefer": ("Prefer no more", session.unprefer_level, "is preferred no more.")},
+        ),
+        _new_level(desk, space),
+        _exclusion(desk, space),
+    ]
+    return next((intent for intent in wanted if intent is not None), None)
+
+
+_Action = tuple[str, Callable[[str, Level], None], str]
+
+
+def _choice(
+    label: str, key: str, pairs: Sequence[Pair], actions: dict[str, _Action]
+) -> Intent | None:
+    """Draw a choice of levels with a button for each action on it."""
+    intent = None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            label, pairs, format_func=_text, key=key, width=320,
+            placeholder="none",
+        )  # fmt: skip
+        for name, (title, change, said) in actions.items():
+            if st.button(title, key=name, disabled=chosen is None) and chosen is not None:
+
+                def do(
+                    pair: Pair = chosen,
+                    change: Callable[[str, Level], None] = change,
+                    said: str = said,
+                ) -> str:
+                    change(*pair)
+                    return f"{_text(pair)} {said}"
+
+                intent = Intent("levels", do)
+    return intent
+
+
+def _text(pair: Pair) -> str:
+    return f"{pair[0]} = {pair[1]}"
+
+
+def _new_level(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.selectbox("Parameter", space.names, key="add-parameter", width=200)
+        text = st.text_input("New level", key="add-level", width=160)
+        asked = st.button("Add", key="add")
+    answer_at("add-level")
+    if not asked:
+        return None
+
+    def do() -> str:
+        if not text.strip():
+            raise FormFieldError("add-level", "Say which level is added.")
+        value = space.parameter(name).read(text)
+        desk.session.add_level(name, value)
+        return f"{name} = {value} is added."
+
+    return Intent("add-level", do)
+
+
+def _exclusion(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        text = st.text_input(
+            "Never propose what meets", key="exclude", width=440,
+            placeholder=f"{space.names[0]} == {space.parameters[0].levels[0]!r}",
+        )  # fmt: skip
+        asked = st.button("Forbid", key="forbid")
+    answer_at("exclude")
+    for exclusion in space.exclusions:
+        st.caption(f"Forbidden: {labels.escape_markdown(exclusion.text)}")
+    if not asked:
+        return None
+
+    def do() -> str:
+        if not text.strip():
+            raise FormFieldError("exclude", "Say which combinations, by a condition on parameters.")
+        desk.session.exclude(text.strip())
+        return f"Nothing that meets '{text.strip()}' is proposed any more."
+
+    return Intent("exclude", do)
+
+
+def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw a weight for each region, where a share of the runs is spent inside them."""
+    answer_at("weights")
+    steering, rule = experiment.steering, experiment.watch.regions
+    if steering.exploitation is None:
+        return None
+    regions = find_regions(experiment.knowledge, rule)
+    if not regions:
+        st.caption("Regions can be weighed once there are some.")
+        return None
+    factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
+    ranges = {row.id: row.ranges for row in region_rows(experiment, 0.0)}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Region",
+            [region.id for region in regions],
+            format_func=lambda at: f"{at}: {ranges[at]}",
+            key="weigh-region",
+            width=320,
+        )
+        present = factors[chosen - 1]
+        weight = st.number_input(
+            "Weight",
+            0.0,
+            value=present,
+            step=0.5,
+            key=f"weigh-{chosen}-{present}",
+            width=130,
+            help="1 is as it is found, 2 twice as much; nothing goes into a region of weight 0.",
+        )
+        pressed = st.button("Weigh", key="weigh", disabled=weight == present)
+    if not pressed:
+        return None
+
+    def do() -> str:
+        desk.session.weigh_region(chosen, weight)
+        return f"Region {chosen} counts {weight:g} from now on."
+
+    return Intent("weights", do)
+
+
+_PENDING = {
+    "near": "configurations near the good ones",
+    "queued": "runs that wait inside a region",
+    "box": "configurations inside a region's box",
+    "plan": "what is left of the plan",
+}
+_GOOD: Mapping[Good, str] = {
+    "quantile": "the best share of the results",
+    "threshold": "results that reach a value",
+    "verdicts": "results that you rated good",
+}
+_ON_ADVICE: Mapping[str, OnWarning] = {
+    "wait for me": "wait",
+    "accept": "accept",
+    "ignore": "ignore",
+}
+
+
+def strategy_fields(
+    key: str, present: str, options: Mapping[str, Level]
+) -> tuple[str, dict[str, Level]]:
+    """Draw a choice of strategy with its own options. Returns both."""
+    names = list(strategy_names())
+    name = st.selectbox(
+        "Strategy",
+        names,
+        index=names.index(present) if present in names else 0,
+        help="\n\n".join(f"{one}: {strategy_entry(one).summary}" for one in names),
+        key=f"{key}-strategy",
+    )
+    chosen: dict[str, Level] = {}
+    for option in strategy_entry(name).options:
+        value = options.get(option.name, option.default) if name == present else option.default
+        field = f"{key}-{name}-{option.name}"
+        label = option.name.replace("_", " ").capitalize()
+        if option.choices:
+            at = option.choices.index(str(value))
+            chosen[option.name] = st.selectbox(
+                label, option.choices, at, help=option.summary, key=field
+            )
+        elif option.type is bool:
+            chosen[option.name] = st.checkbox(label, bool(value), help=option.summary, key=field)
+        elif option.type is float and option.low is not None and option.high is not None:
+            chosen[option.name] = st.slider(
+                label, option.low, option.high, float(value), 0.05, help=option.summary, key=field
+            )
+        elif option.type is int:
+            low = None if option.low is None else int(option.low)
+            high = None if option.high is None else int(option.high)
+            chosen[option.name] = st.number_input(
+                label, low, high, int(value), help=option.summary, key=field
+            )
+        elif option.type is float:
+            chosen[option.name] = st.number_input(
+                label, option.low, option.high, float(value), help=option.summary, key=field
+            )
+        else:
+            chosen[option.name] = st.text_input(label, str(value), help=option.summary, key=field)
+    return name, chosen
+
+
+def _choosing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    session, steering = desk.session, experiment.steering
+    key = f"steer-{session.id}-{steering}"
+    st.caption(f"Now: {steering}.")
+    name, options = strategy_fields(key, steering.strategy, steering.options)
+    share = steering.exploitation
+    split = st.toggle(
+        "Spend a share of the runs inside regions of good results",
+        share is not None,
+        key=f"{key}-split",
+        help="A share of 0 % keeps out of the regions; without a split they are not looked at.",
+    )
+    level = None
+    if split:
+        at = round(100 * (share if share is not None else experiment.watch.advised))
+        level = st.slider(
+            "Share inside regions (exploitation)", 0, 100, at, 5, format="%d %%", key=f"{key}-share"
+        ) / 100  # fmt: skip
+    answer_at("steering")
+    if st.button("Choose like this from now on", key="change-steering"):
+
+        def do() -> str:
+            session.change_strategy(name, options, level)
+            return f"From now on: {session.experiment.steering}."
+
+        return Intent("steering", do)
+    weighed = weights_section(desk, experiment)
+    st.divider()
+    return _automatic(desk, experiment) or weighed
+
+
+def _automatic(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the switch between the person and the automatic mode."""
+    answer_at("automatic")
+    how = experiment.automatic
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        size = st.number_input(
+            "Suggestions at a time", 1, 100, 5, key="auto-n", width=160, persist_state="session"
+        )
+        on_advice = st.selectbox(
+            "At a warning", list(_ON_ADVICE), key="auto-advice", width=160, persist_state="session"
+        )
+        pressed = st.button(
+            "Take every suggestion automatically" if how is None else "Let me decide again",
+            key="automatic",
+            help="Today's configuration, ten first runs, then one batch after another until the "
+            "agreement is used up or you decide again. The service does it: you may close the page."
+        )  # fmt: skip
+    if not pressed:
+        return None
+
+    def do() -> str:
+        if how is not None:
+            desk.session.hand_over(None, "you decide again")
+            return "You decide again."
+        suggestions_batch.release_batch(desk.session.id)
+        desk.session.hand_over(AutoSteering(size, advice=_ON_ADVICE[on_advice]))
+        return "Suggestions are taken as they come, as soon as runs are started."
+
+    return Intent("automatic", do)
+
+
+def _watch(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    watch, objective = experiment.watch, experiment.opened.objective
+    rule = watch.regions
+    goods: list[Good] = list(_GOOD)
+    good = st.selectbox(
+        "Good are", goods, goods.index(rule.good), format_func=_GOOD.__getitem__, key="watch-good"
+    )
+    share, reached = rule.quantile, None
+    if good == "quantile":
+        share = (
+            st.slider(
+                "Best share", 5, 100, round(share * 100), 5, format="%d %%", key="watch-share"
+            )
+            / 100
+        )
+    if good == "threshold":
+        at = objective.value_of(rule.threshold) if rule.threshold is not None else None
+        bound = "at most" if objective.goal == "minimise" else "at least"
+        reached = st.number_input(f"{objective.wrapper} {bound}", value=at, key="watch-threshold")
+    pending = st.selectbox(
+        "Pending are", PENDING, PENDING.index(watch.pending), format_func=_PENDING.__getitem__,
+        key="watch-pending",
+    )  # fmt: skip
+    answer_at("watch")
+    if not st.button("Watch like this from now on", key="change-watch"):
+        return None
+
+    def do() -> str:
+        if good == "threshold" and reached is None:
+            raise FormFieldError("watch", "Name the value from which a result is good.")
+        threshold = None
+        if good == "threshold" and reached is not None:
+            threshold = -reached if objective.goal == "minimise" else reached
+        regions = RegionRule(good, threshold, share, rule.eps, rule.min_samples)
+        desk.session.change_watch(replace(watch, regions=regions, pending=pending))
+        return "Regions and pending runs are counted like this from now on."
+
+    return Intent("watch", do)
+
+
+def _past(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    st.caption(
+        f"A CSV file with the columns {', '.join(experiment.space.names)}, then a column for "
+        "each measure. Imported results cost nothing of the budget."
+    )
+    path = st.text_input(
+        "Path of results from before", key="import-path", placeholder="results.csv"
+    )
+    replicates = st.checkbox(
+        "Other results of the same configuration are replicates of it", key="import-replicates"
+    )
+    answer_at("import")
+    if not st.button("Import", key="import"):
+        return None
+
+    def do() -> str:
+        if not path.strip():
+            raise FormFieldError("import", "Name the path of a CSV file.")
+        results = read_results(Path(path.strip()).expanduser(), experiment.space)
+        n = desk.session.import_results(results, replicates=replicates)
+        return f"{n} of {len(results)} results were taken in; the others have a run already."
+
+    return Intent("import", do, "Reading results")
+
+
+def _finishing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    answer_at("finish")
+    if experiment.finished is not None:
+        st.info(f"Finished: {experiment.finished.reason}")
+        return None
+    reason = st.text_input("Why it ends here", "the analyst is satisfied", key="finish-reason")
+    sure = st.checkbox("Nothing more shall be run in this experiment", key="finish-sure")
+    if not st.button("Finish the experiment", key="finish", disabled=not sure):
+        return None
+
+    def do() -> str:
+        desk.session.finish(reason.strip() or "the analyst is satisfied")
+        return ""
+
+    return Intent("finish", do)
+
+
+SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = {
+    "How it chooses": _choosing,
+    "Budget": budget_section,
+    "Levels": levels_section,
+    "Regions": _watch,
+    "Past results": _past,
+    "Finish": _finishing,
+}
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns what the person wants changed."""
+    intent = None
+    names = list(SECTIONS)
+    for tab, draw in zip(st.tabs(names), SECTIONS.values(), strict=True):
+        with tab, st.container(width=720):
+            intent = draw(desk, experiment) or intent
+    return intent

@@ -1,0 +1,517 @@
+"""Suggestions: the open warning, the frozen batch with runs of one's own, and how to get others.
+
+A row is known by its batch and its position. If the batch on the screen is not the open one any
+more, because another window acted, every action on it is refused. What is ticked, changed and added
+stays with the batch: over page switches, other windows and a restart of the server.
+
+The full explanation of a suggestion, in a dialog over the page.
+
+The warning: what is likely, what could be done about it with the chance of each, the answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from assistant.core.commands import submit_runs
+from assistant.core.errors import AssistantError, ExperimentError
+from assistant.core.events import Answer, BatchSuggested, MissWarning
+from assistant.core.experiment import Experiment
+from assistant.core.forecast import percent
+from assistant.core.run import RunState
+from assistant.presentation.tables.queue import (
+    KIND_WORDS,
+    expected_text,
+    explanation,
+    kind_text,
+    list_text,
+)
+from assistant.presentation.text.number_format import level, setting
+from assistant.ui import labels
+from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
+from assistant.ui.pages import suggestions_batch, suggestions_request
+from assistant.ui.pages.suggestions_batch import (
+    BatchDraft,
+    ManualRun,
+    SubmissionPreview,
+    configuration_of,
+    draft_of,
+    rows_of,
+    submission_preview,
+)
+from assistant.ui.state import ExperimentView
+from strategies import StrategyError
+
+
+@st.dialog("Why it was suggested", width="large")
+def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
+    """Draw why each suggestion of a batch was made, one at a time."""
+    at = st.selectbox(
+        "Suggestion",
+        range(len(batch.suggestions)),
+        format_func=lambda i: (
+            f"no. {i + 1}: "
+            + labels.settings_of(experiment.space, batch.suggestions[i].configuration)
+        ),
+        key=f"explain-{experiment.opened.experiment_id}-{batch.number}",
+    )
+    told = explanation(experiment, batch.suggestions[at])
+    for said in told.sentences:
+        st.markdown(labels.escape_markdown(said))
+    unit = experiment.opened.objective.unit
+    value = labels.measure_title(str(experiment.opened.objective.wrapper), unit)
+    rows = pd.DataFrame([asdict(row) for row in told.levels])
+    rows.columns = pd.Index(
+        ["parameter", "level", "best run has", "typical with this level", "runs with it"]
+    )
+    st.dataframe(rows, hide_index=True, width="stretch", alt=f"levels of suggestion {at + 1}")
+    st.caption(
+        f"Typical: the {labels.escape_markdown(value)} to expect of a configuration with this level, averaged "
+        "over all others, with a 95% interval."
+    )
+
+
+_ACCEPTED = "Accepted; the suggestions below are the new ones."
+_Answering = Callable[[Answer, float | None, int | None, str], Intent]
+
+
+def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the open warning, if there is one. Returns how the person answers it."""
+    advice = experiment.open_advice
+    answer_at("advice")
+    if advice is None or experiment.finished is not None:
+        return None
+    session = desk.session
+
+    def answer(given: Answer, share: float | None, which: int | None, said: str) -> Intent:
+        def do() -> str:
+            now = session.look()
+            if now.open_advice is None or now.open_advice.number != advice.number:
+                return "The warning was answered elsewhere already."
+            with session.only_on(now.version):
+                session.answer_advice(given, share, which)
+            suggestions_batch.release_batch(session.id)
+            return said
+
+        return Intent("advice", do)
+
+    with st.container(border=True):
+        if advice.basis == "paper":
+            lead = f"**The agreement is about to be missed.** {advice.text}"
+            st.warning(lead, icon=":material/warning:")
+            intent = _share(experiment, advice, session.id, answer)
+        else:
+            st.warning(advice.text, icon=":material/warning:")
+            intent = _alternatives(advice, answer)
+            with st.expander("Another share inside regions"):
+                intent = _share(experiment, advice, session.id, answer) or intent
+        if advice.suggestions:
+            with st.expander("What accepting would suggest instead"):
+                rows = [
+                    {**labels.cells(experiment.space, one.configuration), "why": one.reason}
+                    for one in advice.suggestions
+                ]
+                st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
+    return intent
+
+
+def _share(
+    experiment: Experiment, advice: MissWarning, session_id: str, answer: _Answering
+) -> Intent | None:
+    """Draw the slider of the exploitation level with its buttons."""
+    proposed = advice.exploitation if advice.basis == "paper" else None
+    at = experiment.watch.advised if proposed is None else proposed
+    share = st.slider(
+        "Share of the remaining runs inside the regions",
+        0, 100, round(at * 100), 5, format="%d %%",
+        key=f"share-{session_id}-{advice.number}",
+        help="100 % spends every further run where good results lie close together.",
+    ) / 100  # fmt: skip
+    with st.container(horizontal=True):
+        accept = proposed is not None and st.button(
+            f"Accept: {proposed:.0%}", type="primary", key=f"accept-{advice.number}"
+        )
+        change = st.button(
+            f"Change to {share:.0%}",
+            key=f"change-{advice.number}",
+            disabled=share == (experiment.steering.exploitation if proposed is None else proposed),
+        )
+        ignore = proposed is not None and st.button("Ignore", key=f"ignore-{advice.number}")
+    if accept:
+        return answer("accepted", None, None, _ACCEPTED)
+    if change:
+        said = f"From now on {share:.0%} of the runs go inside the regions."
+        return answer("changed", share, None, said)
+    if ignore:
+        return _ignore_button(answer)
+    return None
+
+
+def _alternatives(advice: MissWarning, answer: _Answering) -> Intent | None:
+    """Draw what could be done, the best chance first, with a button each."""
+    if not advice.alternatives:
+        st.caption("Nothing that was looked at would raise the chance.")
+    intent = None
+    for position, one in enumerate(advice.alternatives):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            chance = "" if one.chance is None else f", chance {percent(one.chance)}"
+            pressed = st.button(
+                f"Accept {position + 1}",
+                type="primary" if position == 0 else "secondary",
+                key=f"accept-{advice.number}-{position}",
+                help=one.text,
+            )
+            said = f"{position + 1}\\. {one.text[0].upper()}{one.text[1:]}{chance}"
+            st.markdown(said, width="content")
+        if pressed:
+            intent = answer("accepted", None, position, _ACCEPTED)
+    if advice.alternatives:
+        st.caption("Chances of studies like this one; what a change does was not tested.")
+    if st.button("Ignore", key=f"ignore-{advice.number}"):
+        intent = _ignore_button(answer)
+    return intent
+
+
+def _ignore_button(answer: _Answering) -> Intent:
+    return answer("ignored", None, None, "Ignored; everything stays as it was.")
+
+
+EVERY_S = 3.0
+NUMBER, TAKE, EXPECTED, KIND, WHY = "no.", "take", "expected", "kind", "why"
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns what the person wants done."""
+    # A box for each part: what comes and goes in one must not move the others.
+    with st.container():
+        intent = warning_section(desk, experiment)
+    with st.container():
+        st.subheader("Suggestions")
+        answer_at("suggest", "submit")
+        if experiment.automatic is not None:
+            st.info(
+                "It steers itself: suggestions are taken as they come. Take it back on *Steering* "
+                "to decide yourself; what you submit here runs as well.",
+                icon=":material/sync:",
+            )
+        batch = suggestions_batch.batch_on_screen(experiment)
+        intent = _list(desk, experiment, batch) or intent
+    with st.container():
+        intent = suggestions_request.request_section(desk, experiment, batch) or intent
+    with st.container():
+        return _manual_run_form(desk, experiment, batch) or intent
+
+
+def _list(
+    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+) -> Intent | None:
+    base = suggestions_batch.base(experiment, batch)
+    if batch is None and not base.own:
+        return None
+    is_stale = batch is not None and not _is_open(experiment, batch)
+    intent = None
+    if batch is not None and is_stale:
+        _stale_notice(desk, experiment, batch)
+    elif batch is not None:
+        _news(desk, batch)
+        if st.session_state.pop(_renew_batch(experiment), None) == batch.number:
+            intent = suggestions_request.replacement_intent(
+                desk, experiment, batch, len(batch.suggestions)
+            )
+    title = "Runs of your own" if batch is None else labels.batch_title(batch)
+    st.markdown(f"**{title}.** Untick what shall not run, choose other levels, submit.")
+    draft = _editor(experiment, batch, base)
+    suggestions_batch.keep(experiment, batch, draft)
+    is_over = is_stale or experiment.finished is not None
+    refused, chosen = _preview(experiment, batch, draft, is_over=is_over)
+    if batch is not None:
+        with st.expander("Why each of them"):
+            reasons = [
+                labels.escape_markdown(suggestion.reason) for suggestion in batch.suggestions
+            ]
+            st.markdown("\n".join(f"{i}. {reason}" for i, reason in enumerate(reasons, 1)))
+    with st.container(horizontal=True):
+        n = 0 if chosen is None else len(chosen.wanted)
+        submit = st.button(
+            f"Submit {labels.runs(n)}",
+            type="primary",
+            key=f"submit-{0 if batch is None else batch.number}",
+            disabled=n == 0 or bool(refused) or experiment.finished is not None,
+            shortcut="Ctrl+Enter",
+        )
+        for label, taken in (("Take all", True), ("Take none", False)):
+            if st.button(label, key=f"{label}-{0 if batch is None else batch.number}"):
+                rows = 0 if batch is None else len(batch.suggestions)
+                suggestions_batch.put(experiment, batch, draft.ticked(rows, taken))
+                st.rerun()
+        if batch is not None and st.button("Explain", icon=":material/help:", key="explain"):
+            explanation_dialog(experiment, batch)
+        if draft.tidied() != draft and st.button("Remove your unticked runs", key="tidy"):
+            suggestions_batch.put(experiment, batch, draft.tidied())
+            st.rerun()
+    if submit and chosen is not None:
+        intent = Intent("submit", lambda: _submit(desk, batch, draft, chosen), "Submitting")
+    return intent
+
+
+def _stale_notice(desk: ExperimentView, experiment: Experiment, batch: BatchSuggested) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.warning(
+            f"Batch {batch.number} was submitted or replaced since it was shown here. "
+            "Nothing can be done with it any more.",
+            icon=":material/history:",
+        )
+        if st.button("Show what is open now", key="renew"):
+            own = suggestions_batch.kept(experiment, batch).own_only
+            suggestions_batch.release_batch(desk.session.id)
+            if not own.is_empty:
+                suggestions_batch.put(experiment, experiment.open_batch, own)
+            st.rerun()
+
+
+@st.fragment(run_every=EVERY_S)
+def _news(desk: ExperimentView, batch: BatchSuggested) -> None:
+    """Say that results came in after the batch was made, with the choice to keep or renew it.
+
+    Drawn anew every few seconds; the list below stays as it is.
+    """
+    try:
+        desk.session.catch_up()
+    except AssistantError as error:
+        st.warning(f"What came in is not known: {labels.escape_markdown(str(error))}.")
+        return
+    experiment = desk.session.experiment
+    if not _is_open(experiment, batch):
+        st.rerun()  # another window acted: the whole page says so
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    n = sum(run.ended_s is not None and run.ended_s > batch.at_s for run in over)
+    key = _keep_batch(experiment, batch)
+    if n <= st.session_state.get(key, 0) or experiment.finished is not None:
+        return
+    came, told = (f"{n:,} results came", "they tell") if n > 1 else ("1 result came", "it tells")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(
+            f"{came} in since this batch. Keep it, or renew it with what {told}.",
+            icon=":material/update:",
+        )
+        if st.button("Keep", key="news-keep"):
+            st.session_state[key] = n
+            st.rerun()
+        if st.button("Renew", key="news-renew"):
+            st.session_state[_renew_batch(experiment)] = batch.number
+            st.rerun()
+
+
+def _is_open(experiment: Experiment, batch: BatchSuggested) -> bool:
+    open_batch = experiment.open_batch
+    return open_batch is not None and open_batch.number == batch.number
+
+
+def _keep_batch(experiment: Experiment, batch: BatchSuggested) -> str:
+    return f"kept-{experiment.opened.experiment_id}-{batch.number}"
+
+
+def _renew_batch(experiment: Experiment) -> str:
+    return f"renew-{experiment.opened.experiment_id}"
+
+
+def _editor(experiment: Experiment, batch: BatchSuggested | None, base: BatchDraft) -> BatchDraft:
+    """Draw the table over its base. Returns the draft that it shows."""
+    space = experiment.space
+    frame = _frame(experiment, batch, base)
+    columns: dict[str, Any] = {
+        NUMBER: st.column_config.NumberColumn("no.", disabled=True, width=40),
+        TAKE: st.column_config.CheckboxColumn(
+            "take", width=60, help="Click on the box, or go to it and press the space key."
+        ),
+        EXPECTED: st.column_config.TextColumn(
+            f"expected {experiment.opened.objective.wrapper}",
+            disabled=True,
+            help="By the model of what was measured so far, with a 95% interval. A row that you "
+            "change is told below.",
+        ),
+        KIND: st.column_config.TextColumn("kind", disabled=True, help=KIND_WORDS),
+        WHY: st.column_config.TextColumn("why", disabled=True, width="large"),
+    }
+    for parameter in space.parameters:
+        options = [level(value) for value in labels.open_levels(space, parameter)]
+        present = [value for value in frame[parameter.name] if value not in options]
+        columns[parameter.name] = st.column_config.SelectboxColumn(
+            labels.column(parameter),
+            options=[*options, *dict.fromkeys(present)],
+            required=True,
+            help=parameter.description or None,
+        )
+    table = st.data_editor(
+        frame,
+        key=suggestions_batch.table_key(experiment, batch, base),
+        column_config=columns,
+        hide_index=True,
+        width="stretch",
+        alt="your list of runs, with the reason of each",
+    )
+    rows = [
+        (tuple(str(table.loc[i, name]) for name in space.names), bool(table.loc[i, TAKE]))
+        for i in range(len(frame))
+    ]
+    return draft_of(space, batch, rows, base.own)
+
+
+def _frame(experiment: Experiment, batch: BatchSuggested | None, base: BatchDraft) -> pd.DataFrame:
+    space = experiment.space
+    suggestions = () if batch is None else batch.suggestions
+    lines: list[dict[str, object]] = []
+    for i, row in enumerate(rows_of(space, batch, base)):
+        suggested = suggestions[i] if i < len(suggestions) else None
+        values = {
+            parameter.name: parameter.parse(text)
+            for parameter, text in zip(space.parameters, row.levels, strict=True)
+        }
+        lines.append(
+            {
+                NUMBER: i + 1,
+                TAKE: row.taken,
+                EXPECTED: expected_text(experiment, space.from_values(values)),
+                KIND: "yours" if suggested is None else kind_text(suggested),
+                **dict(zip(space.names, row.levels, strict=True)),
+                WHY: row.reason or "your own",
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def _preview(
+    experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, *, is_over: bool
+) -> tuple[str, SubmissionPreview | None]:
+    """Say what the list is predicted to give, and what of it would be refused.
+
+    Of a list that cannot be submitted any more, ``is_over``, the reason stands above it already.
+    """
+    try:
+        chosen = submission_preview(experiment, batch, draft)
+        numbered = [
+            (row + 1, one.configuration)
+            for row, one in zip(chosen.rows, chosen.wanted, strict=True)
+        ]
+        st.markdown(labels.escape_markdown(list_text(experiment, numbered)))
+        for number, configuration in numbered:
+            if number - 1 in draft.edits:
+                expected = expected_text(experiment, configuration)
+                st.caption(f"No. {number}, as you changed it: expected {expected}.")
+        if not is_over:
+            submit_runs(experiment, chosen.wanted, 0.0)
+    except (AssistantError, StrategyError) as error:
+        refused = sentence(error)
+        st.error(labels.escape_markdown(refused), icon=":material/block:")
+        return refused, None
+    return "", chosen
+
+
+def _submit(
+    desk: ExperimentView, batch: BatchSuggested | None, draft: BatchDraft, chosen: SubmissionPreview
+) -> str:
+    """Submit the list: all of it, or nothing where any of it cannot be."""
+    session = desk.session
+    session.catch_up()
+    experiment = session.experiment
+    if batch is not None and not _is_open(experiment, batch):
+        raise ExperimentError(
+            f"batch {batch.number} was submitted or replaced since it was shown here; "
+            "nothing was submitted"
+        )
+    submit_runs(experiment, chosen.wanted, session.now_s())
+    n = 0
+    if batch is not None and chosen.keep:
+        with session.only_on(experiment.version):
+            n = len(session.submit(batch, keep=chosen.keep, edits=chosen.edits))
+    left = [one for one in draft.own if one.taken]
+    for values, reason in chosen.own:
+        try:
+            session.include(values, reason)
+        except (AssistantError, StrategyError) as error:
+            _keep_unsubmitted(desk, batch, draft, left)
+            done = f"{labels.runs(n)} submitted, and the rest is" if n else "your list is"
+            raise ExperimentError(f"{str(error).removesuffix('.')}; {done} still here") from error
+        n += 1
+        left.pop(0)
+    _keep_unsubmitted(desk, batch, draft, left)
+    return f"{labels.runs(n)} submitted."
+
+
+def _keep_unsubmitted(
+    desk: ExperimentView, batch: BatchSuggested | None, draft: BatchDraft, left: list[ManualRun]
+) -> None:
+    """Keep of a list what was not submitted: the person's own runs, and an untouched batch."""
+    experiment = desk.session.experiment
+    rest = (*left, *(one for one in draft.own if not one.taken))
+    if batch is not None and _is_open(experiment, batch):
+        suggestions_batch.put(experiment, batch, replace(draft, own=rest))
+        return
+    suggestions_batch.put(experiment, batch, BatchDraft())
+    suggestions_batch.release_batch(experiment.opened.experiment_id)
+    suggestions_batch.put(experiment, experiment.open_batch, BatchDraft(own=rest))
+
+
+def _manual_run_form(
+    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+) -> Intent | None:
+    """Draw the levels of a run of one's own, which is added to the list."""
+    if experiment.finished is not None:
+        return None
+    space, key = experiment.space, f"own-{desk.session.id}"
+    best, today = experiment.best, experiment.opened.baseline
+    start = best.configuration if best is not None else today
+    present = space.values(start) if start is not None else {}
+    st.subheader("Add your own")
+    st.caption(
+        "It joins the list above, and runs once you submit it."
+        + (" The levels begin as those of the best run." if best is not None else "")
+    )
+    chosen: list[str] = []
+    with st.form(key, border=False):
+        columns = st.columns(min(3, len(space.parameters)))
+        for i, parameter in enumerate(space.parameters):
+            levels = labels.open_levels(space, parameter)
+            value = present.get(parameter.name)
+            picked_level = columns[i % len(columns)].selectbox(
+                parameter.name,
+                levels,
+                index=levels.index(value) if value in levels else 0,
+                format_func=lambda one, unit=parameter.unit: setting(one, unit),
+                help=parameter.description or None,
+                key=f"{key}-{parameter.name}",
+                persist_state="session",
+            )
+            chosen.append(level(picked_level))
+        reason = st.text_input("Why (kept with the run)", key=f"{key}-why", persist_state="session")
+        asked = st.form_submit_button("Add to the list", key=f"{key}-add")
+    answer_at("own")
+    if not asked:
+        return None
+
+    def do() -> str:
+        own = ManualRun(tuple(chosen), reason.strip())
+        draft = suggestions_batch.kept(experiment, batch)
+        _refuse_twice(desk.session.experiment, batch, draft, own)
+        suggestions_batch.put(experiment, batch, draft.adding(own))
+        n = 0 if batch is None else len(batch.suggestions)
+        return f"Added to the list as no. {n + len(draft.own) + 1}."
+
+    return Intent("own", do)
+
+
+def _refuse_twice(
+    experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, own: ManualRun
+) -> None:
+    """Raise what is wrong with a run of one's own: not allowed, run before, or on the list."""
+    configuration = configuration_of(experiment.space, own)
+    alone = submission_preview(experiment, None, BatchDraft(own=(own,)))
+    submit_runs(experiment, alone.wanted, 0.0)
+    every = draft.ticked(0 if batch is None else len(batch.suggestions), True)
+    listed = submission_preview(experiment, batch, every)
+    for row, one in zip(listed.rows, listed.wanted, strict=True):
+        if one.configuration == configuration:
+            raise FormFieldError("own", f"It is on the list already, as no. {row + 1}.")

@@ -1,0 +1,312 @@
+"""The list that a person makes of a batch: what is left out, what is changed, what is her own.
+
+A value of texts, as they stand in the table: it can be kept, merged into the next drawing, and put
+into the address of the page, so that a browser brings it back to a server that was started anew.
+
+What this screen holds: which batch is shown, and the list that is being made of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import streamlit as st
+
+from assistant.core.commands import RunRequest, requests_from_batch
+from assistant.core.events import BatchSuggested
+from assistant.core.experiment import Experiment
+from assistant.presentation.text.number_format import level
+from strategies import Configuration, Level, ParameterSpace, StrategyError
+
+MOST_TEXT = 3_000
+"""Characters of an address that a draft may take; a longer one is not put there."""
+
+_MOST_READ = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ManualRun:
+    """A configuration of the person's own: a level as text for each parameter, in their order."""
+
+    levels: tuple[str, ...]
+    reason: str = ""
+    taken: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDraft:
+    """What is made of a batch; rows are the batch's by position from 0, then the person's own.
+
+    Args:
+        left: positions of suggestions that are not taken.
+        edits: other levels, as text, of some parameters of a suggestion.
+        own: the person's own runs.
+    """
+
+    left: frozenset[int] = frozenset()
+    edits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    own: tuple[ManualRun, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the batch stands as it was suggested."""
+        return not self.left and not self.edits and not self.own
+
+    def ticked(self, n: int, taken: bool) -> BatchDraft:
+        """Return the draft with all rows taken, or none, of a batch of ``n`` suggestions."""
+        left = frozenset() if taken else frozenset(range(n))
+        return replace(self, left=left, own=tuple(replace(one, taken=taken) for one in self.own))
+
+    def without(self, row: int, n: int) -> BatchDraft:
+        """Return the draft with one row left out."""
+        if row < n:
+            return replace(self, left=self.left | {row})
+        own = [replace(o, taken=o.taken and i != row - n) for i, o in enumerate(self.own)]
+        return replace(self, own=tuple(own))
+
+    def adding(self, one: ManualRun) -> BatchDraft:
+        """Return the draft with one more run of the person's own."""
+        return replace(self, own=(*self.own, one))
+
+    def tidied(self) -> BatchDraft:
+        """Return the draft without runs of the person's own that are not taken."""
+        return replace(self, own=tuple(one for one in self.own if one.taken))
+
+    @property
+    def own_only(self) -> BatchDraft:
+        """The draft for another batch: only what is the person's own goes with her."""
+        return BatchDraft(own=self.own)
+
+    def text(self, of: str) -> str:
+        """Return the draft as text for an address; ``of`` says what it belongs to."""
+        told = {
+            "of": of,
+            "left": sorted(self.left),
+            "edits": {str(row): dict(cells) for row, cells in sorted(self.edits.items())},
+            "own": [[list(one.levels), one.reason, one.taken] for one in self.own],
+        }
+        packed = zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 9)
+        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str, of: str, n: int, space: ParameterSpace) -> BatchDraft:
+        """Return the draft of a text; an empty one if it belongs elsewhere or cannot be read.
+
+        Args:
+            text: from an address, which anybody can write: what it holds is looked at again when it
+                is submitted.
+            of: what it must belong to.
+            n: suggestions of that batch.
+            space: whose parameters its levels are of.
+        """
+        try:
+            packed = base64.urlsafe_b64decode(text[:MOST_TEXT] + "=" * (-len(text) % 4))
+            told = json.loads(zlib.decompressobj().decompress(packed, _MOST_READ))
+            if told["of"] != of:
+                return cls()
+            draft = cls(
+                frozenset(int(row) for row in told["left"]),
+                {
+                    int(row): {str(name): str(value) for name, value in cells.items()}
+                    for row, cells in told["edits"].items()
+                },
+                tuple(
+                    ManualRun(tuple(map(str, levels)), str(reason), taken is True)
+                    for levels, reason, taken in told["own"]
+                ),
+            )
+            for cells in draft.edits.values():
+                for name, level_text in cells.items():
+                    space.parameter(name).parse(level_text)
+            for one in draft.own:
+                values_of(space, one)
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error, StrategyError):
+            return cls()
+        rows = {*draft.left, *draft.edits}
+        return draft if all(0 <= row < n for row in rows) else cls()
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionRow:
+    """One row of the list as it is shown: levels as text, in the parameters' order."""
+
+    levels: tuple[str, ...]
+    taken: bool
+    reason: str
+
+
+def rows_of(
+    space: ParameterSpace, batch: BatchSuggested | None, draft: BatchDraft
+) -> tuple[SuggestionRow, ...]:
+    """Return the rows of a batch under a draft."""
+    rows = []
+    for position, suggestion in enumerate(() if batch is None else batch.suggestions):
+        values = space.values(suggestion.configuration)
+        cells = draft.edits.get(position, {})
+        levels = tuple(cells.get(name, level(values[name])) for name in space.names)
+        rows.append(SuggestionRow(levels, position not in draft.left, suggestion.reason))
+    return (*rows, *(SuggestionRow(one.levels, one.taken, one.reason) for one in draft.own))
+
+
+def draft_of(
+    space: ParameterSpace,
+    batch: BatchSuggested | None,
+    rows: Sequence[tuple[tuple[str, ...], bool]],
+    own: Sequence[ManualRun],
+) -> BatchDraft:
+    """Return the draft that a table shows: levels and tick of each row.
+
+    Args:
+        space: of the experiment.
+        batch: whose suggestions come first.
+        rows: as they are in the table now.
+        own: of the base of that table, for their reasons.
+    """
+    suggestions = () if batch is None else batch.suggestions
+    n = len(suggestions)
+    left = frozenset(i for i, (_, taken) in enumerate(rows[:n]) if not taken)
+    edits: dict[int, dict[str, str]] = {}
+    for position, suggestion in enumerate(suggestions):
+        values = space.values(suggestion.configuration)
+        for name, cell in zip(space.names, rows[position][0], strict=True):
+            if cell != level(values[name]):
+                edits.setdefault(position, {})[name] = cell
+    mine = (
+        ManualRun(levels, one.reason, taken)
+        for one, (levels, taken) in zip(own, rows[n:], strict=True)
+    )
+    return BatchDraft(left, edits, tuple(mine))
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionPreview:
+    """What a draft would submit.
+
+    Args:
+        keep: positions of the batch that are taken.
+        edits: other levels of these.
+        own: values and reason of each run of the person's own that is taken.
+        rows: the row of each run that would be submitted, from 0, in the order of ``wanted``.
+        wanted: these runs.
+    """
+
+    keep: tuple[int, ...]
+    edits: Mapping[int, Mapping[str, Level]]
+    own: tuple[tuple[Mapping[str, Level], str], ...]
+    rows: tuple[int, ...]
+    wanted: tuple[RunRequest, ...]
+
+
+def submission_preview(
+    experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
+) -> SubmissionPreview:
+    """Return what a draft would submit.
+
+    Raises:
+        StrategyError: a text that is no level.
+    """
+    space = experiment.space
+    n = 0 if batch is None else len(batch.suggestions)
+    keep = tuple(i for i in range(n) if i not in draft.left)
+    edits = {
+        position: {name: space.parameter(name).parse(text) for name, text in cells.items()}
+        for position, cells in draft.edits.items()
+        if position in keep
+    }
+    mine = tuple((values_of(space, one), one.reason) for one in draft.own if one.taken)
+    wanted = () if batch is None else requests_from_batch(experiment, batch, keep, edits)
+    added = tuple(RunRequest(space.from_values(v), "analyst", reason) for v, reason in mine)
+    rows = (*keep, *(n + i for i, one in enumerate(draft.own) if one.taken))
+    return SubmissionPreview(keep, edits, mine, rows, (*wanted, *added))
+
+
+def values_of(space: ParameterSpace, one: ManualRun) -> dict[str, Level]:
+    """Return the values of a run of the person's own. Raises StrategyError for no level."""
+    pairs = zip(space.parameters, one.levels, strict=True)
+    return {parameter.name: parameter.parse(text) for parameter, text in pairs}
+
+
+def configuration_of(space: ParameterSpace, one: ManualRun) -> Configuration:
+    """Return its configuration. Raises StrategyError if it is not of the space or excluded."""
+    configuration = space.from_values(values_of(space, one))
+    space.check(configuration)
+    return configuration
+
+
+_PARAMETER = "list"
+
+
+def release_batch(experiment_id: str) -> None:
+    """Let the next drawing show the batch that is open then."""
+    st.session_state.pop(_batch_key(experiment_id), None)
+
+
+def batch_on_screen(experiment: Experiment) -> BatchSuggested | None:
+    """Return the batch that this screen shows: the open one when it was first drawn."""
+    key = _batch_key(experiment.opened.experiment_id)
+    number = st.session_state.get(key)
+    if number is None:
+        batch = experiment.open_batch
+        if batch is not None:
+            st.session_state[key] = batch.number
+        return batch
+    return experiment.batches[number - 1] if number <= len(experiment.batches) else None
+
+
+def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
+    """Return what the table is drawn from."""
+    of = _draft_key(experiment, batch)
+    kept: BatchDraft | None = st.session_state.get(f"base-{of}")
+    if kept is None:
+        n = 0 if batch is None else len(batch.suggestions)
+        text = st.query_params.get(_PARAMETER, "")
+        kept = BatchDraft.read(text, of, n, experiment.space) if text else BatchDraft()
+    elif table_key(experiment, batch, kept) not in st.session_state:
+        # The page was left, and its widgets are forgotten: what they held goes into the base.
+        kept = st.session_state.get(f"draft-{of}", kept)
+    st.session_state[f"base-{of}"] = kept
+    _into_address("" if kept.is_empty else kept.text(of))
+    return kept
+
+
+def keep(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
+    """Keep the list as the table shows it."""
+    st.session_state[f"draft-{_draft_key(experiment, batch)}"] = draft
+
+
+def kept(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
+    """Return the list as it was last kept; an empty one if none was."""
+    draft: BatchDraft = st.session_state.get(f"draft-{_draft_key(experiment, batch)}", BatchDraft())
+    return draft
+
+
+def put(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
+    """Draw the table from another base next time."""
+    of = _draft_key(experiment, batch)
+    st.session_state[f"base-{of}"] = st.session_state[f"draft-{of}"] = draft
+
+
+def table_key(experiment: Experiment, batch: BatchSuggested | None, drawn_from: BatchDraft) -> str:
+    """Return the key of the table: the same wherever and whenever it is drawn from this base."""
+    of = _draft_key(experiment, batch)
+    return f"editor-{of}-{zlib.crc32(drawn_from.text(of).encode()):08x}"
+
+
+def _batch_key(experiment_id: str) -> str:
+    return f"held-{experiment_id}"
+
+
+def _draft_key(experiment: Experiment, batch: BatchSuggested | None) -> str:
+    return f"{experiment.opened.experiment_id}-{0 if batch is None else batch.number}"
+
+
+def _into_address(text: str) -> None:
+    if text and len(text) <= MOST_TEXT:
+        if st.query_params.get(_PARAMETER) != text:
+            st.query_params[_PARAMETER] = text
+    elif _PARAMETER in st.query_params:
+        del st.query_params[_PARAMETER]

@@ -1,0 +1,502 @@
+"""The fields of the page *What if*: what is remembered of them, the address, how they are drawn.
+
+What is filled in stands in the address, so that a colleague can open the same question, and stays
+when the page is left. A field that nobody touched follows the experiment; the others keep what was
+typed. Whatever is drawn anew, what stands in a field is taken in first, so that nothing is lost.
+
+What if: another share, budget, deadline, goal or strategy, seen before it is made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import streamlit as st
+
+from assistant.analysis.what_if import (
+    SteeringChange,
+    WhatIfSide,
+    apply_change,
+    reopened_if_finished,
+    what_if,
+    what_if_side,
+)
+from assistant.core.experiment import Experiment
+from assistant.core.sla import number_text
+from assistant.presentation.text.number_format import moment
+from assistant.ui import labels
+from assistant.ui.intents import FormFieldError, Intent, answer_at
+from assistant.ui.pages import space_map, what_if_comparison
+from assistant.ui.pages.what_if_question import (
+    EMPTIED,
+    NAMES,
+    NONE,
+    UNTOUCHED,
+    Place,
+    SlaAndSteering,
+    WhatIfDraft,
+    WhatIfQuestion,
+    apply,
+    changed_since,
+    from_query,
+    hindrance,
+    in_force,
+    parts_of,
+    query,
+    question,
+    region_of,
+    typed_deadline,
+    without_defaults,
+)
+from assistant.ui.state import ExperimentView, seed
+from strategies import factors_of, strategy_entry, strategy_names
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """What this page remembers of one experiment on one screen.
+
+    Args:
+        seen: agreement and steering when the draft was begun.
+        drawn: those that the fields were drawn for.
+        draft: what was filled in.
+        version: of the fields; another one draws them anew.
+        address: what this page wrote into the address.
+        unread: sentences on what of the address cannot be read.
+        anchors: level ids of the best configuration of each region whose weight was drawn, with
+            how much it counted then.
+        asked: what is to be confirmed: what was in force, and the change in words.
+    """
+
+    seen: SlaAndSteering
+    drawn: SlaAndSteering
+    draft: WhatIfDraft = UNTOUCHED
+    version: int = 0
+    address: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    anchors: tuple[tuple[Ids, float], ...] = ()
+    asked: tuple[SlaAndSteering, tuple[str, ...]] | None = None
+
+
+def _key(experiment: Experiment) -> str:
+    return f"what-if-{experiment.opened.experiment_id}"
+
+
+def _prefix(experiment: Experiment, version: int) -> str:
+    return f"{_key(experiment)}-{version}"
+
+
+def read_state(experiment: Experiment, now_s: float) -> PageState:
+    """Take in what was typed, and what the address says; keep it, and write the address."""
+    now = in_force(experiment)
+    old: PageState = st.session_state.get(_key(experiment)) or PageState(now, now)
+    draft, version, unread = _draft_of_fields(experiment, old, now_s), old.version, old.unread
+    address = {name: st.query_params[name] for name in NAMES if name in st.query_params}
+    is_new = bool(address) and address != old.address
+    if is_new:  # somebody opened another question
+        (draft, unread), version = from_query(address, now_s), version + 1
+    draft = without_defaults(draft, now)
+    written = query(draft)
+    for name in NAMES:
+        if name in written:
+            st.query_params[name] = written[name]
+        elif name in st.query_params:
+            del st.query_params[name]
+    new = replace(
+        old,
+        seen=now if draft == UNTOUCHED else old.seen,
+        drawn=now,
+        draft=draft,
+        version=version + (now != old.drawn),  # a field that nobody touched follows
+        address=written,
+        unread=unread if is_new or draft == old.draft else (),
+    )
+    st.session_state[_key(experiment)] = new
+    return new
+
+
+def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> WhatIfDraft:
+    """Return what stands in the fields, wherever they were drawn; else what was kept."""
+    prefix, state, draft = _prefix(experiment, old.version), st.session_state, old.draft
+    if f"{prefix}-goal" not in state:
+        return draft
+    budget = state.get(f"{prefix}-budget")
+    deadline = str(state.get(f"{prefix}-deadline", ""))
+    at_s = draft.deadline_s
+    if deadline != draft.deadline:  # a time from now counts from when it was typed
+        at_s = typed_deadline(deadline, now_s)
+    is_split = state.get(f"{prefix}-split", False)
+    weights = [(ids, weight) for ids, weight in draft.weights if region_of(experiment, ids) is None]
+    factors = _factors(experiment)
+    for ids, drawn in old.anchors:
+        region, weight = region_of(experiment, ids), state.get(f"{prefix}-weight-{ids}")
+        if region is not None and weight is not None and weight not in (drawn, factors[region]):
+            weights.append((ids, float(weight)))
+    draft = WhatIfDraft(
+        budget=EMPTIED if budget is None else int(budget),
+        share=int(state[f"{prefix}-share"]) if is_split else NONE,
+        goal=state[f"{prefix}-goal"],
+        deadline=deadline,
+        deadline_s=at_s,
+        cost=state.get(f"{prefix}-cost", draft.cost),
+        strategy=state.get(f"{prefix}-strategy", draft.strategy),
+        weights=tuple(weights),
+    )
+    return without_defaults(draft, old.drawn)  # what stands there as it was drawn was not typed
+
+
+def _factors(experiment: Experiment) -> dict[int, float]:
+    """Return how much each region counts now, by its number."""
+    regions = what_if_comparison.regions_of(experiment)
+    steering, rule = experiment.steering, experiment.watch.regions
+    found = factors_of(regions, steering.weights, experiment.space, rule.radius)
+    return {region.id: factor for region, factor in zip(regions, found, strict=True)}
+
+
+def reset_fields(experiment: Experiment) -> None:
+    """Put every field back to how things are."""
+    old: PageState = st.session_state[_key(experiment)]
+    st.session_state[_key(experiment)] = replace(
+        old, draft=UNTOUCHED, version=old.version + 1, asked=None, unread=(), anchors=()
+    )
+
+
+def set_confirmation(experiment: Experiment, asked: tuple[str, ...] | None) -> None:
+    """Ask for a confirmation, or ask no more."""
+    old: PageState = st.session_state[_key(experiment)]
+    asking = None if asked is None else (in_force(experiment), asked)
+    st.session_state[_key(experiment)] = replace(old, asked=asking)
+
+
+def accept_current(experiment: Experiment) -> None:
+    """Go on from how the experiment is now."""
+    old: PageState = st.session_state[_key(experiment)]
+    st.session_state[_key(experiment)] = replace(old, seen=in_force(experiment))
+
+
+# -- fields ------------------------------------------------------------------------------------
+
+
+def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) -> None:
+    """Draw every field, with what is refused beside it."""
+    prefix, draft, sla = _prefix(experiment, kept.version), kept.draft, experiment.sla
+    unit = experiment.opened.objective.unit
+    _share(experiment, prefix, draft)
+    _refusal(asked, "share")
+    _weights(experiment, kept, prefix, asked)
+    budget = sla.max_runs if draft.budget is None else draft.budget
+    seed(f"{prefix}-budget", None if budget == EMPTIED else budget)
+    st.number_input(
+        "Runs in all",
+        step=1,
+        value=None,
+        placeholder="no limit",
+        key=f"{prefix}-budget",
+        help=f"{labels.runs(experiment.n_charged)} are used so far. Now: {_limit(sla.max_runs)}.",
+    )
+    _refusal(asked, "budget")
+    known = "" if sla.deadline_s is None else moment(sla.deadline_s)
+    seed(f"{prefix}-deadline", known if draft.deadline is None else draft.deadline)
+    st.text_input(
+        "Deadline",
+        placeholder="none; 30m from now, or a moment in UTC",
+        key=f"{prefix}-deadline",
+        help="When the last run must be over: a time from now such as 90s, 30m or 2h, or a moment "
+        "in UTC such as 2027-01-31 14:30.",
+    )
+    if asked.change.deadline_s is not None:
+        st.caption(f"Until {moment(asked.change.deadline_s)}.")
+    _refusal(asked, "deadline")
+    known = "" if sla.goal is None else number_text(sla.goal).replace(",", "")
+    seed(f"{prefix}-goal", known if draft.goal is None else draft.goal)
+    st.text_input(
+        labels.escape_markdown(labels.measure_title("Goal", unit)),
+        placeholder="none",
+        key=f"{prefix}-goal",
+        help=f"A value of {experiment.opened.objective.wrapper} that is good enough; empty for "
+        "no goal.",
+    )
+    _refusal(asked, "goal")
+    known = "" if sla.max_cost is None else number_text(sla.max_cost).replace(",", "")
+    seed(f"{prefix}-cost", known if draft.cost is None else draft.cost)
+    tariff = sla.tariff
+    st.text_input(
+        labels.escape_markdown(
+            labels.measure_title("Cost in all", "" if tariff is None else tariff.unit)
+        ),
+        placeholder="no limit" if tariff is not None else "no price is agreed",
+        key=f"{prefix}-cost",
+        disabled=tariff is None and draft.cost is None,
+        help="What all runs may cost together."
+        if tariff is not None
+        else "What a run costs is not agreed; agree on it on Steering.",
+    )
+    _refusal(asked, "cost")
+    names, said = _strategies()
+    chosen = draft.strategy or experiment.steering.strategy
+    seed(f"{prefix}-strategy", chosen)
+    st.selectbox(
+        "Strategy",
+        names if chosen in names else (*names, chosen),
+        key=f"{prefix}-strategy",
+        help=said,
+    )
+    _refusal(asked, "strategy")
+    for note in asked.notes:
+        st.caption(labels.escape_markdown(note))
+
+
+@cache
+def _strategies() -> tuple[tuple[str, ...], str]:
+    """Return the names of the strategies and what they are: finding them takes a while."""
+    names = strategy_names()
+    told = [f"{name}: {strategy_entry(name).summary}" for name in names]
+    return names, "\n\n".join([*told, "Another strategy comes with its own options."])
+
+
+def _limit(runs: int | None) -> str:
+    return "no limit" if runs is None else f"{labels.runs(runs)} in all"
+
+
+def _refusal(asked: WhatIfQuestion, place: Place) -> None:
+    if place in asked.refused:
+        st.error(labels.escape_markdown(asked.refused[place]), icon=":material/error:")
+
+
+def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
+    """Draw the share inside regions as a slider with a box for the number."""
+    present = experiment.steering.exploitation
+    share = (NONE if present is None else round(100 * present)) if draft.share is None else (
+        draft.share)  # fmt: skip
+    has_regions = bool(what_if_comparison.regions_of(experiment))
+    split, slider, box = (f"{prefix}-{name}" for name in ("split", "share", "box"))
+    at = round(100 * experiment.watch.advised) if share == NONE else min(max(share, 0), 100)
+    seed(split, share != NONE)
+    seed(slider, at)
+    seed(box, st.session_state[slider])
+    is_split = st.toggle(
+        "Keep a share for regions",
+        key=split,
+        disabled=not has_regions,
+        help="A share of 0 % keeps out of the regions; without a share they are not looked at.",
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.slider(
+            "Share inside regions (exploitation)", 0, 100, format="%d %%", key=slider,
+            disabled=not (has_regions and is_split), on_change=_follow, args=(box, slider),
+            help="How many of the runs that are left go where good results lie close together; "
+            "the others are left to the strategy.",
+        )  # fmt: skip
+        st.number_input(
+            "Share [%]", 0, 100, key=box, width=110, label_visibility="collapsed",
+            disabled=not (has_regions and is_split), on_change=_follow, args=(slider, box),
+        )  # fmt: skip
+    if not has_regions:
+        st.caption(":material/lock: There is no region yet, so that no share can be kept for any.")
+
+
+def _follow(key: str, changed: str) -> None:
+    """Let the slider follow its box, and the box its slider."""
+    if st.session_state[changed] is None:
+        st.session_state[changed] = st.session_state[key]
+    st.session_state[key] = st.session_state[changed]
+
+
+def _weights(experiment: Experiment, kept: PageState, prefix: str, asked: WhatIfQuestion) -> None:
+    regions = what_if_comparison.regions_of(experiment)
+    if not regions:
+        return
+    wanted = {region_of(experiment, ids): weight for ids, weight in kept.draft.weights}
+    factors = _factors(experiment)
+    anchors = [region.best.configuration.level_ids for region in regions]
+    drawn = tuple(zip(anchors, factors.values(), strict=True))
+    st.session_state[_key(experiment)] = replace(kept, anchors=drawn)
+    is_split = bool(st.session_state[f"{prefix}-split"])
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for region, (ids, factor) in zip(regions, drawn, strict=True):
+            key = f"{prefix}-weight-{ids}"
+            seed(key, float(wanted.get(region.id, factor)))
+            st.number_input(
+                f"Weight of region {region.id}", step=0.5, format="%g", key=key, width=150,
+                disabled=not is_split,
+                help=f"{labels.escape_markdown(labels.box_words(experiment.space, region.box))}. 1 is as it "
+                "is found, 2 twice as much; nothing goes into a region of weight 0.",
+            )  # fmt: skip
+    if not is_split:
+        st.caption("Weights count once a share is kept for regions.")
+    _refusal(asked, "weights")
+
+
+_AT = "what-if"
+
+
+def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the page. Returns the change, once it is confirmed."""
+    st.subheader("What if")
+    now_s = desk.session.now_s()
+    kept = read_state(experiment, now_s)
+    asked = question(kept.draft, experiment, now_s)
+    if experiment.finished is not None:
+        st.info(
+            labels.escape_markdown(hindrance(SteeringChange(), experiment, now_s)),
+            icon=":material/lock:",
+        )
+    _stale(experiment, kept)
+    left, right = st.columns((2, 3), gap="large")
+    with left:
+        draw_fields(experiment, kept, asked)
+        intent = _decision(desk, experiment, kept, asked, now_s)
+    with right:
+        now, then = _sides(experiment, now_s, asked)
+        if asked.refused:
+            st.warning(
+                "One of the fields cannot be read or cannot be so; mend it, and what would come is "
+                "shown here. Until then this is how things are.",
+                icon=":material/edit:",
+            )
+        what_if_comparison.sides_section(experiment, now, then, parts_of(asked.change, experiment))
+        _next_suggestions(experiment, asked, now_s)
+    _regions(experiment, now, then)
+    return intent
+
+
+def _stale(experiment: Experiment, kept: PageState) -> None:
+    for said in kept.unread:
+        st.warning(labels.escape_markdown(said), icon=":material/link_off:")
+    changed = changed_since(kept.seen, experiment)
+    if not changed:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.warning(
+            labels.escape_markdown(
+                f"The experiment was changed since you began: {'; '.join(changed)}. Now follows; "
+                "what you filled in stays."
+            ),
+            icon=":material/history:",
+        )
+        st.button("Go on from here", key=f"{_AT}-seen", on_click=accept_current, args=(experiment,))
+
+
+# -- the preview -------------------------------------------------------------------------------
+
+
+def _sides(
+    experiment: Experiment, now_s: float, asked: WhatIfQuestion
+) -> tuple[WhatIfSide, WhatIfSide | None]:
+    """Return both sides; of one state, one second and one question they are computed once."""
+    state = (experiment.opened.experiment_id, experiment.n_events, int(now_s))
+    held: tuple[object, dict[str, WhatIfSide]] = st.session_state.get(f"{_AT}-sides", (None, {}))
+    known = held[1] if held[0] == state else {}
+    wanted = repr(asked.change)
+    if "" not in known or (asked.is_asked and wanted not in known):
+        with st.spinner("Working out what would come of it …"):
+            if "" not in known:
+                known[""] = what_if_side(reopened_if_finished(experiment, now_s), now_s)
+            if asked.is_asked and wanted not in known:
+                known[wanted] = what_if_side(apply_change(experiment, now_s, asked.change), now_s)
+    st.session_state[f"{_AT}-sides"] = (state, known)
+    return known[""], known[wanted] if asked.is_asked else None
+
+
+def _next_suggestions(experiment: Experiment, asked: WhatIfQuestion, now_s: float) -> None:
+    """Draw the suggestions that would come next, for who wants to see them: they take a while."""
+    if not st.toggle("Show what would be suggested next", key=f"{_AT}-next"):
+        return
+    change = asked.change if asked.is_asked else SteeringChange()
+    state = (experiment.opened.experiment_id, experiment.n_events, repr(change))
+    held = st.session_state.get(f"{_AT}-following", (None, ()))
+    if held[0] != state:
+        with st.spinner("Choosing what would come next …"):
+            held = (state, what_if(experiment, now_s, change).suggestions)
+        st.session_state[f"{_AT}-following"] = held
+    if not held[1]:
+        st.caption("Nothing would be suggested: no run is left.")
+        return
+    table = what_if_comparison.suggestions_table(experiment, held[1])
+    st.dataframe(table, hide_index=True, width="stretch", alt="what would be suggested next")
+
+
+def _regions(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> None:
+    st.subheader("Regions of good results")
+    if not what_if_comparison.regions_of(experiment):
+        st.info(
+            labels.escape_markdown(what_if_comparison.region_rule_words(experiment)),
+            icon=":material/blur_on:",
+        )
+        return
+    table = what_if_comparison.regions_table(experiment, now, then)
+    st.dataframe(table, hide_index=True, width="stretch", alt="the regions, best mean first")
+    st.caption(labels.escape_markdown(what_if_comparison.pending_words(experiment)))
+    _map(experiment)
+
+
+def _map(experiment: Experiment) -> None:
+    """Draw the regions on the map of the space."""
+    drawn = space_map.region_map(experiment)
+    if drawn is None:
+        return
+    n = len(drawn.regions)
+    with st.container(horizontal=True, wrap=False):  # it scrolls, and not the whole page
+        st.vega_lite_chart(
+            drawn.spec, theme=None, width="content", key=f"{_AT}-map",
+            alt=f"{n} {'region' if n == 1 else 'regions'} on the map of all configurations",
+        )  # fmt: skip
+    st.caption("The map with its axes and its cells is on *Space*.")
+
+
+# -- apply and discard -------------------------------------------------------------------------
+
+
+def _decision(
+    desk: ExperimentView,
+    experiment: Experiment,
+    kept: PageState,
+    asked: WhatIfQuestion,
+    now_s: float,
+) -> Intent | None:
+    """Draw *Apply*, which asks once, and *Discard*."""
+    answer_at(_AT)
+    parts = parts_of(asked.change, experiment)
+    hindered = hindrance(asked.change, experiment, now_s) if asked.is_asked else ""
+    if hindered and experiment.finished is None:
+        st.caption(labels.escape_markdown(f":material/block: {hindered}"))
+    seen = in_force(experiment)
+    is_asking = asked.is_asked and not hindered and kept.asked == (seen, parts)
+    if not is_asking:
+        with st.container(horizontal=True):
+            st.button(
+                "Apply …", type="primary", key=f"{_AT}-apply",
+                disabled=not asked.is_asked or bool(hindered),
+                help="Asks once before anything is changed.",
+                on_click=set_confirmation, args=(experiment, parts),
+            )  # fmt: skip
+            st.button(
+                "Discard", key=f"{_AT}-discard", disabled=kept.draft == UNTOUCHED,
+                help="Puts every field back to how things are.", on_click=reset_fields,
+                args=(experiment,),
+            )  # fmt: skip
+        return None
+    st.warning(
+        labels.escape_markdown(f"**Apply: {', '.join(parts)}.** Everything else stays as it is."),
+        icon=":material/help:",
+    )
+    with st.container(horizontal=True):
+        sure = st.button("Yes, apply this", type="primary", key=f"{_AT}-sure")
+        st.button(
+            "Not yet", key=f"{_AT}-not-yet", on_click=set_confirmation, args=(experiment, None)
+        )
+    if not sure:
+        return None
+
+    def do() -> str:
+        try:
+            apply(desk.session, kept.draft, seen, parts)
+        except FormFieldError:
+            set_confirmation(experiment, None)
+            raise
+        reset_fields(experiment)
+        return f"Applied: {', '.join(parts)}."
+
+    return Intent(_AT, do, "Applying it")

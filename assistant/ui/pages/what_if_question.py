@@ -1,0 +1,499 @@
+"""What was filled in on the page *What if*: as fields, and as an address. Values only.
+
+What is None was left as it is, so that it follows the experiment. Regions are numbered anew with
+every result: a weight stands with the level ids of its region's best configuration.
+
+What is thought of on the page *What if*: what a draft asks, and how it is applied.
+"""
+
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
+
+from assistant.analysis.recommendation import passed_limit
+from assistant.analysis.what_if import SteeringChange, apply_change, changed_sla
+from assistant.config.sweep_file import check_settings
+from assistant.core.errors import AssistantError, SettingsError
+from assistant.core.experiment import Experiment
+from assistant.core.sla import Sla, Steering, number_text
+from assistant.presentation.text.number_format import moment
+from assistant.ui import labels
+from assistant.ui.intents import FormFieldError, sentence
+from assistant.ui.state import SteerableSession
+from strategies import Configuration, Region, StrategyError, find_regions, region_index
+from strategies.space.parameter import parse_number
+
+NONE: Final = "none"
+SlaAndSteering = tuple[Sla, Steering]
+"""Agreement and steering that a person saw to be in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfDraft:
+    """What was filled in; None is left as it is.
+
+    Args:
+        budget: runs in all; `EMPTIED` where nothing stands in the field.
+        share: of the runs inside regions, in whole percent; "none" keeps no share.
+        goal: as it was typed; empty takes the goal away.
+        deadline: as it was typed.
+        deadline_s: the moment that was meant, seconds since 1970-01-01 UTC: a time from now counts
+            from when it was typed; None if it cannot be read.
+        cost: as it was typed.
+        strategy: a registered name.
+        weights: level ids of a configuration, with how much its region counts.
+    """
+
+    budget: int | None = None
+    share: int | Literal["none"] | None = None
+    goal: str | None = None
+    deadline: str | None = None
+    deadline_s: float | None = None
+    cost: str | None = None
+    strategy: str | None = None
+    weights: tuple[tuple[tuple[int, ...], float], ...] = ()
+
+
+UNTOUCHED: Final = WhatIfDraft()
+"""Nothing was filled in."""
+
+EMPTIED: Final = -1
+"""Of the runs in all: nothing stands in the field."""
+
+
+def typed_deadline(text: str, now_s: float) -> float | None:
+    """Return the moment that is meant, in whole seconds since 1970-01-01 UTC; None if unreadable.
+
+    Args:
+        text: a time from now such as ``30m``, or a moment in UTC.
+        now_s: when it was typed.
+
+    >>> typed_deadline("30m", 100.5), typed_deadline("1970-01-01 00:10 UTC", 0.0)
+    (1901.0, 600.0)
+    >>> typed_deadline("soon", 0.0) is None
+    True
+    """
+    stripped = text.strip()
+    if not stripped:
+        return None
+    try:
+        at = datetime.datetime.fromisoformat(stripped.removesuffix("UTC").strip())
+    except ValueError:
+        pass
+    else:
+        return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()
+    try:
+        seconds = check_settings({"deadline": stripped}, "the deadline").deadline
+    except Exception:  # of the settings or of the simulator, which reads durations
+        return None
+    return None if seconds is None else float(math.ceil(now_s + seconds))
+
+
+def without_defaults(draft: WhatIfDraft, seen: SlaAndSteering) -> WhatIfDraft:
+    """Return a draft without what is so already: it is left as it is. Weights stay.
+
+    Args:
+        draft: what stands in the fields.
+        seen: agreement and steering that are in force, or that the fields were drawn for.
+    """
+    sla, steering = seen
+    share = NONE if steering.exploitation is None else round(100 * steering.exploitation)
+    goal = None if draft.goal is None else draft.goal.strip()
+    typed = None if not goal else parse_number(goal)
+    cost = None if draft.cost is None else parse_number(draft.cost.strip())
+    empty: dict[str, Any] = {}
+    if draft.budget in (sla.max_runs, EMPTIED if sla.max_runs is None else None):
+        empty["budget"] = None
+    if draft.share == share:
+        empty["share"] = None
+    if goal is not None and (sla.goal is None if goal == "" else typed == sla.goal):
+        empty["goal"] = None
+    is_kept = draft.deadline_s is not None and sla.deadline_s is not None
+    if draft.deadline is not None and (
+        (is_kept and abs((draft.deadline_s or 0.0) - (sla.deadline_s or 0.0)) < 1)
+        or draft.deadline.strip() == ("" if sla.deadline_s is None else moment(sla.deadline_s))
+    ):
+        empty |= {"deadline": None, "deadline_s": None}
+    if draft.cost is not None and (
+        draft.cost.strip() == "" if sla.max_cost is None else cost == sla.max_cost
+    ):
+        empty["cost"] = None
+    if draft.strategy == steering.strategy:
+        empty["strategy"] = None
+    return replace(draft, **empty)
+
+
+# -- the address -------------------------------------------------------------------------------
+
+
+def query(draft: WhatIfDraft) -> dict[str, str]:
+    """Return a draft as the parameters of an address; what is left as it is has none."""
+    told: dict[str, str] = {}
+    if draft.budget is not None:
+        told["budget"] = str(draft.budget)
+    if draft.share is not None:
+        told["share"] = str(draft.share)
+    if draft.goal is not None:
+        told["goal"] = draft.goal.strip() or NONE
+    if draft.deadline is not None:
+        at = draft.deadline_s
+        told["deadline"] = draft.deadline if at is None else _iso(at)
+    if draft.cost is not None:
+        told["cost"] = draft.cost
+    if draft.strategy is not None:
+        told["strategy"] = draft.strategy
+    if draft.weights:
+        told["weights"] = ",".join(f"{_dotted(ids)}:{weight:g}" for ids, weight in draft.weights)
+    return told
+
+
+def from_query(told: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tuple[str, ...]]:
+    """Return what an address asks, and sentences on what of it cannot be read.
+
+    Args:
+        told: the parameters of the address; others than those of `query` are not looked at.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    unread: list[str] = []
+
+    def number(name: str) -> int | None:
+        text = told.get(name)
+        value = None if text is None else parse_number(text.strip())
+        if text is not None and type(value) is not int:
+            unread.append(f"{name}={text} in the address is no whole number, and is left out.")
+        return value if type(value) is int else None
+
+    percent = None if told.get("share") == NONE else number("share")
+    if percent is not None and not 0 <= percent <= 100:
+        unread.append(f"share={percent} in the address is not from 0 to 100, and is left out.")
+        percent = None
+    goal, deadline = told.get("goal"), told.get("deadline")
+    at_s = None if deadline is None else typed_deadline(deadline, now_s)
+    weights, is_read = _parse_weights(told.get("weights", ""))
+    if not is_read:
+        unread.append("The weights in the address cannot be read, and are left out.")
+    budget = number("budget")
+    if budget is not None and budget < 0:
+        unread.append(f"budget={budget} in the address is no number of runs, and is left out.")
+        budget = None
+    draft = WhatIfDraft(
+        budget=budget,
+        share=NONE if told.get("share") == NONE else percent,
+        goal="" if goal == NONE else goal,
+        deadline=deadline if at_s is None else _iso(at_s),
+        deadline_s=at_s,
+        cost=told.get("cost"),
+        strategy=told.get("strategy"),
+        weights=weights,
+    )
+    return draft, tuple(unread)
+
+
+NAMES: tuple[str, ...] = tuple(one.name for one in fields(WhatIfDraft) if one.name != "deadline_s")
+"""Names of the parameters of an address."""
+
+
+def _iso(at_s: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(at_s, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _dotted(ids: tuple[int, ...]) -> str:
+    return ".".join(map(str, ids))
+
+
+def _parse_weights(text: str) -> tuple[tuple[tuple[tuple[int, ...], float], ...], bool]:
+    """Return the weights of an address, and whether it could be read."""
+    found: list[tuple[tuple[int, ...], float]] = []
+    for part in filter(None, text.split(",")):
+        dotted, _, number = part.partition(":")
+        ids = [parse_number(one) for one in dotted.split(".")]
+        weight = parse_number(number)
+        if weight is None or not all(type(one) is int for one in ids):
+            return (), False
+        found.append((tuple(int(one) for one in ids if one is not None), float(weight)))
+    return tuple(found), True
+
+
+Place = Literal["share", "budget", "deadline", "cost", "goal", "strategy", "weights"]
+_Part = dict[str, Any]
+"""Some fields of a `SteeringChange`."""
+
+_TIME = "Write a time from now, such as 90s, 30m or 2h, or a moment in UTC such as {moment}."
+_REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steering*."
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfQuestion:
+    """A draft as it is understood.
+
+    Args:
+        change: what is asked; it leaves out what is refused.
+        refused: what cannot be, by the field that it belongs beside.
+        notes: sentences on what is left out, since it does not apply now.
+    """
+
+    change: SteeringChange
+    refused: Mapping[Place, str]
+    notes: tuple[str, ...]
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anything is changed, and nothing refused."""
+        return not self.refused and self.change != SteeringChange()
+
+
+def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIfQuestion:
+    """Return what a draft asks of an experiment; a draft that is `settled`.
+
+    Each field is thought of by itself first, so that a refusal stands beside it.
+
+    Args:
+        draft: as it was filled in.
+        experiment: as it is now.
+        now_s: seconds since 1970-01-01 UTC.
+    """
+    refused: dict[Place, str] = {}
+    parts: dict[str, Any] = {}
+    for place, read in _READ.items():
+        try:
+            part = read(draft, experiment, now_s)
+            if not part:
+                continue
+            with_share = {name: parts[name] for name in ("exploitation",) if name in parts}
+            apply_change(
+                experiment, now_s, SteeringChange(**with_share | part)
+            )  # weights go with a share
+        except (AssistantError, StrategyError) as error:
+            refused[place] = sentence(error)
+        else:
+            parts |= part
+    return WhatIfQuestion(SteeringChange(**parts), refused, tuple(_notes(draft, experiment)))
+
+
+def _share(draft: WhatIfDraft, experiment: Experiment, _now_s: float) -> _Part:
+    if draft.share is None or (draft.share != NONE and not _regions(experiment)):
+        return {}
+    return {"exploitation": None if draft.share == NONE else draft.share / 100}
+
+
+def _budget(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    if draft.budget == EMPTIED:
+        raise SettingsError(_REMOVAL_HINT)
+    return {} if draft.budget is None else {"max_runs": draft.budget}
+
+
+def _deadline(draft: WhatIfDraft, _experiment: Experiment, now_s: float) -> _Part:
+    if draft.deadline is None:
+        return {}
+    if not draft.deadline.strip():
+        raise SettingsError(_REMOVAL_HINT)
+    at_s = draft.deadline_s
+    if at_s is None:
+        raise SettingsError(_TIME.format(moment=moment(now_s + 3600)))
+    if at_s <= now_s:
+        raise SettingsError(f"{moment(at_s)} is past; a time to come is wanted.")
+    return {"deadline_s": at_s}
+
+
+def _cost(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    if draft.cost is None:
+        return {}
+    if not draft.cost.strip():
+        raise SettingsError(_REMOVAL_HINT)
+    return {"max_cost": _number(draft.cost)}
+
+
+def _goal(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    if draft.goal is None:
+        return {}
+    return {"goal": _number(draft.goal) if draft.goal.strip() else NONE}
+
+
+def _strategy(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    return {} if draft.strategy is None else {"strategy": draft.strategy}
+
+
+def _weights(draft: WhatIfDraft, experiment: Experiment, _now_s: float) -> _Part:
+    if not draft.weights or _share_then(draft, experiment) is None:
+        return {}
+    found = [(region_of(experiment, ids), weight) for ids, weight in draft.weights]
+    kept = {region: weight for region, weight in found if region is not None}
+    return {"weights": tuple(kept.items())} if kept else {}
+
+
+_READ: Mapping[Place, Callable[[WhatIfDraft, Experiment, float], _Part]] = {
+    "share": _share,
+    "budget": _budget,
+    "deadline": _deadline,
+    "cost": _cost,
+    "goal": _goal,
+    "strategy": _strategy,
+    "weights": _weights,
+}
+
+
+def _number(text: str) -> float:
+    number = parse_number(text.strip())
+    if number is None:
+        raise SettingsError(
+            f"'{text.strip()}' is no number; write it with a point, and without commas."
+        )
+    return float(number)
+
+
+def _share_then(draft: WhatIfDraft, experiment: Experiment) -> float | None:
+    """Return the share inside regions as it would be."""
+    part = _share(draft, experiment, 0.0)
+    share: float | None = part.get("exploitation", experiment.steering.exploitation)
+    return share
+
+
+def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
+    """Say what of a draft is left out, since it does not apply now."""
+    if draft.share not in (None, NONE) and not _regions(experiment):
+        yield f"A share of {draft.share} % inside regions waits until there is a region."
+    if draft.weights and _share_then(draft, experiment) is None:
+        yield "Weights of regions count once a share of the runs is kept for regions."
+    elif any(region_of(experiment, ids) is None for ids, _ in draft.weights):
+        yield "A region that was weighed is none any more; its weight is left out."
+
+
+def _regions(experiment: Experiment) -> tuple[Region, ...]:
+    return find_regions(experiment.knowledge, experiment.watch.regions)
+
+
+def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
+    """Return the number that the region of a configuration has now; None if it is in none."""
+    regions = _regions(experiment)
+    space, radius = experiment.space, experiment.watch.regions.radius
+    sizes = [parameter.n_levels for parameter in space.parameters]
+    if len(ids) != len(sizes) or not all(0 <= i < n for i, n in zip(ids, sizes, strict=True)):
+        return None
+    at = region_index(Configuration(ids, space.lineage), regions, space, radius)
+    return None if at is None else regions[at].id
+
+
+def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
+    """Return what a change comes to, in words: each part as it would be afterwards."""
+    told: list[str] = []
+    unit = experiment.opened.objective.unit
+    if change.exploitation is None:
+        told.append("no share kept for regions")
+    elif change.exploitation != "keep":
+        told.append(f"{100 * change.exploitation:g} % inside regions")
+    if change.max_runs is not None:
+        told.append(f"{labels.runs(change.max_runs)} in all")
+    if change.deadline_s is not None:
+        told.append(f"until {moment(change.deadline_s)}")
+    if change.max_cost is not None:
+        tariff = experiment.sla.tariff
+        cost = number_text(change.max_cost) if tariff is None else tariff.amount(change.max_cost)
+        told.append(f"a cost of {cost} in all")
+    if change.goal == NONE:
+        told.append("no goal")
+    elif change.goal is not None:
+        told.append(f"a goal of {number_text(change.goal)} {unit}".rstrip())
+    if change.strategy is not None:
+        told.append(f"choosing by {change.strategy}")
+    told += [f"region {region} counting {weight:g}" for region, weight in change.weights]
+    return tuple(told)
+
+
+def in_force(experiment: Experiment) -> SlaAndSteering:
+    """Return what a person sees to be in force now."""
+    return experiment.sla, experiment.steering
+
+
+def changed_since(seen: SlaAndSteering, experiment: Experiment) -> tuple[str, ...]:
+    """Return what of agreement and steering is not as it was seen, in words; empty if nothing is.
+
+    Args:
+        seen: what was in force then.
+        experiment: as it is now.
+    """
+    (sla, steering), told = seen, list[str]()
+    now, tariff = experiment.sla, experiment.sla.tariff
+
+    def note(what: str, was: str, is_now: str) -> None:
+        if was != is_now:
+            told.append(f"{what} {was} before, {is_now} now")
+
+    def runs(limit: int | None) -> str:
+        return "no limit" if limit is None else labels.runs(limit)
+
+    def at(at_s: float | None) -> str:
+        return "none" if at_s is None else moment(at_s)
+
+    note("runs in all:", runs(sla.max_runs), runs(now.max_runs))
+    note("deadline:", at(sla.deadline_s), at(now.deadline_s))
+    note("goal:", *("none" if one.goal is None else number_text(one.goal) for one in (sla, now)))
+    note("cost:", *("no limit" if one.max_cost is None else one.cost_text for one in (sla, now)))
+    note("choosing:", str(steering), str(experiment.steering))
+    if not told and seen != in_force(experiment):
+        what = "the price of a run" if tariff != sla.tariff else "the agreement"
+        told.append(f"{what} is another one")
+    return tuple(told)
+
+
+def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> str:
+    """Say why a change can be thought of, and not be made; empty if it can."""
+    if experiment.finished is not None:
+        return (
+            f"This experiment is finished ({experiment.finished.reason}): what is shown is what "
+            "would come if it went on. Nothing can be applied to it."
+        )
+    used = experiment.n_charged
+    if change.max_runs is not None and change.max_runs <= used:
+        return f"{labels.runs(used)} are used; a budget of {change.max_runs} leaves none to apply."
+    over = passed_limit(apply_change(experiment, now_s, change), now_s)
+    if over is not None and changed_sla(experiment, change) != experiment.sla:
+        return f"Under this agreement no run is left: {over}."
+    return ""
+
+
+def apply(
+    session: SteerableSession, draft: WhatIfDraft, seen: SlaAndSteering, asked: tuple[str, ...]
+) -> None:
+    """Make the change of a draft, all of it or nothing.
+
+    Everything is checked before the first event is written: agreement, steering, then weights, in
+    the order of the command line.
+
+    Args:
+        session: takes the decisions.
+        draft: what was filled in.
+        seen: what was in force when she was asked.
+        asked: what she was asked, as `parts_of` told it.
+
+    Raises:
+        FieldError: the experiment is another one by now; nothing is changed then.
+        GoneOnError: somebody decided something in the same instant.
+        AssistantError, StrategyError: what the change itself is refused for.
+    """
+    session.catch_up()
+    latest, now_s = session.experiment, session.now_s()
+    wanted = question(draft, latest, now_s)
+    is_same = in_force(latest) == seen
+    if not is_same or wanted.refused or parts_of(wanted.change, latest) != asked:
+        raise FormFieldError(
+            "what-if", "The experiment was changed meanwhile, so nothing was applied. Look again."
+        )
+    change = wanted.change
+    hindered = hindrance(change, latest, now_s)
+    if hindered:
+        raise FormFieldError("what-if", hindered)
+    apply_change(
+        latest, now_s, change
+    )  # refuses, before anything is written, what would be refused
+    with session.only_on(latest.version):
+        sla = changed_sla(latest, change)
+        if sla != latest.sla:
+            session.change_budget(sla)
+        if change.strategy is not None or change.exploitation != "keep":
+            session.change_strategy(change.strategy, None, change.exploitation)
+        for ids, weight in draft.weights if change.weights else ():
+            region = region_of(session.experiment, ids)  # numbers may have moved since
+            if region is not None:
+                session.weigh_region(region, weight)

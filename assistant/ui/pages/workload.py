@@ -1,0 +1,438 @@
+"""Workload: what a job log holds, before anything is simulated.
+
+*Capacity*: how many servers suffice in 95 % of the futures that a model of the log generates.
+"""
+
+import zoneinfo
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from assistant.presentation.charts import capacity as specs
+from assistant.presentation.text.number_format import duration
+from assistant.simtools.capacity import HEADINGS, answer, curves, notes, rows, share_words
+from assistant.simtools.workload_log import (
+    days_of,
+    highlights,
+    log_profile,
+    profile_csv,
+    share,
+    window_of_days,
+)
+from assistant.ui.charting import low
+from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
+from assistant.ui.jobs import JobHandle
+from assistant.ui.labels import escape_markdown
+from assistant.ui.pages import new_fields, workload_generation
+from assistant.ui.pages import workload_charts as charts
+from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.workload_background import (
+    PlanJob,
+    PlanRequest,
+    PlanResult,
+    job_owner,
+    plan_jobs,
+)
+from assistant.ui.pages.workload_charts import described_chart
+from assistant.ui.pages.workload_generation import LogView
+from assistant.ui.pages.workload_log import LogSelection, choose_log
+from sim.generators.cloud.capacity import DEFINITIONS, CapacityPlan
+from sim.generators.registry import GENERATORS
+from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
+from sim.model.workload import Workload
+
+PLACE = "workload-capacity"
+_CAPACITY_KEY = "workload-capacity"
+_KIND = "capacity"
+_EVERY_S = 0.5
+_MOST_CORES, _MOST_DAYS, _MOST_FUTURES = 2**20, 365.0, 5000
+_GIB = 2**30
+_COLUMNS = (
+    "supposition", "jobs", "servers, fluid", "interval (fluid)", "servers, first fit",
+    "interval (first fit)", "median", "most",
+)  # fmt: skip
+"""Those of `HEADINGS`; a table of pandas needs names that differ."""
+
+
+def capacity_section(shown: LogView) -> Intent | None:
+    """Draw the fields, the button, and the plan. Returns the wish to make one."""
+    wish = _plan_fields(shown)
+    planned = _latest_plan()
+    answer_at(PLACE)
+    pressed = st.button(
+        "How many servers?", type="primary", key=f"{_CAPACITY_KEY}-plan", icon=":material/dns:"
+    )
+    if planned is not None:
+        if planned.plan is None:
+            _not_done(planned)
+        else:
+            if planned.wish != wish:
+                st.caption("The plan below is of another log, window or choice.")
+            _plan(planned.plan)
+    if not pressed:
+        return None
+
+    def do() -> str:
+        try:
+            plan_jobs().begin(job_owner(_KIND), lambda: PlanJob(wish, shown.found, shown.window))
+        except OSError as error:
+            raise FormFieldError(PLACE, f"It cannot be started: {error}.") from error
+        st.session_state.pop(f"{_CAPACITY_KEY}-made", None)
+        return ""
+
+    return Intent(PLACE, do, "Preparing")
+
+
+def _plan_fields(shown: LogView) -> PlanRequest:
+    """Draw the fields and return what they ask for."""
+    names = [one.name for one in GENERATORS]
+    usual = "resampling" if shown.seen.described.n_users is None else "three_stage"
+    first, second, third = st.columns(3)
+    generator = first.selectbox(
+        "Generator", names, names.index(usual), key=f"{_CAPACITY_KEY}-generator", persist_state="session",
+        help="It is fitted to this log, and the futures are drawn from it.",
+    )  # fmt: skip
+    cores = second.number_input(
+        "Processors of a server",
+        1,
+        _MOST_CORES,
+        64,
+        key=f"{_CAPACITY_KEY}-cores",
+        persist_state="session",
+    )
+    memory = third.number_input(
+        "Memory of a server [GiB]", 0.0, 1e6, 0.0, format="%g", key=f"{_CAPACITY_KEY}-memory",
+        persist_state="session", help="0: memory is not looked at.",
+    )  # fmt: skip
+    first, second, third = st.columns(3)
+    days = first.number_input(
+        "Days", 0.01, _MOST_DAYS, 7.0, format="%g", key=f"{_CAPACITY_KEY}-days", persist_state="session",
+        help="The servers shall suffice for so long.",
+    )  # fmt: skip
+    share = second.number_input(
+        "Share of the futures [%]", 1.0, 100.0, 95.0, format="%g", key=f"{_CAPACITY_KEY}-share",
+        persist_state="session", help="In which the servers suffice at every moment.",
+    )  # fmt: skip
+    futures = third.number_input(
+        "Futures", 1, _MOST_FUTURES, 200, key=f"{_CAPACITY_KEY}-futures", persist_state="session"
+    )
+    first, second, third = st.columns(3)
+    scales = first.text_input(
+        "Scales", "1, 1.5, 2", key=f"{_CAPACITY_KEY}-scales", persist_state="session",
+        help="Factors on the rate of arrivals, separated by commas; a case each.",
+    )  # fmt: skip
+    settings = second.text_area(
+        "What if, a line each", key=f"{_CAPACITY_KEY}-settings", persist_state="session",
+        placeholder="end_odds=0.5", height=68,
+        help="NAME=VALUE: another value of a parameter of the model, beside it as it is.",
+    )  # fmt: skip
+    seed = third.number_input(
+        "Seed", 0, 2**31, 0, key=f"{_CAPACITY_KEY}-seed", persist_state="session",
+        help="Of the first future; the others count on.",
+    )  # fmt: skip
+    return PlanRequest(
+        generator, int(cores), round(memory * _GIB), float(days), int(futures),
+        round(float(share) / 100.0, 6), _parts(scales, ","), _parts(settings, "\n"), int(seed),
+        shown.identity,
+    )  # fmt: skip
+
+
+def _parts(text: str | None, by: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(by) if part.strip())
+
+
+def _latest_plan() -> PlanResult | None:
+    """Return what came of the last plan; draw it while it goes on."""
+    kept = f"{_CAPACITY_KEY}-made"
+    try:
+        planned = plan_jobs().fetch(job_owner(_KIND))
+    except Exception as error:
+        st.error(escape_markdown(sentence(error)), icon=":material/error:")
+        return None
+    if planned is not None:
+        st.session_state[kept] = planned
+    if plan_jobs().of(job_owner(_KIND)) is not None:
+        with st.container(border=True):
+            st.fragment(_plan_progress, run_every=_EVERY_S)()
+    found: PlanResult | None = st.session_state.get(kept)
+    return found
+
+
+def _plan_progress() -> None:
+    """Draw how long it has taken, and the button that ends it."""
+    attempt: JobHandle[PlanResult] | None = plan_jobs().of(job_owner(_KIND))
+    if attempt is None or attempt.is_over:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/hourglass_top: Drawing futures … {attempt.seconds:.0f} s")
+        if st.button("Stop", key=f"{_CAPACITY_KEY}-stop", icon=":material/stop:"):
+            attempt.stop()
+            st.rerun()
+
+
+def _not_done(planned: PlanResult) -> None:
+    if planned.state == "stopped":
+        st.info("The plan was stopped; nothing is known.", icon=":material/stop_circle:")
+    else:
+        st.error(escape_markdown(planned.sentence), icon=":material/error:")
+
+
+def _plan(plan: CapacityPlan) -> None:
+    """Draw a plan: the answer, what to know of it, its cases, and how many suffice how often."""
+    st.subheader("Servers")
+    st.markdown(f"**{escape_markdown(answer(plan))}**")
+    st.caption(escape_markdown(plan.source))
+    for note in notes(plan):
+        st.caption(escape_markdown(note))
+    table = pd.DataFrame(rows(plan), columns=list(_COLUMNS))
+    st.dataframe(
+        table, hide_index=True, width="stretch", height="content",
+        alt="servers that suffice, by supposition",
+    )  # fmt: skip
+    made = curves(plan)
+    every = pd.DataFrame(
+        {"supposition": name, "servers": n, "futures": f"{share:.1%}"}
+        for name, steps in made.items()
+        for n, share in steps
+    )
+    alt = f"share of the futures for which so many servers suffice; {answer(plan)}"
+    caption = f"The dashed line is {share_words(plan)} of the futures."
+    described_chart(low(specs.servers(made, plan.share)), alt, every, caption)
+    with st.expander("What the figures mean"):
+        told = DEFINITIONS.items()
+        st.markdown("\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in told))
+
+
+assert len(_COLUMNS) == len(HEADINGS)  # noqa: S101 - the same table as on the console
+
+_KEY = "workload"
+_THIS, _MAKE, _PLAN = "This log", "Generate and compare", "Capacity"
+_DAY_S = 86_400.0
+_MOST_PROCS = 10**12
+LOGS = Path("copperline-out") / "logs"
+"""Where an uploaded log is kept if a sweep shall use it, unless the person says otherwise."""
+
+
+def page(chosen: str | None = None) -> Intent | None:
+    """Draw the page. Returns the wish to tune the scheduler for the log, if there is one.
+
+    Args:
+        chosen: path of the log of the open experiment, which is shown first.
+    """
+    st.subheader("Workload")
+    found = choose_log(_KEY, chosen)
+    if found is None:
+        return None
+    try:
+        window, procs, zone = _selection_fields(found.log)
+        with st.spinner("Counting …"):
+            seen = _cached_profile(_identity(found.log), window, procs, zone, found.log)
+    except Exception as error:
+        st.error(escape_markdown(sentence(error)), icon=":material/error:")
+        return None
+    _summary_tiles(found.log, seen)
+    intent = _log_actions(found, seen, is_part=window != ProfileWindow())
+    _notes(found.log)
+    view = st.segmented_control(
+        "View", [_THIS, _MAKE, _PLAN], key=f"{_KEY}-view", default=_THIS, required=True,
+        persist_state="session", label_visibility="collapsed",
+    )  # fmt: skip
+    if view != _THIS:
+        identity = (*_identity(found.log), window)
+        shown = LogView(found, window, window.of(found.log), seen, identity)
+        section = workload_generation.generation_section if view == _MAKE else capacity_section
+        return intent or section(shown)
+    charts.draw_profile(seen)
+    _compare(seen)
+    return intent
+
+
+def _selection_fields(log: Workload) -> tuple[ProfileWindow, int | None, str | None]:
+    """Draw which jobs are looked at, and against which machine."""
+    mark = f"{_KEY}-{log.digest[:12]}"
+    with st.expander("Which jobs, and on which machine"):
+        left, middle, right = st.columns(3)
+        n_out = left.number_input(
+            "First jobs to leave out", 0, log.n_jobs - 1, 0, key=f"{mark}-out",
+            persist_state="session",
+            help="A machine that starts empty is not yet what it will be: leave its warm-up out.",
+        )  # fmt: skip
+        procs = middle.number_input(
+            "Processors of the machine", 1, _MOST_PROCS, log.max_procs, key=f"{mark}-procs",
+            placeholder="unknown", persist_state="session",
+            help="What loads are told against; first what the log says.",
+        )  # fmt: skip
+        zone = None
+        if log.start_unix_s is not None:
+            own = log.time_zone or "UTC, as the log does not say"
+            zone = right.selectbox(
+                "Time zone of the log", ["", *_zones()], format_func=lambda name: name or own,
+                key=f"{mark}-zone", persist_state="session",
+            ) or None  # fmt: skip
+        window = _days(log, mark, zone)
+    return ProfileWindow(int(n_out), window.from_s, window.to_s), procs, zone
+
+
+def _days(log: Workload, mark: str, zone: str | None) -> ProfileWindow:
+    """Draw the choice of days; the whole log if it has one day only."""
+    days = days_of(log, zone)
+    if days is None:
+        n_days = int(log.span_s // _DAY_S) + 1
+        if n_days == 1:
+            return ProfileWindow()
+        first, last = st.slider(
+            "Days, counted from the first submission", 1, n_days, (1, n_days),
+            key=f"{mark}-numbers", persist_state="session",
+        )  # fmt: skip
+        if (first, last) == (1, n_days):
+            return ProfileWindow()
+        return ProfileWindow(from_s=(first - 1) * _DAY_S, to_s=last * _DAY_S)
+    if days[0] == days[1]:
+        return ProfileWindow()
+    begin, end = st.slider(
+        "Days", *days, days, format="YYYY-MM-DD", key=f"{mark}-days-{zone}",
+        persist_state="session", help="Both ends are in.",
+    )  # fmt: skip
+    return ProfileWindow() if (begin, end) == days else window_of_days(log, begin, end, zone)
+
+
+def _summary_tiles(log: Workload, seen: WorkloadProfile) -> None:
+    """Draw the tiles and what stands out."""
+    told = seen.described
+    st.markdown(f"**{escape_markdown(told.name)}**")
+    with st.container(horizontal=True):
+        part = f"of {log.n_jobs:,}" if told.n_jobs != log.n_jobs else None
+        _tile("Jobs", f"{told.n_jobs:,}", part)
+        _tile("Users", "unknown" if told.n_users is None else f"{told.n_users:,}")
+        _tile("Span", duration(told.span_s))
+        load = "unknown" if seen.offered_load is None else f"{seen.offered_load:.2f}"
+        on = "machine unknown" if seen.procs is None else f"of {seen.procs:,} processors"
+        _tile("Offered load", load, on)
+        _tile("Serial jobs", share(seen.n_serial, told.n_jobs))
+        _tile("Median run time", duration(told.runtime_s.quantiles["0.5"]))
+    st.markdown("\n".join(f"- {escape_markdown(one)}" for one in highlights(seen)))
+
+
+def _tile(label: str, value: str, below: str | None = None) -> None:
+    st.metric(
+        label, value, below, delta_color="off", delta_arrow="off", border=True, height="stretch"
+    )
+
+
+def _log_actions(found: LogSelection, seen: WorkloadProfile, *, is_part: bool) -> Intent | None:
+    """Draw what can be done with the log."""
+    keep = ""
+    if found.upload is not None:
+        keep = st.text_input(
+            "Keep the uploaded log as", str(LOGS / Path(found.upload[0]).name),
+            key=f"{_KEY}-keep", persist_state="session",
+            help="A sweep reads its log again whenever it goes on, so it needs a file.",
+        ) or ""  # fmt: skip
+    answer_at(_KEY)
+    with st.container(horizontal=True):
+        tune = st.button(
+            "Tune the scheduler for this log", type="primary", key=f"{_KEY}-tune",
+            icon=":material/tune:",
+        )  # fmt: skip
+        st.download_button(
+            "Download the profile (CSV)",
+            lambda: profile_csv(seen),
+            file_name=f"{seen.described.name}-profile.csv",
+            mime="text/csv",
+            icon=":material/download:",
+            on_click="ignore",
+            key=f"{_KEY}-csv",
+        )
+    if is_part:
+        st.caption("A sweep uses the whole log; the window above is for looking only.")
+    if not tune:
+        return None
+
+    def do() -> str:
+        path = found.path or ""
+        if found.upload is not None:
+            path = _keep_upload(found.upload[1], keep)
+        new_fields.begin(_form(path, found.reading))
+        return ""
+
+    return Intent(_KEY, do, "Taking the log along", then="new")
+
+
+def _form(path: str, reading: Mapping[str, str]) -> Form:
+    """Return *New* filled in with a log and the rules that it is read by; the example without."""
+    if not path:
+        return Form()
+    kept = {"application": {"reading": dict(reading)}} if reading else {}
+    return Form("log", path=path, kept=kept)
+
+
+def _keep_upload(data: bytes, wanted: str) -> str:
+    """Write an uploaded log where it is wanted and return the path.
+
+    Raises:
+        FieldError: another file is there, or it cannot be written.
+    """
+    if not wanted.strip():
+        raise FormFieldError(_KEY, "Say where the uploaded log shall be kept.")
+    path = Path(wanted.strip()).expanduser()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        if path.is_dir() or path.read_bytes() != data:
+            raise FormFieldError(
+                _KEY, f"There is another file at '{path}'; name a new one, nothing was written."
+            ) from None
+    except (OSError, ValueError) as error:
+        raise FormFieldError(_KEY, f"Cannot write '{path}': {error}.") from error
+    return str(path)
+
+
+def _notes(log: Workload) -> None:
+    """Draw what reading had to decide."""
+    if not log.notes:
+        return
+    label = "1 note" if len(log.notes) == 1 else f"{len(log.notes)} notes"
+    with st.expander(f"{label} from reading the log", icon=":material/info:"):
+        st.markdown("\n".join(f"- {escape_markdown(note.sentence)}" for note in log.notes))
+        st.caption("They count the whole log.")
+
+
+def _compare(seen: WorkloadProfile) -> None:
+    """Draw a second log beside this one, if asked for."""
+    st.subheader("Compare with another log")
+    wanted = st.toggle("Compare", key=f"{_KEY}-compare", persist_state="session")
+    if not wanted:
+        st.caption("Distributions of both over each other, and their figures side by side.")
+        return
+    other = choose_log(f"{_KEY}-other")
+    if other is None:
+        return
+    with st.spinner("Counting …"):
+        beside = _cached_profile(_identity(other.log), ProfileWindow(), None, None, other.log)
+    charts.draw_beside(seen, beside)
+
+
+def _identity(log: Workload) -> tuple[object, ...]:
+    """Return everything that a profile depends on."""
+    return log.name, log.digest, log.max_procs, log.start_unix_s, log.time_zone
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _cached_profile(
+    identity: tuple[object, ...],  # noqa: ARG001 - a part of the key
+    window: ProfileWindow,
+    procs: int | None,
+    zone: str | None,
+    _log: Workload,
+) -> WorkloadProfile:
+    return log_profile(_log, window, procs, zone)
+
+
+@cache
+def _zones() -> tuple[str, ...]:
+    return tuple(sorted(zoneinfo.available_timezones()))

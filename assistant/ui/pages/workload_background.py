@@ -1,0 +1,309 @@
+"""Models that are fitted and workloads that are drawn while the page goes on.
+
+Plans of capacity that are made while the page goes on.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import streamlit as st
+
+from assistant.simtools.capacity import plan_from_table
+from assistant.simtools.workload_generation import read_drawn
+from assistant.simtools.workload_log import file_name
+from assistant.ui.jobs import BackgroundJob, JobRegistry, work_folder
+from assistant.ui.pages.workload_log import LogSelection
+from sim.formats.registry import write_workload
+from sim.generators.cloud.capacity import CapacityPlan
+from sim.generators.generator import Model, load_model, save_model
+from sim.metrics.workload_profile import ProfileWindow
+from sim.model.workload import Workload
+
+MOST_GENERATION_JOBS = 8
+"""Of fits and draws at a time, over all browsers; a further one ends the oldest."""
+
+_OWNER = "workload-state-owner"
+
+Failed = Literal["refused", "stopped", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """What a model is asked for.
+
+    Args:
+        generator: its kind.
+        knobs: how it is fitted.
+        log: identity of the log that it learns from, with the window.
+    """
+
+    generator: str
+    knobs: tuple[tuple[str, float], ...]
+    log: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """What a workload is asked for; equal wishes give equal workloads."""
+
+    model: str
+    settings: str
+    days: float
+    seed: int
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationResult:
+    """What came of some work.
+
+    Args:
+        wish: what was asked for.
+        state: whether it is there, was refused, was stopped or broke.
+        model: fitted, or drawn from.
+        workload: drawn; None of a fit.
+        sentence: why there is nothing.
+        notes: what of the workload was lost on the way here.
+    """
+
+    wish: FitRequest | GenerationRequest
+    state: Literal["done", "refused", "stopped", "broken"]
+    model: Model | None = None
+    workload: Workload | None = None
+    sentence: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class FitJob(BackgroundJob):
+    """A model under way.
+
+    Raises:
+        OSError: the process could not be started.
+        SimError: the log of an upload cannot be kept for it.
+    """
+
+    def __init__(self, wish: FitRequest, found: LogSelection, window: ProfileWindow) -> None:
+        folder = work_folder("copperline-fit-")
+        self._wish, self._model = wish, Path(folder.name) / "model.json"
+        log = log_file(found, Path(folder.name))
+        command = ["workload", "fit", wish.generator, log, "--to", str(self._model), "--json"]
+        for name, value in wish.knobs:
+            command += ["--knob", f"{name}={value!r}"]
+        for rule, choice in found.reading.items():
+            command += ["--reading", f"{rule}={choice}"]
+        command += ["--leave-out", str(window.leave_out), "--from", seconds_argument(window.from_s)]
+        if window.to_s is not None:
+            command += ["--until", seconds_argument(window.to_s)]
+        super().__init__([command], folder)
+
+    def result(self) -> GenerationResult | None:
+        """Return the model, once; None while it goes on. Its files are gone afterwards."""
+        ended = self.ended()
+        if ended is None:
+            return None
+        try:
+            failed = _failure_result(self._wish, ended.code, ended.last_word, stopped=ended.stopped)
+            return failed or GenerationResult(self._wish, "done", load_model(self._model))
+        finally:
+            self.close()
+
+
+class GenerationJob(BackgroundJob):
+    """A workload under way.
+
+    Raises:
+        OSError: the process could not be started.
+    """
+
+    def __init__(self, wish: GenerationRequest, model: Model) -> None:
+        folder = work_folder("copperline-draw-")
+        file = Path(folder.name) / "model.json"
+        save_model(model, file)
+        drawn = Path(folder.name) / f"{model.generator}-seed-{wish.seed}"
+        self._wish, self._model = wish, model
+        command = [
+            "workload", "generate", str(file), "--to", str(drawn), "--json",
+            "--duration", seconds_argument(wish.days * 86_400.0), "--seed", str(wish.seed),
+            "--scale", repr(wish.scale),
+        ]  # fmt: skip
+        for setting in json.loads(wish.settings):
+            command += ["--set", setting]
+        super().__init__([command], folder)
+
+    def result(self) -> GenerationResult | None:
+        """Return the workload, once; None while it goes on. Its files are gone afterwards."""
+        ended = self.ended()
+        if ended is None:
+            return None
+        try:
+            failed = _failure_result(self._wish, ended.code, ended.last_word, stopped=ended.stopped)
+            if failed is not None:
+                return failed
+            told = json.loads(ended.out)
+            drawn = read_drawn(Path(told["file"]))
+            return GenerationResult(
+                self._wish, "done", self._model, drawn, notes=tuple(told["not_written"])
+            )
+        finally:
+            self.close()
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def generation_jobs() -> JobRegistry[GenerationResult]:
+    """Return the fits and draws of this process."""
+    return JobRegistry(MOST_GENERATION_JOBS)
+
+
+def job_owner(kind: str) -> str:
+    """Return the name under which this browser's fit or draw is kept."""
+    told: str = st.session_state.setdefault(_OWNER, uuid4().hex)
+    return f"{told}-{kind}"
+
+
+def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
+    """Return settings as one text: those of fields, and lines of the form ``name=value``."""
+    lines = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
+    return json.dumps([*lines, *more])
+
+
+def _failure_result(
+    wish: FitRequest | GenerationRequest, code: int, last_word: str, *, stopped: bool
+) -> GenerationResult | None:
+    told = failure_reason(code, last_word, stopped=stopped)
+    return None if told is None else GenerationResult(wish, told[0], sentence=told[1])
+
+
+def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed, str] | None:
+    """Return what became of a command and the sentence for people; None if it did well."""
+    if stopped:
+        return "stopped", ""
+    if code == 0:
+        return None
+    if code == 2:
+        return "refused", f"{last_word[:1].upper()}{last_word[1:]}"
+    return "broken", (
+        f"Something in Copperline went wrong: it ended with exit code {code}; its last word: "
+        f"{last_word}"
+    )
+
+
+def log_file(found: LogSelection, folder: Path) -> str:
+    """Return the file of a log, and write one if there is none."""
+    if found.path is not None:
+        return str(Path(found.path).absolute())
+    if found.upload is not None:
+        path = folder / file_name(found.upload[0])
+        path.write_bytes(found.upload[1])
+    else:
+        path = folder / f"{file_name(found.log.name)}.swf"
+        write_workload(found.log, path)
+    return str(path)
+
+
+def seconds_argument(number: float) -> str:
+    """Return a number of seconds as the command line takes it."""
+    return f"{number:.6f}s"
+
+
+MOST_PLANS = 4
+"""Plans at a time, over all browsers; a further one ends the oldest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What is asked; equal wishes give equal plans.
+
+    Args:
+        generator: that is fitted to the log.
+        cores: of a server.
+        mem_bytes: of a server; 0 is not looked at.
+        days: that count.
+        futures: of each case.
+        share: of them in which the servers suffice.
+        scales: a case each.
+        settings: what if, NAME=VALUE.
+        seed: of the first future.
+        log: identity of the log, with the window.
+    """
+
+    generator: str
+    cores: int
+    mem_bytes: int
+    days: float
+    futures: int
+    share: float
+    scales: tuple[str, ...]
+    settings: tuple[str, ...]
+    seed: int
+    log: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """What came of it.
+
+    Args:
+        wish: what was asked.
+        state: whether it is there, was refused, was stopped or broke.
+        plan: None unless it is there.
+        sentence: why not.
+    """
+
+    wish: PlanRequest
+    state: Literal["done", "refused", "stopped", "broken"]
+    plan: CapacityPlan | None = None
+    sentence: str = ""
+
+
+class PlanJob(BackgroundJob):
+    """A plan under way.
+
+    Raises:
+        OSError: the process could not be started.
+        SimError: the log of an upload cannot be kept for it.
+    """
+
+    def __init__(self, wish: PlanRequest, found: LogSelection, window: ProfileWindow) -> None:
+        folder = work_folder("copperline-capacity-")
+        self._wish = wish
+        command = [
+            "workload", "capacity", log_file(found, Path(folder.name)), "--json",
+            "--generator", wish.generator, "--cores-per-server", str(wish.cores),
+            "--days", repr(wish.days), "--futures", str(wish.futures),
+            "--share", repr(wish.share), "--seed", str(wish.seed),
+            "--leave-out", str(window.leave_out), "--from", seconds_argument(window.from_s),
+        ]  # fmt: skip
+        if window.to_s is not None:
+            command += ["--until", seconds_argument(window.to_s)]
+        if wish.mem_bytes:
+            command += ["--memory-per-server", str(wish.mem_bytes)]
+        for scale in wish.scales:
+            command += ["--scale", scale]
+        for setting in wish.settings:
+            command += ["--set", setting]
+        for rule, choice in found.reading.items():
+            command += ["--reading", f"{rule}={choice}"]
+        super().__init__([command], folder)
+
+    def result(self) -> PlanResult | None:
+        """Return the plan, once; None while it goes on. Its files are gone afterwards."""
+        ended = self.ended()
+        if ended is None:
+            return None
+        try:
+            failed = failure_reason(ended.code, ended.last_word, stopped=ended.stopped)
+            if failed is not None:
+                return PlanResult(self._wish, failed[0], sentence=failed[1])
+            return PlanResult(self._wish, "done", plan_from_table(json.loads(ended.out)))
+        finally:
+            self.close()
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def plan_jobs() -> JobRegistry[PlanResult]:
+    """Return the plans of this process that are under way."""
+    return JobRegistry(MOST_PLANS)

@@ -1,0 +1,459 @@
+"""The charts of a workload, each with what it says in words and as a table.
+
+A log and a workload that was generated, side by side: verdict, figures, charts, downloads.
+"""
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from assistant.presentation.charts import workload as specs
+from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.charts.workload import ClassShare, LoadPoint
+from assistant.presentation.text.number_format import number
+from assistant.simtools.workload_generation import (
+    ComparisonRow,
+    as_bytes,
+    definitions,
+    distance_rows,
+    quantity_rows,
+    task_words,
+    verdict,
+    writable_endings,
+)
+from assistant.simtools.workload_log import (
+    DAYS,
+    bin_begin,
+    bin_word,
+    file_name,
+    log_profile,
+    percentiles,
+    share,
+    size_classes,
+    summary,
+    time_classes,
+)
+from assistant.ui.charting import low
+from assistant.ui.labels import escape_markdown
+from sim.generators.generator import Model, save_model
+from sim.generators.validation import WorkloadComparison, compare
+from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
+from sim.model.workload import Workload
+
+_CURVES = {
+    "procs": ("processors of a job", False),
+    "runtime_s": ("run time", True),
+    "requested_s": ("requested time", True),
+    "interarrival_s": ("time between submissions", True),
+}
+
+
+def draw_profile(seen: WorkloadProfile) -> None:
+    """Draw everything there is."""
+    _load(seen)
+    _arrivals(seen)
+    st.subheader("Sizes and run times")
+    left, right = st.columns(2, gap="large")
+    with left:
+        _sizes(seen)
+    with right:
+        _times(seen)
+    _requests(seen)
+    left, right = st.columns(2, gap="large")
+    with left:
+        _users(seen)
+    with right:
+        _between(seen)
+    st.subheader("Percentiles")
+    table = percentile_table(seen)
+    st.dataframe(table, hide_index=True, width="stretch", alt="percentiles of the jobs")
+
+
+def draw_beside(one: WorkloadProfile, two: WorkloadProfile) -> None:
+    """Draw two logs over each other, and their figures side by side."""
+    names = _two_names(one.described.name, two.described.name)
+    first, second = summary(one), summary(two)
+    rows = [{"": name, names[0]: first[name], names[1]: second[name]} for name in first]
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, width="stretch", height="content",
+        alt="both logs in figures",
+    )  # fmt: skip
+    columns = st.columns(2, gap="large")
+    for i, (key, (title, seconds)) in enumerate(_CURVES.items()):
+        named = {
+            name: (seen.curves[key].values, seen.curves[key].shares)
+            for name, seen in zip(names, (one, two), strict=True)
+            if key in seen.curves
+        }
+        with columns[i % 2]:
+            _curves(title, named, seconds=seconds)
+
+
+def percentile_table(seen: WorkloadProfile) -> pd.DataFrame:
+    """Return the table of percentiles as it is shown."""
+    rows = []
+    for row in percentiles(seen):
+        told = row.summary
+        cells = {f"p{100 * float(q):g}": number(value) for q, value in told.quantiles.items()}
+        name = f"{row.name} [{row.unit}]" if row.unit else row.name
+        ends = {"least": number(told.least), **cells, "most": number(told.most)}
+        rows.append({"": name, "mean": number(told.mean), **ends})
+    return pd.DataFrame(rows)
+
+
+def _load(seen: WorkloadProfile) -> None:
+    series, stretch = seen.load, bin_word(seen.load.width_s)
+    st.subheader(f"Load by {stretch}")
+    begin_s = series.first_local_s or 0.0
+    room = series.width_s * (seen.procs or 1)
+    points = [
+        LoadPoint(
+            begin_s + one.start_s,
+            begin_s + one.start_s + series.width_s,
+            bin_begin(seen, one.start_s),
+            one.n_jobs,
+            one.offered_proc_s / room,
+            one.demand_proc_s / room,
+        )
+        for one in series.bins
+    ]
+    unit = "load" if seen.procs else "processors"
+    spec = specs.load_over_time(
+        points, dated=series.first_local_s is not None, stretch=stretch, unit=unit,
+        full=seen.procs is not None,
+    )  # fmt: skip
+    most = max(points, key=lambda point: point.offered)
+    alt = (
+        f"load of {len(points)} {stretch}s; most was submitted from {most.name} on, "
+        f"{number(most.offered)}{' of what the machine can do' if seen.procs else ' processors'}"
+    )
+    table = pd.DataFrame(
+        {
+            "from": p.name,
+            "jobs": p.n_jobs,
+            f"submitted [{unit}]": number(p.offered),
+            f"running if no job waited [{unit}]": number(p.demand),
+        }
+        for p in points
+    )
+    caption = (
+        f"Grey bars: work in the {stretch} in which it was submitted. Copper line: work while it "
+        "would run if every job started at once; where it is above the dashed line, jobs must wait."
+    )
+    if seen.procs is None:
+        caption = (
+            "The log does not say how many processors it ran on: name them above, under *Which "
+            "jobs, and on which machine*, and loads are told against them."
+        )
+    described_chart(low(spec), alt, table, caption)
+
+
+def _arrivals(seen: WorkloadProfile) -> None:
+    st.subheader("Arrivals by hour of the week")
+    told = seen.arrivals
+    known = told.basis != "unknown"
+    days = DAYS if known else tuple(f"day {day + 1}" for day in range(7))
+    title = f"hour ({told.zone})" if known else "hours since the first submission of the day"
+    by_day = [sum(of_day) for of_day in told.counts]
+    busiest = max(range(7), key=by_day.__getitem__)
+    alt = (
+        f"jobs by weekday and hour; most on {days[busiest]}, "
+        f"{share(by_day[busiest], seen.described.n_jobs)} of them"
+    )
+    table = pd.DataFrame(
+        {"day": days[day], **{str(hour): n for hour, n in enumerate(of_day)}, "all": sum(of_day)}
+        for day, of_day in enumerate(told.counts)
+    )
+    described_chart(
+        low(specs.hours_of_the_week(told.counts, days, title)), alt, table, told.sentence
+    )
+
+
+def _sizes(seen: WorkloadProfile) -> None:
+    n_jobs = seen.described.n_jobs
+    work = seen.work_proc_s or 1.0
+    names = size_classes(seen)
+    shares = [
+        ClassShare(name, s.n_jobs / n_jobs, s.work_proc_s / work, s.n_at_most / n_jobs)
+        for name, s in zip(names, seen.sizes, strict=True)
+    ]
+    alt = (
+        f"shares of jobs and work by processors; {share(seen.n_serial, n_jobs)} of the jobs are "
+        f"serial, {share(seen.n_power_of_two, n_jobs)} take a power of two"
+    )
+    table = pd.DataFrame(
+        {
+            "processors": name,
+            "jobs": s.n_jobs,
+            "of these at a power of two": s.n_at_most,
+            "share of the jobs": share(s.n_jobs, n_jobs),
+            "share of the work": share(s.work_proc_s, seen.work_proc_s),
+        }
+        for name, s in zip(names, seen.sizes, strict=True)
+    )
+    caption = "Strong copper: jobs on a power of two of processors. Faint: on any other number."
+    described_chart(low(specs.classes(shares, "processors")), alt, table, caption)
+
+
+def _times(seen: WorkloadProfile) -> None:
+    n_jobs, work = seen.described.n_jobs, seen.work_proc_s or 1.0
+    named = list(zip(time_classes(seen), seen.times, strict=True))
+    shares = [ClassShare(name, t.n_jobs / n_jobs, t.work_proc_s / work) for name, t in named]
+    most_work = max(named, key=lambda one: one[1].work_proc_s)
+    alt = (
+        "shares of jobs and work by run time; most work is in the class "
+        f"{most_work[0]} ({share(most_work[1].work_proc_s, seen.work_proc_s)})"
+    )
+    table = pd.DataFrame(
+        {
+            "run time": name,
+            "jobs": t.n_jobs,
+            "share of the jobs": share(t.n_jobs, n_jobs),
+            "share of the work": share(t.work_proc_s, seen.work_proc_s),
+        }
+        for name, t in named
+    )
+    caption = "A class begins where the one before it ends."
+    described_chart(low(specs.classes(shares, "run time")), alt, table, caption)
+
+
+def _requests(seen: WorkloadProfile) -> None:
+    st.subheader("Requested against actual run time")
+    told = seen.requests
+    if told is None:
+        st.info("No requested times are known, so there is nothing to compare.")
+        return
+    names = time_classes(seen)
+    factor = told.factor.quantiles["0.5"]
+    left, right = st.columns(2, gap="large")
+    with left:
+        rows = [{"requested": names[i], **dict(zip(names, of, strict=True))}
+                for i, of in enumerate(told.grid)]  # fmt: skip
+        alt = (
+            "jobs by requested time and run time; half of them ask for "
+            f"{number(factor)} times their run time or more"
+        )
+        caption = "In the cells with a rim, jobs run about as long as they asked for."
+        described_chart(low(specs.requests(told.grid, names)), alt, pd.DataFrame(rows), caption)
+    with right:
+        tenths = [f"{10 * i}-{10 * i + 10} %" for i in range(len(told.used))] + ["over 100 %"]
+        counts = [*told.used, told.n_exceeded]
+        alt = (
+            f"jobs by how much of their request they used; {share(counts[0], told.n_jobs)} used up "
+            f"to a tenth, {share(told.n_exceeded, told.n_jobs)} ran longer"
+        )
+        table = pd.DataFrame(
+            {"used of the request": name, "jobs": n, "share": share(n, told.n_jobs)}
+            for name, n in zip(tenths, counts, strict=True)
+        )
+        caption = f"{told.n_left_out:,} jobs without a request of their own are left out."
+        described_chart(
+            low(specs.used_shares(tenths, counts)), alt, table, caption if told.n_left_out else ""
+        )
+
+
+def _users(seen: WorkloadProfile) -> None:
+    st.subheader("Users")
+    told = seen.users
+    if told is None:
+        st.info("The log does not tell who submitted its jobs.")
+        return
+    n_jobs, work = seen.described.n_jobs, seen.work_proc_s or 1.0
+    shares = [ClassShare(str(u.user), u.n_jobs / n_jobs, u.work_proc_s / work) for u in told.top]
+    alt = (
+        f"share of the work of the {len(told.top)} users with the most, of {told.n_users:,}; the "
+        f"first has {share(told.top[0].work_proc_s, seen.work_proc_s)}"
+    )
+    table = pd.DataFrame(
+        {
+            "user": u.user,
+            "jobs": u.n_jobs,
+            "share of the jobs": share(u.n_jobs, n_jobs),
+            "share of the work": share(u.work_proc_s, seen.work_proc_s),
+        }
+        for u in told.top
+    )
+    spread = "" if told.gini is None else f"Gini coefficient of the work {told.gini:.2f}. "
+    top = "" if told.tenth_share is None else (
+        f"The top tenth of the users has {share(told.tenth_share, 1.0)} of it. ")  # fmt: skip
+    unknown = f"{told.n_jobs_unknown:,} jobs are of nobody known." if told.n_jobs_unknown else ""
+    described_chart(low(specs.users(shares)), alt, table, f"{spread}{top}{unknown}")
+
+
+def _between(seen: WorkloadProfile) -> None:
+    st.subheader("Time between submissions")
+    curve = seen.curves.get("interarrival_s")
+    if curve is None:
+        st.info("There is one job only.")
+        return
+    caption = "" if seen.interarrival_cv is None else (
+        f"They vary {seen.interarrival_cv:.2g} times as much as those of a Poisson process "
+        "(coefficient of variation); above 1, jobs come in bursts."
+    )  # fmt: skip
+    named = {"": (curve.values, curve.shares)}
+    _curves("time between submissions", named, seconds=True, caption=caption)
+
+
+def _curves(
+    title: str,
+    named: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    seconds: bool,
+    caption: str = "",
+) -> None:
+    unit = "s" if seconds else "processors"
+    halves = [
+        f"{name + ': ' if name else ''}half up to {number(_at(values, shares, 0.5))} {unit}"
+        for name, (values, shares) in named.items()
+    ]
+    wanted = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+    table = pd.DataFrame(
+        {"share of the jobs": share(q, 1.0)}
+        | {f"{name or title} [{unit}]": number(_at(*curve, q)) for name, curve in named.items()}
+        for q in wanted
+    )
+    spec: Spec = specs.curves(named, title, seconds=seconds)
+    described_chart(low(spec), f"distribution of the {title}; {'; '.join(halves)}", table, caption)
+
+
+def _at(values: Sequence[float], shares: Sequence[float], wanted: float) -> float:
+    """Return the least value that so large a share is at most."""
+    return next(value for value, told in zip(values, shares, strict=True) if told >= wanted)
+
+
+def _two_names(one: str, two: str) -> tuple[str, str]:
+    return (one, two) if one != two else (f"{one} (above)", two)
+
+
+def described_chart(spec: Spec, alt: str, table: pd.DataFrame, caption: str = "") -> None:
+    """Draw a chart with what it says in words and as a table."""
+    st.vega_lite_chart(spec, theme=None, width="stretch", alt=alt)
+    if caption:
+        st.caption(escape_markdown(caption))
+    with st.expander("As a table"):
+        st.dataframe(table, hide_index=True, width="stretch", alt=alt)
+
+
+_MIMES = {".swf": "text/plain", ".jsonl": "application/jsonl"}
+
+
+def draw_comparison(log: Workload, seen: WorkloadProfile, generated: Workload) -> None:
+    """Draw how like the generated workload is to the log."""
+    with st.spinner("Comparing …"):
+        found = _cached_comparison(_identity(log), _identity(generated), seen.procs, log, generated)
+        other = _cached_profile(_identity(generated), seen.procs, generated)
+    st.subheader("How like the log it is")
+    st.markdown("\n".join(f"- {escape_markdown(one)}" for one in verdict(found)))
+    for sentence in (*task_words(generated), *found.notes):
+        st.caption(escape_markdown(sentence))
+    st.markdown("**Distances**")
+    _distances(found)
+    _hours(found)
+    st.markdown("**Both in figures and curves**")
+    draw_beside(seen, other)
+    st.markdown("**Quantiles, rates and load**")
+    names = {"one": found.one, "two": found.two, "value": "generated / log", "interval": "interval"}
+    _table(quantity_rows(found), names, "quantiles and rates of both workloads")
+    with st.expander("What the figures mean"):
+        st.markdown(
+            "\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in definitions())
+        )
+
+
+def download_buttons(model: Model, workload: Workload, key: str) -> None:
+    """Draw the buttons that hand out a generated workload and its model."""
+    name = file_name(workload.name)
+    with st.container(horizontal=True):
+        for ending in writable_endings():
+            st.download_button(
+                f"Download as {ending.removeprefix('.').upper()}",
+                partial(_bytes, workload, ending), file_name=f"{name}{ending}",
+                mime=_MIMES.get(ending, "text/plain"), icon=":material/download:",
+                on_click="ignore", key=f"{key}-get{ending}",
+            )  # fmt: skip
+        ending = ".zip" if model.arrays else ".json"
+        st.download_button(
+            "Download the model", partial(_model_bytes, model),
+            file_name=f"{model.generator}{ending}",
+            mime="application/zip" if model.arrays else "application/json",
+            icon=":material/download:", on_click="ignore", key=f"{key}-get-model",
+        )  # fmt: skip
+
+
+def _distances(found: WorkloadComparison) -> None:
+    names = {"value": "distance", "interval": "interval", "usual": "usual among the log's days"}
+    _table(distance_rows(found), names, "distances between the distributions of both workloads")
+
+
+def _table(rows: Iterable[ComparisonRow], names: dict[str, str], alt: str) -> None:
+    table = pd.DataFrame(
+        {"": row.what, **{title: getattr(row, name) or "-" for name, title in names.items()},
+         "verdict": row.verdict}
+        for row in rows
+    )  # fmt: skip
+    st.dataframe(table, hide_index=True, width="stretch", height="content", alt=alt)
+
+
+def _hours(found: WorkloadComparison) -> None:
+    names = (found.one, found.two if found.two != found.one else f"{found.two} (generated)")
+    shares = dict(zip(names, found.hours, strict=True))
+    table = pd.DataFrame(
+        {"hour": hour, **{name: share(of[hour], 1.0) for name, of in shares.items()}}
+        for hour in range(24)
+    )
+    busiest = [max(range(24), key=of.__getitem__) for of in found.hours]
+    alt = (
+        f"share of the jobs by hour of the day; {names[0]} is busiest from {busiest[0]} to "
+        f"{busiest[0] + 1} h, {names[1]} from {busiest[1]} to {busiest[1] + 1} h"
+    )
+    st.markdown("**Hours of the day**")
+    described_chart(low(specs.hours_of_the_day(shares)), alt, table)
+
+
+def _bytes(workload: Workload, ending: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="copperline-") as folder:
+        return as_bytes(workload, ending, Path(folder))
+
+
+def _model_bytes(model: Model) -> bytes:
+    """Return a model as one file: JSON, or JSON and arrays packed together."""
+    with tempfile.TemporaryDirectory(prefix="copperline-") as folder:
+        path = Path(folder) / f"{model.generator}.json"
+        save_model(model, path)
+        if not model.arrays:
+            return path.read_bytes()
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as into:
+            for one in sorted(Path(folder).iterdir()):
+                into.write(one, one.name)
+        return packed.getvalue()
+
+
+def _identity(log: Workload) -> tuple[object, ...]:
+    return log.name, log.digest, log.max_procs, log.start_unix_s, log.time_zone
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _cached_comparison(
+    one: tuple[object, ...],  # noqa: ARG001 - a part of the key
+    two: tuple[object, ...],  # noqa: ARG001 - a part of the key
+    procs: int | None,
+    _log: Workload,
+    _generated: Workload,
+) -> WorkloadComparison:
+    return compare(_log, _generated, procs=procs)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _cached_profile(
+    identity: tuple[object, ...],  # noqa: ARG001 - a part of the key
+    procs: int | None,
+    _log: Workload,
+) -> WorkloadProfile:
+    return log_profile(_log, ProfileWindow(), procs, None)

@@ -1,0 +1,189 @@
+"""Choosing a job log: the built-in one, a path, or an upload; and reading it, told in words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from assistant.simtools.workload_log import (
+    built_in,
+    read_log,
+    read_upload,
+    reading_alternatives,
+    reading_choices,
+)
+from assistant.ui.intents import sentence
+from assistant.ui.labels import escape_markdown
+from sim.model.workload import Workload
+
+Source = Literal["example", "path", "upload"]
+_SOURCES: dict[Source, str] = {
+    "example": "Built-in example",
+    "path": "A file here",
+    "upload": "Upload",
+}
+_FORMATS = "SWF, JSONL, or a table of openb, Philly, CloudSimPy or tasks, plain or gzipped"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSelection:
+    """A log that was read.
+
+    Args:
+        log: the jobs.
+        path: of the file; None if it is none here.
+        upload: name and content of an uploaded file.
+        reading: the rules other than the defaults that it was read by.
+    """
+
+    log: Workload
+    path: str | None = None
+    upload: tuple[str, bytes] | None = None
+    reading: Mapping[str, str] = field(default_factory=dict)
+
+
+def choose_log(key: str, chosen: str | None = None) -> LogSelection | None:
+    """Draw the choice of a log and read it.
+
+    Args:
+        key: begins the keys of the fields.
+        chosen: path that is shown first, as long as nobody chooses another.
+
+    Returns:
+        None if there is none yet, or if it cannot be read; what to do is drawn then.
+    """
+    state = st.session_state
+    if chosen is not None and state.get(f"{key}-came") != chosen:
+        state[f"{key}-came"], state[f"{key}-source"], state[f"{key}-path"] = chosen, "path", chosen
+    state.setdefault(f"{key}-source", "example")
+    source: Source | None = st.segmented_control(
+        "Job log", list(_SOURCES), format_func=_SOURCES.__getitem__, key=f"{key}-source",
+        required=True, persist_state="session",
+    )  # fmt: skip
+    if source == "path":
+        path = st.text_input(
+            "Path of the log", placeholder="logs/your.swf.gz", key=f"{key}-path",
+            persist_state="session",
+            help=f"{_FORMATS}. A path is relative to the folder that the app runs in.",
+        )  # fmt: skip
+        if not (path or "").strip():
+            st.info(f"Name the path of a job log ({_FORMATS}), or look at the built-in example.")
+            return None
+        return _from_path(key, str(Path((path or "").strip()).expanduser()))
+    if source == "upload":
+        return _from_upload(key)
+    return LogSelection(_built_in())
+
+
+def _from_path(key: str, path: str) -> LogSelection | None:
+    try:
+        reading = _reading(key)
+        with st.spinner(f"Reading {escape_markdown(Path(path).name)} …"):
+            return LogSelection(
+                _read(path, _stamp(path), tuple(reading.items())), path, None, reading
+            )
+    except Exception as error:
+        _refusal_buttons(key, error)
+        return None
+
+
+def _from_upload(key: str) -> LogSelection | None:
+    given: UploadedFile | None = st.file_uploader(
+        f"A job log ({_FORMATS})", key=f"{key}-file",
+        help="It stays in the memory of the app, and is written nowhere unless you say so.",
+    )  # fmt: skip
+    kept = f"{key}-uploaded"
+    if given is not None:
+        st.session_state[kept] = (given.file_id, given.name, given.getvalue())
+    if kept not in st.session_state:
+        st.info("Choose a file. Nothing leaves the machine that the app runs on.")
+        return None
+    file_id, name, data = st.session_state[kept]
+    if given is None:
+        st.caption(f"Still looking at {escape_markdown(name)}, uploaded before.")
+    try:
+        reading = _reading(key)
+        with st.spinner(f"Reading {escape_markdown(name)} …"):
+            log = _read_upload(file_id, name, tuple(reading.items()), data)
+        return LogSelection(log, None, (name, data), reading)
+    except Exception as error:
+        _refusal_buttons(key, error)
+        return None
+
+
+def _reading(key: str) -> dict[str, str]:
+    """Draw the reading rules and return those that are chosen."""
+    with st.expander("How it is read"):
+        names = [f"{rule} = {choice}" for rule, choice in reading_choices()]
+        chosen = st.multiselect(
+            "Rules other than the defaults", names, key=f"{key}-reading", persist_state="session",
+            placeholder="none: jobs that never ran are dropped, oddities are refused or told",
+            help="What each rule does stands in the guide, under *Rules for reading logs*.",
+        )  # fmt: skip
+    reading: dict[str, str] = {}
+    for text in chosen:
+        rule, _, choice = text.partition(" = ")
+        if rule in reading:
+            raise DuplicateRuleError(rule)
+        reading[rule] = choice
+    return reading
+
+
+class DuplicateRuleError(Exception):
+    """One rule was chosen in two ways."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(f"The rule {rule} is chosen twice; a log is read in one way. Drop one.")
+
+
+def _refusal_buttons(key: str, error: Exception) -> None:
+    """Draw why a log cannot be read, with the rules that would let it pass as buttons."""
+    text = str(error) if isinstance(error, DuplicateRuleError) else sentence(error)
+    st.error(escape_markdown(text), icon=":material/error:")
+    with st.container(horizontal=True):
+        for rule, choice in reading_alternatives(error):
+            name = f"{rule} = {choice}"
+            st.button(
+                f"Read it with {name}", key=f"{key}-way-{rule}", on_click=_add, args=(key, name)
+            )
+
+
+def _add(key: str, rule: str) -> None:
+    state = st.session_state
+    state[f"{key}-reading"] = [*state.get(f"{key}-reading", ()), rule]
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Return what changes when a file does; None if there is none, which the reader will say."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read(
+    path: str,
+    stamp: tuple[int, int] | None,  # noqa: ARG001 - a part of the key
+    reading: tuple[tuple[str, str], ...],
+) -> Workload:
+    return read_log(path, dict(reading))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read_upload(
+    file_id: str,  # noqa: ARG001 - a part of the key
+    name: str,
+    reading: tuple[tuple[str, str], ...],
+    _data: bytes,
+) -> Workload:
+    return read_upload(name, _data, dict(reading))
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def _built_in() -> Workload:
+    return built_in()

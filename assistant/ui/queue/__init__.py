@@ -1,1 +1,0 @@
-"""Queue: what goes on, what waits and why in that order; first, later, held, cancelled."""

@@ -1,1 +1,0 @@
-"""One run in full, and beside another: what came of it, who wanted it, the schedule behind it."""

@@ -1,0 +1,158 @@
+"""The terms of the agreement as fields: what was typed, and what a sweep file would say of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from assistant.config.sweep_file import check_settings
+from assistant.core.sla import Sla, number_text
+from assistant.ui.intents import FormFieldError, answer_at, sentence
+from strategies.space.parameter import parse_number
+
+_TIME = "A time is wanted, such as 90s, 30m or 2h; empty for none."
+
+
+@dataclass(frozen=True, slots=True)
+class SlaFields:
+    """What was filled in beside the runs and the deadline, as it was typed; empty is not agreed.
+
+    Args:
+        goal: value of the measure that is good enough.
+        go_on: whether automatic steering goes on once the goal is reached.
+        run_limit: what a single run may take, such as ``10m``.
+        cost_limit: what all runs may cost together; the cost is only counted if empty.
+        unit: of the cost, such as EUR.
+        per_hour: price of an hour of a run; empty where a measure is the cost.
+        resources: parameter or measure by which that price is multiplied.
+        measure: the measure that is the cost.
+    """
+
+    goal: str = ""
+    go_on: bool = False
+    run_limit: str = ""
+    cost_limit: str = ""
+    unit: str = ""
+    per_hour: str = ""
+    resources: str = ""
+    measure: str = ""
+
+    @classmethod
+    def of(cls, sla: Sla) -> "SlaFields":
+        """Return the fields as they are filled in for an agreement."""
+        tariff = sla.tariff
+        return cls(
+            goal=_field_text(sla.goal),
+            go_on=sla.at_goal == "go_on",
+            run_limit=_field_text(sla.run_limit_s),
+            cost_limit=_field_text(sla.max_cost),
+            unit="" if tariff is None else tariff.unit,
+            per_hour="" if tariff is None else _field_text(tariff.per_hour),
+            resources="" if tariff is None else tariff.resources or "",
+            measure="" if tariff is None else tariff.measure or "",
+        )
+
+    def tables(self, key: str) -> dict[str, Any]:
+        """Return what a sweep file would say.
+
+        Args:
+            key: of the fields, which a refusal is told beside.
+
+        Raises:
+            FieldError: the first field that cannot be read.
+        """
+        tables: dict[str, Any] = {}
+        goal = _number(self.goal, f"{key}-goal")
+        if goal is not None:
+            tables["goal"] = goal
+        if self.go_on:
+            tables["at_goal"] = "go_on"
+        if self.run_limit.strip():
+            tables["run_limit"] = self.run_limit.strip()
+            check_field(f"{key}-run-limit", {"run_limit": tables["run_limit"]}, _TIME)
+        texts = {"unit": self.unit, "resources": self.resources, "measure": self.measure}
+        cost: dict[str, Any] = {name: text.strip() for name, text in texts.items() if text.strip()}
+        for name, text in (("limit", self.cost_limit), ("per_hour", self.per_hour)):
+            number = _number(text, f"{key}-cost")
+            if number is not None:
+                cost[name] = number
+        if cost:
+            check_field(f"{key}-cost", {"cost": cost})
+            tables["cost"] = cost
+        return tables
+
+
+def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
+    """Raise FieldError for its place if these tables of a sweep file are wrong by themselves."""
+    try:
+        check_settings(tables, "the form").agreement(0.0)
+    except Exception as error:
+        raise FormFieldError(place, f"{sentence(error)} {hint}".strip()) from error
+
+
+def goal_field(key: str, present: SlaFields) -> str:
+    """Draw the field of the goal."""
+    goal = st.text_input(
+        "Goal: a value that is good enough",
+        present.goal,
+        placeholder="none",
+        key=f"{key}-goal",
+        help="Of the first measure. Automatic steering ends once a run that meets every "
+        "constraint reaches it.",
+    )
+    answer_at(f"{key}-goal")
+    return goal
+
+
+def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
+    """Draw the fields that are rarely used, and return all of them with the goal."""
+    go_on = st.checkbox(
+        "Go on automatically once the goal is reached", present.go_on, key=f"{key}-go-on"
+    )
+    run_limit = st.text_input(
+        "What a single run may take",
+        present.run_limit,
+        placeholder="any time, or 10m",
+        key=f"{key}-run-limit",
+        help="A run that takes longer has failed. A program of your own is ended; a function, a "
+        "simulation or a table is judged when it is over.",
+    )
+    answer_at(f"{key}-run-limit")
+    one, two = st.columns(2)
+    limit = one.text_input(
+        "What all runs may cost", present.cost_limit, placeholder="no limit", key=f"{key}-cost"
+    )
+    unit = two.text_input("Unit of the cost", present.unit, placeholder="EUR", key=f"{key}-unit")
+    per_hour = one.text_input(
+        "Price of an hour of a run", present.per_hour, placeholder="0.5", key=f"{key}-per-hour"
+    )
+    resources = two.text_input(
+        "times this parameter or measure",
+        present.resources,
+        placeholder="nothing, or nodes",
+        key=f"{key}-resources",
+    )
+    measure = one.text_input(
+        "or the measure that is the cost",
+        present.measure,
+        placeholder="energy_j",
+        key=f"{key}-measure",
+    )
+    answer_at(f"{key}-cost")
+    return SlaFields(goal, go_on, run_limit, limit, unit, per_hour, resources, measure)
+
+
+def _field_text(number: float | None) -> str:
+    return "" if number is None else number_text(number).replace(",", "")
+
+
+def _number(text: str, place: str) -> int | float | None:
+    if not text.strip():
+        return None
+    number = parse_number(text.strip())
+    if number is None:
+        raise FormFieldError(
+            place, f"'{text.strip()}' is no number; write it with a point, and without commas."
+        )
+    return number

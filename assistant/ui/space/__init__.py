@@ -1,1 +1,0 @@
-"""*Space*: every configuration on one map, what was measured or is expected there, and the runs."""

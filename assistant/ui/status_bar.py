@@ -1,0 +1,191 @@
+"""The bar on top of every page of an experiment: its name, where it stands, start and pause.
+
+What changes by itself is a fragment without any input, so that nothing typed is lost.
+"""
+
+import streamlit as st
+
+from assistant.client.remote_session import ExecutionStatus
+from assistant.config.snapshot import rebuild, stored_hooks
+from assistant.core.errors import AssistantError
+from assistant.core.experiment import Experiment
+from assistant.core.run import RunState
+from assistant.presentation.text.number_format import lasting
+from assistant.session.execution import ExecutionLock
+from assistant.ui import labels
+from assistant.ui.intents import Intent, answer_at
+from assistant.ui.state import Activity, ExperimentSnapshot, ExperimentViewModel
+
+LIVE_S, IDLE_S = 2.0, 5.0
+_ACTIVITY_LABELS = {
+    Activity.RUNNING: (":material/play_circle:", "Running"),
+    Activity.READY: (":material/check_circle:", "Ready: nothing waits"),
+    Activity.PAUSED: (":material/pause_circle:", "Paused"),
+    Activity.ELSEWHERE: (":material/visibility:", "Executed by another program"),
+    Activity.FINISHED: (":material/flag:", "Finished"),
+}
+_DRAWN, _FRESH = "drawn", "drawn-now"
+
+
+def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
+    """Draw name, state and numbers. Returns start or pause, if that is wanted."""
+    seen = desk.seen
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
+        opened = experiment.opened
+        about = f"{opened.objective} · {opened.application} · {opened.experiment_id}"
+        st.caption(labels.escape_markdown(about), width="content")
+        intent = _switch(desk, seen)
+    answer_at("run")
+    st.session_state[_DRAWN] = _sign(seen)
+    st.session_state[_FRESH] = True
+    st.fragment(_line, run_every=LIVE_S if seen.is_live else IDLE_S)(desk)
+    if experiment.finished is not None:
+        reason = labels.escape_markdown(experiment.finished.reason)
+        st.info(f"Finished: {reason}", icon=":material/flag:")
+    return intent
+
+
+def state_words(seen: ExperimentSnapshot) -> str:
+    """Return where the execution stands, with its icon."""
+    icon, text = _ACTIVITY_LABELS[seen.activity]
+    experiment = seen.experiment
+    running = len(experiment.runs_in(RunState.RUNNING))
+    if seen.activity is Activity.PAUSED and running:
+        text = f"Pausing after {labels.runs(running)} under way"
+    if seen.execution.by_program and experiment.finished is None:
+        text += f"; {external_client_words(seen.execution)}"
+    elif seen.activity is Activity.RUNNING and not running and not seen.execution.executes:
+        text = "Started, but no worker is here; start one with: copperline work"
+    if seen.activity is Activity.READY and experiment.automatic is not None:
+        text = "Choosing what comes next"
+        if experiment.open_advice is not None:
+            text = "Waits for your answer to the warning"
+    return f"{icon} {text}"
+
+
+def external_client_words(execution: ExecutionStatus) -> str:
+    """Return that the program asks for its runs itself, and when it was heard last."""
+    heard_s = execution.heard_s
+    heard = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
+    return f"its program asks for runs itself, {heard}"
+
+
+def idle_words(execution: ExecutionStatus) -> str:
+    """Return what to do about runs that wait while none goes on."""
+    if execution.by_program:
+        return f"Nothing executes at the moment: {external_client_words(execution)}."
+    return (
+        "Nothing executes at the moment. If that stays so, start the experiment in the bar above."
+    )
+
+
+def numbers(experiment: Experiment) -> list[str]:
+    """Return how far it is, in a few words each."""
+    done, failed, running, waiting = (
+        len(experiment.runs_in(state))
+        for state in (RunState.COMPLETED, RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
+    )
+    limit = experiment.sla.max_runs
+    parts = [f"**{done}** of {limit} runs" if limit is not None else f"**{done}** runs done"]
+    if failed:
+        parts.append(f"{failed} failed")
+    if running or waiting:
+        held = sum(run.held for run in experiment.runs_in(RunState.QUEUED))
+        told = f", {held} held" if held else ""
+        parts.append(f"{running} running, {waiting} waiting{told}")
+    if experiment.sla.deadline_s is not None and experiment.finished is None:
+        parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
+    if experiment.automatic is not None:
+        parts.append("steers itself")
+    return parts
+
+
+def _switch(desk: ExperimentViewModel, seen: ExperimentSnapshot) -> Intent | None:
+    """Draw the button that starts or pauses the execution."""
+    queued = len(seen.experiment.runs_in(RunState.QUEUED))
+    match seen.activity:
+        case Activity.RUNNING | Activity.READY:
+            is_at_it = seen.activity is Activity.RUNNING or seen.experiment.automatic is not None
+            if st.button(
+                "Pause", icon=":material/pause:", key="pause-runs",
+                type="secondary" if is_at_it else "tertiary",
+                help="What is under way ends; nothing more is started.",
+            ):  # fmt: skip
+                return Intent("run", lambda: _pause(desk))
+        case Activity.PAUSED | Activity.ELSEWHERE:
+            label = f"Start {labels.runs(queued)}" if queued else "Start"
+            told = _hooks(seen.experiment)
+            if st.button(
+                label, type="primary", icon=":material/play_arrow:", key="start-runs",
+                help=f"These programs are told of what happens: {told}" if told else None,
+            ):  # fmt: skip
+                return Intent("run", lambda: start(desk), "Preparing the program")
+    return None
+
+
+def _line(desk: ExperimentViewModel) -> None:
+    """Draw what changes by itself; the page is drawn anew once its state is another one."""
+    # With the page it shows what the page shows: to draw anew now would lose the press of a button
+    # that is drawn below.
+    seen = desk.seen if st.session_state.pop(_FRESH, False) else desk.refresh()
+    if st.session_state.get(_DRAWN, ("", 0))[0] != _sign(seen)[0]:
+        st.rerun()
+    if seen.away is not None:
+        st.error(
+            f"The service is away; what you see is from before. {labels.escape_markdown(seen.away)}",
+            icon=":material/cloud_off:",
+        )
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        st.markdown(f"**{state_words(seen)}**", width="content")
+        st.markdown(" · ".join(numbers(seen.experiment)), width="content")
+        changed = seen.experiment.n_events - st.session_state.get(_DRAWN, ("", 0))[1]
+        if changed > 0:
+            st.button(
+                "Show what is new", icon=":material/refresh:", key="refresh", type="tertiary",
+                on_click=_redraw, help="Tables stand still until you want them to change.",
+            )  # fmt: skip
+    handed = seen.experiment.handed_over
+    if handed is not None and handed.automatic is None and handed.reason:
+        st.caption(f"Automatic steering ended: {labels.escape_markdown(handed.reason)}.")
+    for note in seen.execution.notes:
+        st.warning(labels.escape_markdown(note), icon=":material/notifications_off:")
+
+
+def _redraw() -> None:
+    st.session_state[_DRAWN] = ("", 0)
+
+
+def _sign(seen: ExperimentSnapshot) -> tuple[str, int]:
+    """Return what the whole page depends on, and what its tables show."""
+    parts = (seen.activity, seen.experiment.automatic, seen.experiment.open_advice is None)
+    return str(parts), seen.experiment.n_events
+
+
+def start(desk: ExperimentViewModel) -> str:
+    """Let the workers of the service have the runs.
+
+    Raises:
+        SettingsError: its program cannot be built again; ExperimentError: another process
+            executes it.
+    """
+    rebuild(desk.experiment.opened)  # what cannot be executed shall not fail run by run
+    with ExecutionLock(desk.store, desk.session.id):  # nobody else is at it
+        desk.session.recover()
+        desk.session.start()
+    desk.refresh(now=True)
+    return ""
+
+
+def _pause(desk: ExperimentViewModel) -> str:
+    desk.session.pause()
+    desk.refresh(now=True)
+    return ""
+
+
+def _hooks(experiment: Experiment) -> str:
+    try:
+        hooks = stored_hooks(experiment)
+    except AssistantError:
+        return ""  # looking on needs no recipe; starting refuses this one with its sentence
+    return str(hooks) if hooks.kinds else ""

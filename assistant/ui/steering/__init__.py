@@ -1,1 +1,0 @@
-"""Steering: everything that is agreed and how it chooses, to look up and to change."""

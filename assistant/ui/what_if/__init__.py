@@ -1,1 +1,0 @@
-"""What if: another share, budget, deadline, goal or strategy, seen before it is made."""

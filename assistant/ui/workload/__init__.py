@@ -1,1 +1,0 @@
-"""Workload: what a job log holds, before anything is simulated."""

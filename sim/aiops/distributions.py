@@ -1,0 +1,389 @@
+"""Laws of one positive number: the three that inter-arrival times are fitted with.
+
+Parameters are those of `scipy.stats` under the same names, so that either side can check the other.
+Sampling goes by blocks and needs NumPy only.
+
+Seconds of preprocessing by the size of the data: an exponential curve and a long tail.
+
+Gaussian mixtures on logarithms: of durations, and of the rows, columns and bytes of data.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.errors import SetupError, UnknownNameError
+
+Floats = NDArray[np.float64]
+
+
+_STEPS = 8_000
+"""Of the grid on which a mean without a formula is integrated."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionFamily:
+    """A family of laws on z = x / scale.
+
+    Attributes:
+        name: as `scipy.stats` calls it.
+        shapes: names of its shape parameters, in order; all above 0.
+        cdf: z and shapes to P(Z <= z).
+        log_pdf: z and shapes to the logarithm of the density.
+        quantile: u in (0, 1) and shapes to z.
+    """
+
+    name: str
+    shapes: tuple[str, ...]
+    cdf: Callable[..., Floats]
+    log_pdf: Callable[..., Floats]
+    quantile: Callable[..., Floats]
+
+
+def _exponweib_cdf(z: Floats, a: float, c: float) -> Floats:
+    return np.asarray((-np.expm1(-(z**c))) ** a)
+
+
+def _exponweib_log_pdf(z: Floats, a: float, c: float) -> Floats:
+    y = np.maximum(z**c, 1e-300)
+    below = np.log(-np.expm1(-y))
+    return np.asarray(math.log(a * c) + (a - 1) * below - y + (c - 1) * np.log(z))
+
+
+def _exponweib_quantile(u: Floats, a: float, c: float) -> Floats:
+    return np.asarray((-np.log1p(-(u ** (1 / a)))) ** (1 / c))
+
+
+@lru_cache(maxsize=4096)
+def _exponweib_mean(a: float, c: float) -> float:
+    """Return the mean of z: the integral of P(Z > z) dz, with dz = z dlog z."""
+    log_z = np.linspace(-40.0, 40.0, _STEPS)
+    z = np.exp(log_z)
+    with np.errstate(over="ignore"):
+        above = 1 - _exponweib_cdf(z, a, c)
+    return float(np.trapezoid(above * z, log_z))
+
+
+def _lognorm_cdf(z: Floats, s: float) -> Floats:
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(np.log(z) / s))
+
+
+def _lognorm_log_pdf(z: Floats, s: float) -> Floats:
+    log = np.log(z)
+    return np.asarray(-0.5 * (log / s) ** 2 - log - math.log(s * math.sqrt(2 * math.pi)))
+
+
+def _lognorm_quantile(u: Floats, s: float) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray(np.exp(s * ndtri(u)))
+
+
+def _pareto_cdf(z: Floats, b: float) -> Floats:
+    return np.asarray(np.where(z < 1, 0.0, 1 - np.maximum(z, 1.0) ** -b))
+
+
+def _pareto_log_pdf(z: Floats, b: float) -> Floats:
+    return np.asarray(np.where(z < 1, -np.inf, math.log(b) - (b + 1) * np.log(np.maximum(z, 1.0))))
+
+
+def _pareto_quantile(u: Floats, b: float) -> Floats:
+    return np.asarray((1 - u) ** (-1 / b))
+
+
+FAMILIES: tuple[DistributionFamily, ...] = (
+    DistributionFamily("lognorm", ("s",), _lognorm_cdf, _lognorm_log_pdf, _lognorm_quantile),
+    DistributionFamily(
+        "exponweib", ("a", "c"), _exponweib_cdf, _exponweib_log_pdf, _exponweib_quantile
+    ),
+    DistributionFamily("pareto", ("b",), _pareto_cdf, _pareto_log_pdf, _pareto_quantile),
+)
+
+
+def family_named(name: str) -> DistributionFamily:
+    """Return a family.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    raise UnknownNameError("law", name, (family.name for family in FAMILIES))
+
+
+@dataclass(frozen=True, slots=True)
+class PositiveDistribution:
+    """One law: a family, its shapes, and a scale in the unit of what it describes.
+
+    Raises:
+        UnknownNameError: no such family.
+        SetupError: another number of shapes, or one that is not finite and above 0.
+    """
+
+    family: str
+    shapes: tuple[float, ...]
+    scale: float
+
+    def __post_init__(self) -> None:
+        names = family_named(self.family).shapes
+        if len(self.shapes) != len(names):
+            raise SetupError(
+                f"law '{self.family}' has {len(self.shapes)} shapes; it takes {', '.join(names)}."
+            )
+        for name, value in (*zip(names, self.shapes, strict=True), ("scale", self.scale)):
+            if not (math.isfinite(value) and value > 0):
+                raise SetupError(
+                    f"{name} of law '{self.family}' is {value!r}; allowed are numbers above 0."
+                )
+
+    def sample(self, rng: np.random.Generator, n: int) -> Floats:
+        """Return `n` independent draws."""
+        if self.family == "lognorm":
+            return np.asarray(self.scale * np.exp(self.shapes[0] * rng.standard_normal(n)))
+        u = rng.random(n)
+        u[u == 0] = 2.0**-54
+        return np.asarray(self.scale * family_named(self.family).quantile(u, *self.shapes))
+
+    def cdf(self, x: Floats) -> Floats:
+        """Return P(X <= x) of every x; 0 for those that are not above 0."""
+        x = np.asarray(x, dtype=float)
+        inside = np.maximum(x / self.scale, 1e-300)
+        return np.where(x > 0, family_named(self.family).cdf(inside, *self.shapes), 0.0)
+
+    def pdf(self, x: Floats) -> Floats:
+        """Return the density at every x above 0."""
+        log = family_named(self.family).log_pdf(np.asarray(x) / self.scale, *self.shapes)
+        return np.asarray(np.exp(log) / self.scale)
+
+    def quantile(self, p: Floats) -> Floats:
+        """Return the quantiles of probabilities strictly between 0 and 1."""
+        z = family_named(self.family).quantile(np.asarray(p, dtype=float), *self.shapes)
+        return np.asarray(self.scale * z)
+
+    @property
+    def mean(self) -> float:
+        """The mean; infinite for a Pareto law with b <= 1."""
+        if self.family == "lognorm":
+            return self.scale * math.exp(self.shapes[0] ** 2 / 2)
+        if self.family == "pareto":
+            b = self.shapes[0]
+            return self.scale * b / (b - 1) if b > 1 else math.inf
+        return self.scale * _exponweib_mean(*self.shapes)
+
+    def scaled(self, factor: float) -> "PositiveDistribution":
+        """Return the law of `factor` times the number."""
+        return PositiveDistribution(self.family, self.shapes, self.scale * factor)
+
+    def told(self) -> dict[str, Any]:
+        """Return the law as JSON says it."""
+        return {"family": self.family, "shapes": list(self.shapes), "scale": self.scale}
+
+    @staticmethod
+    def read(told: dict[str, Any]) -> "PositiveDistribution":
+        """Return the law that `told` was made of.
+
+        Raises:
+            SetupError: it is no law.
+        """
+        try:
+            shapes = tuple(float(shape) for shape in told["shapes"])
+            return PositiveDistribution(str(told["family"]), shapes, float(told["scale"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SetupError(f"a law needs family, shapes and scale ({error!r}).") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PreprocessingCurve:
+    """f(x) = a b^x + c with x = ln(rows x columns), in seconds, plus a draw of a lognormal law.
+
+    The floor c of the data holds the least of the noise as well: a fit gives both together, and
+    `c` is where the noise begins.
+
+    Attributes:
+        a: seconds, above 0.
+        b: above 0; above 1 if more data take longer.
+        c: seconds, from 0.
+        noise: lognormal, in seconds.
+
+    Raises:
+        SetupError: a number that cannot be, or a noise of another law.
+    """
+
+    a: float
+    b: float
+    c: float
+    noise: PositiveDistribution
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(value) for value in (self.a, self.b, self.c)):
+            raise SetupError("a, b and c of a curve are finite numbers.")
+        if self.a <= 0 or self.b <= 0 or self.c < 0:
+            raise SetupError("a and b of a curve are above 0, c is from 0.")
+        if self.noise.family != "lognorm":
+            raise SetupError(f"the noise of a curve is 'lognorm', not '{self.noise.family}'.")
+
+    def expected(self, cells: Floats) -> Floats:
+        """Return f of data sets of so many cells (rows x columns), without the noise."""
+        return np.asarray(self.a * self.b ** np.log(cells) + self.c)
+
+    def sample(self, rng: np.random.Generator, cells: Floats) -> Floats:
+        """Return seconds of preprocessing for each data set."""
+        return self.expected(cells) + self.noise.sample(rng, len(cells))
+
+    def told(self) -> dict[str, Any]:
+        """Return the curve as JSON says it."""
+        return {"a": self.a, "b": self.b, "c": self.c, "noise": self.noise.told()}
+
+    @staticmethod
+    def read(told: dict[str, Any]) -> "PreprocessingCurve":
+        """Return the curve that `told` was made of.
+
+        Raises:
+            SetupError: it is no curve.
+        """
+        try:
+            a, b, c = (float(told[name]) for name in "abc")
+            return PreprocessingCurve(a, b, c, PositiveDistribution.read(told["noise"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SetupError(f"a curve needs a, b, c and noise ({error!r}).") from None
+
+
+MOST_ROUNDS = 200
+"""Of drawing again what fell out of bounds; who needs more has bounds that nothing falls into."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of Gaussians over the logarithms of d positive numbers, cut at bounds.
+
+    Attributes:
+        weights: float64 [k], summing to 1.
+        means: float64 [k, d], of logarithms.
+        covariances: float64 [k, d, d], of logarithms; positive definite.
+        lowest: float64 [d], of the numbers themselves; what is drawn below is drawn again.
+        highest: float64 [d], likewise above.
+
+    Raises:
+        SetupError: shapes that do not fit, weights that do not sum to 1, a covariance that is none,
+            or bounds that are not above 0 and in order.
+    """
+
+    weights: Floats
+    means: Floats
+    covariances: Floats
+    lowest: Floats
+    highest: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "means", "covariances", "lowest", "highest"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        k, d = self.means.shape if self.means.ndim == 2 else (-1, -1)
+        fits = (
+            self.weights.shape == (k,)
+            and self.covariances.shape == (k, d, d)
+            and self.lowest.shape == self.highest.shape == (d,)
+        )
+        if not fits:
+            raise SetupError(
+                "the arrays of a mixture do not fit: [k], [k, d], [k, d, d], [d], [d]."
+            )
+        if self.weights.min() < 0 or abs(self.weights.sum() - 1) > 1e-6:
+            raise SetupError("the weights of a mixture are from 0 and sum to 1.")
+        if not (np.all(self.lowest > 0) and np.all(self.lowest <= self.highest)):
+            raise SetupError("the bounds of a mixture are above 0, the lowest below the highest.")
+        self._roots  # noqa: B018 - refuses a covariance now
+
+    @cached_property
+    def _roots(self) -> Floats:
+        try:
+            return np.asarray(np.linalg.cholesky(self.covariances), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            raise SetupError("a covariance of a mixture is not positive definite.") from None
+
+    @cached_property
+    def _until(self) -> Floats:
+        until = np.cumsum(self.weights)
+        return np.asarray(until / until[-1])
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers are drawn together."""
+        return int(self.means.shape[1])
+
+    def sample(self, rng: np.random.Generator, n: int) -> Floats:
+        """Return `n` draws, float64 [n, d]; those out of bounds are drawn again.
+
+        Raises:
+            SetupError: hardly anything falls within the bounds.
+        """
+        drawn = self._free(rng, n)
+        for _ in range(MOST_ROUNDS):
+            outside = np.flatnonzero(np.any((drawn < self.lowest) | (drawn > self.highest), axis=1))
+            if not len(outside):
+                return drawn
+            drawn[outside] = self._free(rng, len(outside))
+        raise SetupError("hardly anything of a mixture falls within its bounds; widen them.")
+
+    def _free(self, rng: np.random.Generator, n: int) -> Floats:
+        which = np.minimum(
+            np.searchsorted(self._until, rng.random(n), side="right"), len(self.weights) - 1
+        )
+        normal = rng.standard_normal((n, self.dimensions))
+        log = self.means[which] + np.einsum("nij,nj->ni", self._roots[which], normal)
+        return np.asarray(np.exp(log))
+
+    def median(self) -> float:
+        """Return the median of a mixture of one number, its bounds left aside."""
+        low = float(np.min(self.means[:, 0] - 9 * np.sqrt(self.covariances[:, 0, 0])))
+        high = float(np.max(self.means[:, 0] + 9 * np.sqrt(self.covariances[:, 0, 0])))
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._below(middle) < 0.5 else (low, middle)
+        return math.exp((low + high) / 2)
+
+    def _below(self, log: float) -> float:
+        if self.dimensions != 1:
+            raise SetupError("only a mixture of one number has a median.")
+        return sum(
+            float(weight) * 0.5 * math.erfc((float(mean) - log) / math.sqrt(2 * float(variance)))
+            for weight, mean, variance in zip(
+                self.weights, self.means[:, 0], self.covariances[:, 0, 0], strict=True
+            )
+        )
+
+    def with_median(self, median: float) -> "Mixture":
+        """Return the mixture of one number stretched so that its median is `median`."""
+        shift = math.log(median / self.median())
+        return Mixture(
+            self.weights, self.means + shift, self.covariances, self.lowest, self.highest
+        )
+
+
+def mixture_of(
+    parts: Sequence[tuple[float, float, float]], lowest: float, highest: float
+) -> Mixture:
+    """Return a mixture of one number.
+
+    Args:
+        parts: weight, median and standard deviation of the logarithm, of each part.
+        lowest: bound.
+        highest: bound.
+    """
+    weights, medians, spreads = np.array(parts, dtype=float).T
+    return Mixture(
+        weights / weights.sum(),
+        np.log(medians)[:, None],
+        (spreads**2)[:, None, None],
+        np.array([lowest]),
+        np.array([highest]),
+    )

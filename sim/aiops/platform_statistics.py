@@ -1,0 +1,407 @@
+"""When pipelines arrive: at random, by hour and weekday, or as they did once.
+
+Times are seconds since the beginning of the simulation, which lies at an hour of a week. `random`
+and `realistic` are section V-A3 of the PipeSim paper. There a gap is drawn whole from the cell in
+which it begins, so that a long gap of a quiet night reaches into the morning and the quick hours
+lose arrivals. `calendar` is ours: at every border of an hour what is left of the gap is stretched
+to the means of the next cell, so that each hour gets what it should.
+
+All that a simulated platform is told of the real one: laws of data, tasks, models, arrivals.
+
+The published platform: what the PipeSim paper prints, and for the rest defaults of ours.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.aiops.distributions import Mixture, PositiveDistribution, PreprocessingCurve, mixture_of
+from sim.generators.generator import Json, Model, RandomStreams
+from sim.model.errors import SetupError, UnknownNameError
+
+Floats = NDArray[np.float64]
+
+
+HOUR_S = 3600.0
+CELLS = 168
+"""Hours of a week, counted from Monday midnight."""
+
+PROFILES = ("random", "realistic", "calendar", "replay")
+
+BLOCK = 4096
+_DRAWN = 512
+
+
+@dataclass(frozen=True)
+class PipelineArrivals:
+    """Laws of inter-arrival times in seconds.
+
+    Attributes:
+        everywhere: one law over all gaps, for `random`.
+        cells: a law per hour of the week from Monday midnight, for `realistic` and `calendar`;
+            empty if there are none.
+        recorded: times of arrival in seconds from the beginning of a record, for `replay`; rising.
+
+    Raises:
+        SetupError: a number of cells other than 0 or 168, or a record that does not rise from 0.
+    """
+
+    everywhere: PositiveDistribution
+    cells: tuple[PositiveDistribution, ...] = ()
+    recorded: tuple[float, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.cells) not in (0, CELLS):
+            raise SetupError(f"there are {len(self.cells)} laws of hours; allowed are 0 and 168.")
+        times = np.asarray(self.recorded, dtype=float)
+        if len(times) and not (times[0] >= 0 and np.all(np.diff(times) >= 0)):
+            raise SetupError("recorded arrivals rise, from 0 s.")
+
+    def hourly(self) -> Floats:
+        """Return the expected arrivals in each hour of the week, float64 [168]."""
+        laws = self.cells or (self.everywhere,) * CELLS
+        return np.array([HOUR_S / law.mean for law in laws])
+
+
+def arrival_blocks(
+    arrivals: PipelineArrivals,
+    streams: RandomStreams,
+    *,
+    profile: str = "realistic",
+    factor: float = 1.0,
+    start_s: float = 0.0,
+    until_s: float = math.inf,
+) -> Iterator[Floats]:
+    """Yield times of arrival in rising blocks, until the end.
+
+    Args:
+        arrivals: the laws.
+        streams: of this stage; every cell draws from one of its own.
+        profile: one of `PROFILES`.
+        factor: on every gap: 2 makes arrivals half as many.
+        start_s: seconds since Monday midnight at which time 0 lies.
+        until_s: no arrival at or after it.
+
+    Raises:
+        UnknownNameError: no such profile.
+        SetupError: a factor that is not above 0, or a profile without its laws.
+    """
+    if profile not in PROFILES:
+        raise UnknownNameError("arrival profile", profile, PROFILES)
+    if not (math.isfinite(factor) and factor > 0):
+        raise SetupError(f"the interarrival factor is {factor!r}; allowed are numbers above 0.")
+    if profile in ("realistic", "calendar") and not arrivals.cells:
+        raise SetupError(
+            f"profile '{profile}' needs laws by hour; there is one law only: 'random'."
+        )
+    if profile == "replay" and not arrivals.recorded:
+        raise SetupError("profile 'replay' needs recorded arrivals; there are none.")
+    times = _times(arrivals, streams, profile, factor, start_s, until_s)
+    block: list[float] = []
+    for time in times:
+        if time >= until_s:
+            break
+        block.append(time)
+        if len(block) == BLOCK:
+            yield np.array(block)
+            block = []
+    if block:
+        yield np.array(block)
+
+
+def _times(
+    arrivals: PipelineArrivals,
+    streams: RandomStreams,
+    profile: str,
+    factor: float,
+    start_s: float,
+    until_s: float,
+) -> Iterator[float]:
+    if profile == "replay":
+        return (time * factor for time in arrivals.recorded)
+    if profile == "random":
+        return _renewal(_Draws(arrivals.everywhere, streams.of("gaps")), factor)
+    draws = [_Draws(law, streams.of(f"hour {cell}")) for cell, law in enumerate(arrivals.cells)]
+    if profile == "realistic":
+        return _realistic(draws, factor, start_s)
+    means = [law.mean for law in arrivals.cells]
+    if not all(map(math.isfinite, means)):
+        raise SetupError("profile 'calendar' needs laws with a mean in every hour.")
+    return _calendar(draws, means, factor, start_s, until_s)
+
+
+class _Draws:
+    """Draws of a law one by one, made in blocks."""
+
+    def __init__(self, law: PositiveDistribution, rng: np.random.Generator) -> None:
+        self._law, self._rng = law, rng
+        self._left: list[float] = []
+
+    def __call__(self) -> float:
+        if not self._left:
+            self._left = self._law.sample(self._rng, _DRAWN).tolist()
+        return self._left.pop()
+
+
+def _renewal(draw: _Draws, factor: float) -> Iterator[float]:
+    time = 0.0
+    while True:
+        time += draw() * factor
+        yield time
+
+
+def _realistic(draws: Sequence[_Draws], factor: float, start_s: float) -> Iterator[float]:
+    time = 0.0
+    while True:
+        time += draws[int((time + start_s) // HOUR_S) % CELLS]() * factor
+        yield time
+
+
+def _calendar(
+    draws: Sequence[_Draws],
+    means: Sequence[float],
+    factor: float,
+    start_s: float,
+    until_s: float,
+) -> Iterator[float]:
+    hour, within = divmod(start_s, HOUR_S)
+    time, cell, border = 0.0, int(hour) % CELLS, HOUR_S - within
+    while time < until_s:
+        left = draws[cell]() * factor
+        while time + left >= border:
+            following = (cell + 1) % CELLS
+            left = (time + left - border) * means[following] / means[cell]
+            time, cell, border = border, following, border + HOUR_S
+            if time >= until_s:
+                return
+        time += left
+        yield time
+
+
+GENERATOR = "ai-platform"
+"""What a model of statistics names as its generator."""
+
+GRID = tuple(float(u) for u in np.linspace(0.0, 1.0, 101))
+"""Probabilities at which the performance of an estimator is known."""
+
+_MIXTURE = ("weights", "means", "covariances", "lowest", "highest")
+
+
+@dataclass(frozen=True, eq=False)
+class PlatformStatistics:
+    """Laws of a platform.
+
+    Attributes:
+        assets: of rows, columns and bytes of a data set.
+        preprocess: seconds by rows x columns.
+        train: seconds, by framework.
+        seconds: of the other tasks whose time does not depend on training: `evaluate`, `deploy`,
+            `monitor`.
+        mix: share of the training jobs, by framework; sums to 1.
+        like_training: of tasks that take about as long as training (`compress`, `harden`):
+            standard deviation of the Gaussian noise, as a share of the training time.
+        estimators: by framework the share of each estimator type; each sums to 1.
+        performance: by estimator type its quantiles at `GRID`, from 0 to 1, rising.
+        arrivals: laws of inter-arrival times.
+        source: one sentence for people.
+
+    Raises:
+        SetupError: shares that do not sum to 1, a framework or an estimator without its laws, or
+            quantiles that do not rise within 0 and 1.
+    """
+
+    assets: Mixture
+    preprocess: PreprocessingCurve
+    train: Mapping[str, Mixture]
+    seconds: Mapping[str, Mixture]
+    mix: Mapping[str, float]
+    like_training: Mapping[str, float]
+    estimators: Mapping[str, Mapping[str, float]]
+    performance: Mapping[str, Floats]
+    arrivals: PipelineArrivals
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.assets.dimensions != 3:
+            raise SetupError("data sets have rows, columns and bytes: a mixture of 3 numbers.")
+        check_shares("frameworks", self.mix)
+        for framework, shares in {name: self.estimators.get(name, {}) for name in self.mix}.items():
+            if framework not in self.train:
+                raise SetupError(f"framework '{framework}' has no law of training.")
+            check_shares(f"estimators of '{framework}'", shares)
+            for estimator in shares:
+                if estimator not in self.performance:
+                    raise SetupError(f"estimator '{estimator}' has no law of performance.")
+        for estimator, quantiles in self.performance.items():
+            inside = len(quantiles) == len(GRID) and quantiles[0] >= 0 and quantiles[-1] <= 1
+            if not (inside and np.all(np.diff(quantiles) >= 0)):
+                raise SetupError(f"quantiles of '{estimator}' are 101, rising, within 0 and 1.")
+
+    def model(self) -> Model:
+        """Return the statistics as a model, which is kept as JSON and npz."""
+        mixtures = {"assets": self.assets}
+        mixtures |= {f"train {name}": one for name, one in self.train.items()}
+        mixtures |= {f"seconds {name}": one for name, one in self.seconds.items()}
+        arrays: dict[str, NDArray[Any]] = {
+            f"{name}|{part}": getattr(one, part)
+            for name, one in mixtures.items()
+            for part in _MIXTURE
+        }
+        arrays |= {f"performance {name}": q for name, q in self.performance.items()}
+        arrays["recorded"] = np.asarray(self.arrivals.recorded, dtype=float)
+        parameters: dict[str, Json] = {
+            "preprocess": self.preprocess.told(),
+            "train": sorted(self.train),
+            "seconds": sorted(self.seconds),
+            "mix": dict(self.mix),
+            "like_training": dict(self.like_training),
+            "estimators": {name: dict(shares) for name, shares in self.estimators.items()},
+            "performance": sorted(self.performance),
+            "everywhere": self.arrivals.everywhere.told(),
+            "cells": [law.told() for law in self.arrivals.cells],
+        }
+        return Model(GENERATOR, parameters, arrays, self.source)
+
+
+def statistics_of(model: Model) -> PlatformStatistics:
+    """Return the statistics that a model was made of.
+
+    Raises:
+        SetupError: it is a model of something else, or a part is missing.
+    """
+    if model.generator != GENERATOR:
+        raise SetupError(f"the model is one of '{model.generator}'; allowed is '{GENERATOR}'.")
+    told, arrays = model.parameters, model.arrays
+    try:
+        return PlatformStatistics(
+            _mixture(model, "assets"),
+            PreprocessingCurve.read(told["preprocess"]),
+            {name: _mixture(model, f"train {name}") for name in told["train"]},
+            {name: _mixture(model, f"seconds {name}") for name in told["seconds"]},
+            told["mix"],
+            told["like_training"],
+            told["estimators"],
+            {name: arrays[f"performance {name}"] for name in told["performance"]},
+            PipelineArrivals(
+                PositiveDistribution.read(told["everywhere"]),
+                tuple(PositiveDistribution.read(law) for law in told["cells"]),
+                tuple(arrays["recorded"].tolist()),
+            ),
+            model.source,
+        )
+    except (KeyError, TypeError) as error:
+        raise SetupError(f"the model of the platform lacks a part: {error}.") from None
+
+
+def _mixture(model: Model, name: str) -> Mixture:
+    return Mixture(*(model.arrays[f"{name}|{part}"] for part in _MIXTURE))
+
+
+def check_shares(what: str, shares: Mapping[str, float]) -> None:
+    """Raise `SetupError` unless shares are from 0 and sum to 1."""
+    if not shares or min(shares.values()) < 0 or abs(sum(shares.values()) - 1) > 1e-6:
+        told = ", ".join(f"{name} {share:g}" for name, share in shares.items()) or "none"
+        raise SetupError(f"the shares of {what} are {told}; allowed are shares that sum to 1.")
+
+
+MIX = {"SparkML": 0.63, "TensorFlow": 0.32, "PyTorch": 0.03, "Caffe": 0.01, "other": 0.01}
+MEDIAN_S = {"SparkML": 10.0, "TensorFlow": 180.0, "PyTorch": 240.0, "Caffe": 300.0, "other": 60.0}
+MEAN_GAP_S = 44.0
+
+_PARTS = {
+    "SparkML": ((0.70, 8.0, 0.6), (0.25, 25.0, 0.9), (0.05, 300.0, 1.0)),
+    "TensorFlow": ((0.55, 90.0, 1.0), (0.33, 500.0, 0.9), (0.12, 5_000.0, 1.0)),
+    "PyTorch": ((0.55, 120.0, 1.0), (0.33, 700.0, 0.9), (0.12, 6_000.0, 1.0)),
+    "Caffe": ((0.60, 150.0, 1.0), (0.40, 900.0, 1.0)),
+    "other": ((1.0, 60.0, 1.4),),
+}
+_LONGEST_S = {"SparkML": 86_400.0}
+_LONGEST_OTHER_S = 5 * 86_400.0
+
+_NETWORK = {"network": 1.0}
+_ESTIMATORS = {
+    "SparkML": {"linear": 0.45, "forest": 0.35, "boosting": 0.20},
+    "TensorFlow": _NETWORK,
+    "PyTorch": _NETWORK,
+    "Caffe": _NETWORK,
+    "other": {"linear": 0.5, "network": 0.5},
+}
+_PERFORMANCE = {
+    "linear": (6.0, 2.2),
+    "forest": (8.0, 1.9),
+    "boosting": (9.0, 1.8),
+    "network": (10.0, 1.7),
+}
+"""Shapes a, b of Kumaraswamy's law, F(x) = 1 - (1 - x^a)^b, which has a quantile in closed form."""
+
+HOURS = (
+    0.35, 0.28, 0.24, 0.22, 0.24, 0.32, 0.45, 0.66, 0.92, 1.18, 1.36, 1.42,
+    1.34, 1.44, 1.66, 1.90, 2.10, 1.84, 1.46, 1.14, 0.92, 0.74, 0.58, 0.45,
+)  # fmt: skip
+"""Arrivals by hour of the day, before scaling; the peak is the hour from 16:00."""
+
+WEEKDAYS = (1.10, 1.20, 1.20, 1.15, 1.05, 0.65, 0.65)
+GAP_SHAPES = (1.6, 0.72)
+"""a and c of the exponentiated Weibull law of a gap: somewhat burstier than a Poisson process."""
+
+
+@cache
+def published_statistics() -> PlatformStatistics:
+    """Return the statistics of the published platform."""
+    return PlatformStatistics(
+        _assets(),
+        PreprocessingCurve(0.03, 1.5, 2.0, PositiveDistribution("lognorm", (0.9,), 1.5)),
+        {
+            name: mixture_of(parts, 0.5, _LONGEST_S.get(name, _LONGEST_OTHER_S)).with_median(
+                MEDIAN_S[name]
+            )
+            for name, parts in _PARTS.items()
+        },
+        {
+            "evaluate": mixture_of(((0.85, 12.0, 0.7), (0.15, 90.0, 1.0)), 0.5, 36_000.0),
+            "deploy": mixture_of(((1.0, 20.0, 0.4),), 1.0, 3_600.0),
+            "monitor": mixture_of(((1.0, 30.0, 0.6),), 1.0, 7_200.0),
+        },
+        MIX,
+        {"compress": 0.1, "harden": 0.2},
+        _ESTIMATORS,
+        {name: _kumaraswamy(*shapes) for name, shapes in _PERFORMANCE.items()},
+        published_arrivals(),
+        "printed in the PipeSim paper where it prints a number, else defaults of Copperline",
+    )
+
+
+def published_arrivals(mean_gap_s: float = MEAN_GAP_S) -> PipelineArrivals:
+    """Return arrivals of so many seconds apart on average over a week, by hour and weekday."""
+    unit = PositiveDistribution("exponweib", GAP_SHAPES, 1.0)
+    weights = np.array([day * hour for day in WEEKDAYS for hour in HOURS])
+    per_hour = HOUR_S / mean_gap_s * weights * (CELLS / weights.sum())
+    cells = tuple(unit.scaled(float(HOUR_S / rate / unit.mean)) for rate in per_hour)
+    return PipelineArrivals(unit.scaled(mean_gap_s / unit.mean), cells)
+
+
+def _assets() -> Mixture:
+    """Three kinds of tables: small and narrow, long and narrow, wide; 6 to 10 bytes a cell."""
+    medians = np.array([[800.0, 12.0], [60_000.0, 25.0], [8_000.0, 300.0]])
+    spreads = np.array([[1.0, 0.6], [1.6, 0.7], [1.3, 0.9]])
+    means = np.column_stack([np.log(medians), np.log(medians).sum(axis=1) + np.log(8.0)])
+    covariances = np.zeros((3, 3, 3))
+    for k, (rows, columns) in enumerate(spreads**2):
+        covariances[k] = [
+            [rows, 0.0, rows],
+            [0.0, columns, columns],
+            [rows, columns, rows + columns + 0.5**2],
+        ]
+    return Mixture(
+        np.array([0.45, 0.40, 0.15]), means, covariances,
+        np.array([50.0, 2.0, 400.0]), np.array([2e8, 2e4, 1e12]),
+    )  # fmt: skip
+
+
+def _kumaraswamy(a: float, b: float) -> Floats:
+    return np.asarray((1 - (1 - np.array(GRID)) ** (1 / b)) ** (1 / a))

@@ -1,1 +1,0 @@
-"""Engines for instances of tasks on machines: setting up, the loop, and SimPy processes."""

@@ -1,0 +1,116 @@
+"""Engines: the event loops that run a scenario. They must agree bit by bit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.model.errors import EngineError, UnknownNameError
+from sim.model.result import SimulationResult
+from sim.model.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An event loop.
+
+    Attributes:
+        name: how `simulate` calls it.
+        summary: one line for people.
+        run: (scenario, monitor) to result.
+        watches: it can record queue lengths and processors in use over time.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[Scenario, bool], SimulationResult]
+    watches: bool = False
+
+
+def _auto(scenario: Scenario, monitor: bool) -> SimulationResult:
+    if monitor:
+        return _process(scenario, monitor)
+    if scenario.allocation == "instances":
+        from sim.engines import compiled
+
+        return compiled.run_instances_fastest(scenario)
+    from sim.engines.compiled import run_fastest
+
+    return run_fastest(scenario)
+
+
+def _compiled(scenario: Scenario, _monitor: bool) -> SimulationResult:
+    if scenario.allocation == "instances":
+        from sim.engines import compiled
+
+        return compiled.run_instances_compiled(scenario)
+    from sim.engines.compiled import run_compiled
+
+    return run_compiled(scenario)
+
+
+def _interpreted(scenario: Scenario, _monitor: bool) -> SimulationResult:
+    if scenario.allocation == "instances":
+        from sim.engines import compiled
+
+        return compiled.run_instances_interpreted(scenario)
+    from sim.engines.compiled import run_interpreted
+
+    return run_interpreted(scenario)
+
+
+def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
+    if scenario.allocation == "instances":
+        from sim.engines import process
+
+        if monitor:
+            raise EngineError(
+                "a monitor watches queues of jobs, and allocation is 'instances'; leave it out."
+            )
+        return process.run_instances(scenario)
+    from sim.engines.process import run
+
+    return run(scenario, monitor=monitor)
+
+
+ENGINES: tuple[Engine, ...] = (
+    Engine(
+        "auto",
+        "compiled if it is ready, else interpreted while it is compiled in the background; "
+        "process if a monitor is asked for",
+        _auto,
+        watches=True,
+    ),
+    Engine("compiled", "the event loop in machine code; waits for the compiler", _compiled),
+    Engine("interpreted", "the same loop run by Python; needs no compiler", _interpreted),
+    Engine(
+        "process",
+        "SimPy processes: broker, scheduler, monitor; the reference",
+        _process,
+        watches=True,
+    ),
+)
+
+
+def engine_named(name: str) -> Engine:
+    """Return a registered engine.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    for engine in ENGINES:
+        if engine.name == name:
+            return engine
+    raise UnknownNameError("engine", name, (engine.name for engine in ENGINES))
+
+
+def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
+    """Run a scenario on a named engine.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        EngineError: it cannot do what is asked.
+    """
+    chosen = engine_named(engine)
+    if monitor and not chosen.watches:
+        able = ", ".join(f"'{other.name}'" for other in ENGINES if other.watches)
+        raise EngineError(f"the engine '{engine}' has no monitor; ask one that has: {able}.")
+    return chosen.run(scenario, monitor)

@@ -1,0 +1,240 @@
+"""Algorithms as objects: examples to start from, and plans of HEFT and CPOP carried out.
+
+What placing by an object takes and gives: the algorithm, the monitor, and what it saw.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.engines.live_cluster import LiveCluster, LiveJob, LiveMachine, LiveTask
+from sim.model.errors import ScenarioError
+from sim.model.result import SimulationResult
+from sim.policies.heft import PLANNERS, BusyTimes, Graph
+
+Choice = tuple[LiveMachine, LiveTask] | tuple[None, None]
+
+
+class Algorithm(Protocol):
+    """Says which task goes to which machine.
+
+    As in CloudSimPy a scheduler asks again and again, until the answer is (None, None); each answer
+    places one instance, and the cluster shows it at once.
+    """
+
+    def algorithm(self, cluster: LiveCluster, clock: float, /) -> Choice:
+        """Return a machine and a task of which it takes one more instance, or (None, None).
+
+        Args:
+            cluster: as it is now.
+            clock: the time in seconds since the first submission.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """What to record of the cluster while it is simulated.
+
+    Attributes:
+        tick_s: look every so many seconds, from 0 on until all has ended; None looks at the end of
+            every instant at which something happens.
+        machines: also record what is used of each machine.
+    """
+
+    tick_s: float | None = None
+    machines: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class FleetSeries:
+    """What a monitor saw; columns of shape [n_steps], read-only. What is seen holds until the next.
+
+    Attributes:
+        time_s: float64, strictly increasing.
+        n_submitted: int64, jobs that have come.
+        n_unfinished: int64, of them that have not ended.
+        n_ready: int64, tasks that can be placed.
+        n_waiting: int64, instances of these that are on no machine.
+        n_running: int64, instances that are on machines.
+        used: int64 [n_steps, 4], thousandths of cores, bytes of memory and disk, thousandths of
+            GPUs that instances hold.
+        used_by_machine: int64 [n_steps, n_machines, 4]; None if it was not asked for.
+    """
+
+    time_s: NDArray[np.float64]
+    n_submitted: NDArray[np.int64]
+    n_unfinished: NDArray[np.int64]
+    n_ready: NDArray[np.int64]
+    n_waiting: NDArray[np.int64]
+    n_running: NDArray[np.int64]
+    used: NDArray[np.int64]
+    used_by_machine: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        for column in vars(self).values():
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+
+
+@dataclass(frozen=True)
+class AlgorithmRun:
+    """A simulation in which an object placed the tasks.
+
+    Attributes:
+        result: as of any engine, for `summarise_instances`. Its digest is one of its own, since a
+            scenario does not tell what an object does: it is in no cache.
+        series: what the monitor saw; None without one.
+        n_asked: how often the algorithm was asked.
+    """
+
+    result: SimulationResult
+    series: FleetSeries | None
+    n_asked: int
+
+
+MOST_EDGES = 1_000_000
+"""Of a task graph between instances."""
+
+
+class FirstFit:
+    """The first task that has room anywhere, on the first machine that has.
+
+    The same, instance by instance, as placement ``first_fit`` with backfill ``greedy``. While it is
+    asked in one go room only shrinks, so it need not look again where there was none.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+
+    def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
+        """Return the first machine for the first task."""
+        for task in cluster.ready_tasks:
+            for machine in cluster.machines[self._first.get(task.need, 0) :]:
+                self._first[task.need] = machine.number
+                if machine.accommodate(task):
+                    return machine, task
+            self._first[task.need] = len(cluster.machines)
+        self._first.clear()
+        return None, None
+
+
+class RandomFit:
+    """Any pair of a ready task and a machine that has room for it, all alike.
+
+    Args:
+        seed: of its own generator.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
+        """Return a pair that is drawn."""
+        pairs = [
+            (machine, task)
+            for task in cluster.ready_tasks
+            for machine in cluster.machines
+            if machine.accommodate(task)
+        ]
+        return pairs[int(self.rng.integers(len(pairs)))] if pairs else (None, None)
+
+
+class _PlannedAlgorithm:
+    """Plans each job when it comes, and then keeps to it.
+
+    Each instance is a task of the paper, and each machine a processor, which runs one at a time.
+    What a job is planned into are the gaps that those before it left. Nothing is sent between
+    machines here, so that communication costs nothing. Run times are known, as in the paper.
+    """
+
+    planner: str
+
+    def __init__(self) -> None:
+        self._n_planned = 0
+        self._booked: BusyTimes = []
+        self._lines: list[deque[tuple[float, float, LiveTask]]] = []
+
+    def algorithm(self, cluster: LiveCluster, clock: float) -> Choice:
+        """Return the next instance of an idle machine's plan, if it is ready."""
+        if not self._lines:
+            self._booked = [[] for _ in cluster.machines]
+            self._lines = [deque() for _ in cluster.machines]
+        for job in cluster.jobs[self._n_planned :]:
+            self._plan(cluster, job)
+            self._n_planned += 1
+        for machine, line in zip(cluster.machines, self._lines, strict=True):
+            if (
+                line
+                and line[0][0] <= clock
+                and line[0][2].is_ready
+                and not machine.running_instances
+            ):
+                return machine, line.popleft()[2]
+        return None, None
+
+    def _plan(self, cluster: LiveCluster, job: LiveJob) -> None:
+        come_s = job.submit_s
+        self._booked = [[one for one in busy if one[1] > come_s] for busy in self._booked]
+        instances = [task for task in job.tasks for _ in range(task.n_instances)]
+        graph = _graph(cluster, job, instances)
+        plan = PLANNERS[self.planner](graph, come_s, self._booked)
+        columns = (plan.processor, plan.start_s, plan.finish_s)
+        rows = zip(*(column.tolist() for column in columns), instances, strict=True)
+        for processor, start_s, finish_s, task in rows:
+            self._lines[processor].append((start_s, finish_s, task))
+        for i, line in enumerate(self._lines):
+            self._lines[i] = deque(sorted(line, key=lambda one: one[:2]))
+
+
+class Heft(_PlannedAlgorithm):
+    """HEFT: `sim.policies.heft.heft`, job by job, carried out."""
+
+    planner = "heft"
+
+
+class Cpop(_PlannedAlgorithm):
+    """CPOP: `sim.policies.heft.cpop`, job by job, carried out."""
+
+    planner = "cpop"
+
+
+def _graph(cluster: LiveCluster, job: LiveJob, instances: list[LiveTask]) -> Graph:
+    """Return the graph of a job's instances, with what each takes on each machine."""
+    if any(task.is_gang for task in job.tasks):
+        raise ScenarioError(
+            f"job {job.job_id} has a gang, which HEFT and CPOP cannot plan: they run one instance "
+            "at a time on a machine; choose another algorithm."
+        )
+    of_task = {
+        task.number: [
+            machine.seconds_for(task) if machine.could_hold(task) else math.inf
+            for machine in cluster.machines
+        ]
+        for task in job.tasks
+    }
+    first, place = 0, {}
+    for task in job.tasks:
+        place[task.number] = range(first, first + task.n_instances)
+        first += task.n_instances
+    n_edges = sum(
+        parent.n_instances * task.n_instances for task in job.tasks for parent in task.parents
+    )
+    if n_edges > MOST_EDGES:
+        raise ScenarioError(
+            f"job {job.job_id} has {n_edges:,} edges between its instances; HEFT and CPOP plan at "
+            f"most {MOST_EDGES:,}, so choose an order such as 'upward_rank' instead."
+        )
+    edges = [
+        (i, j)
+        for task in job.tasks
+        for parent in task.parents
+        for i in place[parent.number]
+        for j in place[task.number]
+    ]
+    w = np.array([of_task[task.number] for task in instances])
+    return Graph(w, np.array(edges, dtype=np.int64).reshape(-1, 2), np.zeros(len(edges)))

@@ -1,0 +1,207 @@
+"""How many servers suffice: futures are drawn from a model, counted, and placed by first fit.
+
+First fit with servers without end uses the first k of them, and makes the same decisions with k;
+with fewer it turns away the first job for which it would have taken a further one. So one
+simulation tells the least number, and nothing has to be searched.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sim.engines import run
+from sim.generators.cloud.batches import clock_of
+from sim.generators.cloud.capacity import (
+    CapacityCase,
+    CapacityPlan,
+    ServerRequirement,
+    ServerSize,
+    check_countable,
+    fluid_servers,
+    missing_share,
+    placement_units,
+)
+from sim.generators.generator import Model
+from sim.generators.registry import generate
+from sim.model.cluster import ClusterSpec, MachineSpec, Partition
+from sim.model.errors import WorkloadError
+from sim.model.scenario import Scenario
+from sim.model.tasks import Tasks
+from sim.model.workload import Workload
+
+DAY_S = 86_400.0
+MAX_WARM_UP_DAYS = 7
+"""Days, if nobody says how many."""
+
+MAX_MISSING_SHARE = 0.01
+"""Of the demand may be missing at the begin; a warm-up is chosen by it."""
+
+MOST_FUTURES = 100_000
+
+PlanningProgress = Callable[[str, int, int], None]
+
+
+def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
+    """Return how many servers first fit has in use from a begin up to an end.
+
+    Args:
+        workload: whose jobs are placed, from the first on.
+        server: what each has.
+        begin_s: from when on it counts, after the first submission.
+        end_s: until when; jobs that are submitted later are not placed.
+    """
+    kept = (workload.runtime_s > 0) & (workload.submit_s < end_s)
+    if not kept.any():
+        return 0
+    job, alike, cores, memory = placement_units(workload, server)
+    there = kept[job]
+    row = (np.cumsum(kept) - 1)[job[there]]
+    tasks = Tasks.from_arrays(
+        job=row, runtime_s=workload.runtime_s[job[there]], instances=alike[there],
+        mcpu=cores[there] * 1000, mem_bytes=memory[there],
+    )  # fmt: skip
+    # Times count from the first job that is kept, as in every workload.
+    submit_s = workload.submit_s[kept]
+    jobs = Workload.from_arrays(
+        submit_s=submit_s, runtime_s=workload.runtime_s[kept],
+        procs=np.ones(int(kept.sum()), dtype=np.int64), tasks=tasks,
+    )  # fmt: skip
+    n_servers = 2 * fluid_servers(workload, server, 0.0, end_s) + 16
+    most = int(alike[there].sum())
+    while True:
+        n_servers = min(n_servers, most)
+        spec = MachineSpec("server", server.cores, n_servers, server.mem_bytes)
+        cluster = ClusterSpec((Partition.of_machines("servers", (spec,)),))
+        one = Scenario(jobs, cluster, "fcfs", "none", allocation="instances", placement="first_fit")
+        found = run(one, "auto", monitor=False).instances
+        assert found is not None  # noqa: S101 - that is what was asked for
+        asked = np.repeat(jobs.submit_s[tasks.job], tasks.instances)
+        if (found.start_s <= asked).all() or n_servers == most:
+            break
+        n_servers *= 2
+    first_s = float(submit_s[0])
+    there_then = (found.end_s + first_s > begin_s) & (found.start_s + first_s < end_s)
+    return int(found.machine[there_then].max()) + 1 if there_then.any() else 0
+
+
+def plan_capacity(
+    model: Model,
+    server: ServerSize,
+    *,
+    days: float,
+    futures: int = 200,
+    share: float = 0.95,
+    scales: Sequence[float] = (1.0,),
+    suppositions: Sequence[tuple[str, Model, Mapping[str, Any]]] = (),
+    warm_up_days: float | None = None,
+    packed: bool = True,
+    seed: int = 0,
+    told: PlanningProgress | None = None,
+) -> CapacityPlan:
+    """Return how many servers suffice in a share of the futures of a model.
+
+    Every case is drawn with the same seeds, so that what differs between cases is not chance.
+
+    Args:
+        model: what futures are drawn from.
+        server: what each has.
+        days: that the servers shall suffice.
+        futures: that are drawn for each case, 1 or more.
+        share: of the futures in which they suffice, above 0 to 1.
+        scales: factors on the rate of arrivals, a case each.
+        suppositions: what if: name, model told otherwise, and how; each with all scales.
+        warm_up_days: generated before the days that count; None takes so many (at most
+            `MAX_WARM_UP_DAYS`) that no more than `MAX_MISSING_SHARE` of the demand is missing at their begin.
+        packed: jobs are also placed by first fit.
+        seed: of the first future, from 0.
+        told: is called as it goes on; may raise to end it.
+
+    Raises:
+        WorkloadError: a number that cannot be, or jobs that cannot be told against servers.
+    """
+    if not (np.isfinite(days) and days > 0) or not 1 <= futures <= MOST_FUTURES:
+        raise WorkloadError(
+            f"{futures:,} futures of {days:g} days; allowed are 1 to {MOST_FUTURES:,} futures of "
+            "more than 0 days."
+        )
+    if not 0.0 < share <= 1.0:
+        raise WorkloadError(f"share is {share:g}; allowed are numbers above 0 to 1.")
+    if warm_up_days is not None and not (np.isfinite(warm_up_days) and warm_up_days >= 0):
+        raise WorkloadError(f"the warm-up is {warm_up_days:g} days; allowed are numbers from 0.")
+    if not scales:
+        raise WorkloadError("there is no scale; name one or more, such as 1.")
+    say = told or _silent
+    pilot = generate(model, duration_s=days * DAY_S, seed=seed, scale=float(scales[0]))
+    check_countable(pilot, server)
+    warm_up = float(warm_up_days) if warm_up_days is not None else _warm_up(pilot)
+    cases = []
+    for name, supposed, settings in (("as it is", model, {}), *suppositions):
+        for scale in scales:
+            label = f"{name}, {scale:g} times the arrivals" if scale != 1.0 else name
+            one = _case(
+                supposed, server, days, warm_up, futures, float(scale), packed, seed,
+                partial(_in_case, say, label, futures),
+            )  # fmt: skip
+            jobs, missing, fluid, by_first_fit = one
+            cases.append(
+                CapacityCase(
+                    label, float(scale), dict(settings), jobs, missing, ServerRequirement.of(fluid, share),
+                    ServerRequirement.of(by_first_fit, share) if packed else None,
+                )
+            )  # fmt: skip
+    return CapacityPlan(
+        model.generator, model.source, server, float(days), warm_up, futures, share, seed,
+        tuple(cases),
+    )  # fmt: skip
+
+
+def _silent(_what: str, _done: int, _of: int) -> None:
+    return None
+
+
+def _in_case(say: PlanningProgress, label: str, futures: int, done: int) -> None:
+    say(label, done, futures)
+
+
+def _midnight_s(drawn: Workload) -> float:
+    """Return how long after midnight, when a future begins, its first job is submitted."""
+    return float(clock_of(drawn)[0] % DAY_S)
+
+
+def _warm_up(pilot: Workload) -> float:
+    enough = (
+        days
+        for days in range(MAX_WARM_UP_DAYS)
+        if missing_share(pilot, days * DAY_S) <= MAX_MISSING_SHARE
+    )
+    return float(next(enough, MAX_WARM_UP_DAYS))
+
+
+def _case(
+    model: Model,
+    server: ServerSize,
+    days: float,
+    warm_up: float,
+    futures: int,
+    scale: float,
+    packed: bool,
+    seed: int,
+    say: Callable[[int], None],
+) -> tuple[float, float, list[int], list[int]]:
+    """Return mean jobs, missing share, and servers of every future by either way of counting."""
+    fluid, by_first_fit, jobs, missing = [], [], 0.0, 0.0
+    for at in range(futures):
+        say(at)
+        drawn = generate(model, duration_s=(warm_up + days) * DAY_S, seed=seed + at, scale=scale)
+        check_countable(drawn, server)
+        begin_s = warm_up * DAY_S - _midnight_s(drawn)
+        end_s = begin_s + days * DAY_S
+        fluid.append(fluid_servers(drawn, server, begin_s, end_s))
+        if packed:
+            by_first_fit.append(first_fit_servers(drawn, server, begin_s, end_s))
+        jobs += float((drawn.submit_s >= begin_s).sum()) / futures
+        missing += missing_share(drawn, warm_up * DAY_S) / futures
+    say(futures)
+    return jobs, missing, fluid, by_first_fit

@@ -1,0 +1,405 @@
+"""Compiling ahead, in a process of its own, so that nobody waits for the compiler.
+
+The machine code lies in the disk cache (`sim.kernel.jit`), and a small file beside it says that
+it is complete. Where that file is missing, `begin` starts `main` in a process of its own;
+another file, with the number of that process, keeps a second one from doing the same. The process
+outlives the one that started it, since its work serves every later one, and ends by itself.
+
+Loading compiled programs, and what to do when the disk has damaged ones.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from sim.engines.event_loop import compile_programs
+from sim.kernel import jit
+from sim.model.errors import DamagedCodeError, EngineError
+from sim.model.scenario import Allocation
+
+AHEAD: tuple[Allocation, ...] = tuple(one for one in get_args(Allocation) if one != "instances")
+"""Whose programs are compiled ahead; those for instances are when they are first used."""
+
+_MOST_TRIES = 3
+
+LONGEST_S = 300.0
+"""After so many seconds a preparation is taken for dead."""
+
+_LOOK_EVERY_S = 0.05
+
+
+class Readiness(StrEnum):
+    """How far the compiled programs are."""
+
+    READY = "ready"
+    PREPARING = "being compiled"
+    ABSENT = "not compiled yet"
+    FAILED = "failed"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What is known of the compiled programs.
+
+    Attributes:
+        readiness: how far they are.
+        folder: where they are kept; None if nothing can be compiled.
+        size_bytes: of that folder.
+        took_s: seconds that compiling took; None if unknown.
+        reason: why they are unavailable, failed or will not be kept, as the end of a sentence; else
+            None.
+    """
+
+    readiness: Readiness
+    folder: Path | None
+    size_bytes: int = 0
+    took_s: float | None = None
+    reason: str | None = None
+
+
+@cache
+def _stamp() -> str:
+    """Return what Numba's cache tells copies of the sources apart by: path, size and time."""
+    told = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in jit.kernel_sources()]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
+def _ready_file(allocation: Allocation) -> Path:
+    return jit.cache_folder() / f"ready-{allocation}-{_stamp()}.json"
+
+
+def _busy_file() -> Path:
+    return jit.cache_folder() / f"compiling-{_stamp()}.json"
+
+
+class _Compiler(subprocess.Popen[bytes]):
+    """A process that may outlive this one, on purpose: nobody is warned that it still runs."""
+
+    def __del__(self) -> None:
+        pass
+
+
+_known_ready: set[Path] = set()
+_started: list[_Compiler] = []
+
+
+def is_ready(allocation: Allocation = "processors") -> bool:
+    """Tell whether the compiled programs for an allocation can be loaded at once.
+
+    They can if every file is there and as long as it was when it was written.
+    """
+    if jit.unavailable() is not None:
+        return False
+    path = _ready_file(allocation)
+    if path not in _known_ready and _is_whole(path):
+        _known_ready.add(path)
+    return path in _known_ready
+
+
+def _is_whole(ready: Path) -> bool:
+    files = _read(ready).get("files")
+    if not files:
+        return False
+    return all(_size_of(ready.parent / name) == size for name, size in files.items())
+
+
+def begin() -> None:
+    """Let the programs be compiled in the background, unless they are or somebody does.
+
+    Where they would not be kept nothing is begun: a process that ends soon had nothing from it.
+    """
+    if jit.unavailable() is None and jit.no_disk_cache_reason() is None:
+        _begin()
+
+
+def _begin() -> None:
+    if _look() is Readiness.ABSENT:
+        _started.append(_spawn())
+
+
+def wait(allocation: Allocation | None = None) -> None:
+    """Wait until the programs for an allocation are compiled, starting that if need be.
+
+    None waits for all of them. What failed before is tried again.
+
+    Raises:
+        EngineError: they cannot be.
+    """
+    reason = jit.unavailable()
+    if reason is not None:
+        raise EngineError(f"the compiled engine cannot be had: {reason}.")
+    if _look() is Readiness.FAILED:
+        _started.clear()
+    if allocation == "instances":
+        _compile_here(allocation)
+        return
+    wanted = AHEAD if allocation is None else (allocation,)
+    since = time.monotonic()
+    while not all(map(is_ready, wanted)):
+        _begin()
+        if _look() is Readiness.FAILED:
+            raise EngineError(f"the compiled engine cannot be had: {_failure()}.")
+        if time.monotonic() - since > LONGEST_S:
+            raise EngineError(f"compiling took more than {LONGEST_S:.0f} s; see {_log_file()}.")
+        time.sleep(_LOOK_EVERY_S)
+
+
+def discard() -> None:
+    """Throw away compiled code that cannot be loaded; what comes next compiles it anew."""
+    jit.forget()
+    _known_ready.clear()
+    _started.clear()
+    _empty()
+
+
+def _empty() -> None:
+    folder = jit.cache_folder()
+    for pattern in ("ready-*.json", "*/*.nbi", "*/*.nbc"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
+def _failure() -> str:
+    return (
+        "the compiler stopped, or the sources were edited since this program started; what it "
+        f"said is in {_log_file()}"
+    )
+
+
+def compilation_state() -> Compilation:
+    """Return what is known of the compiled programs."""
+    reason = jit.unavailable()
+    if reason is not None:
+        return Compilation(Readiness.UNAVAILABLE, None, reason=reason)
+    folder = jit.cache_folder()
+    readiness = _look()
+    took_s = None
+    if readiness is Readiness.READY:
+        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in AHEAD)
+    elif readiness is Readiness.FAILED:
+        reason = _failure()
+    else:
+        reason = jit.no_disk_cache_reason()
+    return Compilation(readiness, folder, _size_bytes(folder), took_s, reason)
+
+
+def other_caches() -> dict[Path, int]:
+    """Return the folders of machine code that other versions left, with their sizes in bytes."""
+    if jit.unavailable() is not None:
+        return {}
+    here = jit.cache_folder()
+    folders = (path for path in here.parent.glob("kernel-*") if path.is_dir() and path != here)
+    return {folder: _size_bytes(folder) for folder in folders}
+
+
+def remove_other_caches() -> int:
+    """Remove what other versions left. Returns how many bytes that were.
+
+    A version that is in use compiles its code again when it next needs it.
+    """
+    found = other_caches()
+    for folder in found:
+        shutil.rmtree(folder, ignore_errors=True)
+    return sum(found.values()) - sum(other_caches().values())
+
+
+def _size_bytes(folder: Path) -> int:
+    size = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # another process may be at it
+            size += path.stat().st_size if path.is_file() else 0
+    return size
+
+
+def _look() -> Readiness:
+    if _all_ready():
+        return Readiness.READY
+    ended = _started[-1].poll() if _started else None  # which also buries it
+    if _started and ended is None:
+        return Readiness.PREPARING
+    busy = _read(_busy_file())
+    if busy and time.time() - busy["since_unix_s"] < LONGEST_S and _is_running(busy):
+        return Readiness.PREPARING
+    if ended is None:
+        return Readiness.ABSENT
+    if _all_ready():  # it came to its end between the two looks
+        return Readiness.READY
+    # Killed by somebody: once more. Otherwise the compiler stopped by itself, or the sources have
+    # been edited since this process read them and it compiled other ones.
+    return Readiness.ABSENT if ended < 0 and len(_started) < _MOST_TRIES else Readiness.FAILED
+
+
+def _all_ready() -> bool:
+    return all(map(is_ready, AHEAD))
+
+
+def _log_file() -> Path:
+    return jit.cache_folder() / "compiling.log"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(path.read_text())
+        return told
+    except (OSError, ValueError):
+        return {}
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def _is_running(busy: dict[str, Any]) -> bool:
+    """Tell whether the process that claims to compile lives; that of another host is believed."""
+    if busy["host"] != platform.node():
+        return True
+    try:
+        os.kill(busy["process"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:  # one that has ended and that nobody has buried yet compiles nothing
+        told = Path(f"/proc/{busy['process']}/stat").read_text()
+    except OSError:
+        return True
+    return told.rpartition(")")[2].split()[0] != "Z"
+
+
+def _spawn() -> _Compiler:
+    package = Path(__file__).resolve().parent.parent.parent
+    path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    told = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
+    with _log_file().open("wb") as log:
+        compiler = _Compiler(
+            [sys.executable, "-c", "from sim.engines.compilation import main; main()"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env={**os.environ, **told},
+            start_new_session=True,
+        )
+    if jit.no_disk_cache_reason() is not None:  # its work goes with this process, so it goes too
+        atexit.register(_end, compiler)
+    return compiler
+
+
+def _end(compiler: _Compiler) -> None:
+    """Kill a compiler, and return when it writes nothing any more."""
+    compiler.kill()
+    compiler.wait()
+
+
+def main() -> None:
+    """Compile everything, unless another process does, and say when it is complete."""
+    busy = _busy_file()
+    while not _claim(busy):
+        if _all_ready() or _look() is Readiness.PREPARING:
+            return
+        busy.unlink(missing_ok=True)
+    try:
+        if any(_ready_file(one).exists() and not is_ready(one) for one in AHEAD):
+            _empty()
+        for allocation in AHEAD:  # the first can be used while the others are compiled
+            _prepare(allocation)
+    finally:
+        busy.unlink(missing_ok=True)
+
+
+def _compile_here(allocation: Allocation) -> None:
+    """Compile in this process what is not compiled ahead, or wait while another process does."""
+    busy, since = jit.cache_folder() / f"busy-{allocation}.json", time.monotonic()
+    while not is_ready(allocation):
+        if _claim(busy):
+            try:
+                _prepare(allocation)
+            finally:
+                busy.unlink(missing_ok=True)
+        elif time.monotonic() - since > LONGEST_S or not _is_alive(busy):
+            busy.unlink(missing_ok=True)
+        else:
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _is_alive(busy: Path) -> bool:
+    """Tell whether whoever claims to compile does; a claim that is being written is believed."""
+    told = _read(busy)
+    return not told or _is_running(told)
+
+
+def _claim(busy: Path) -> bool:
+    """Say that this process compiles. Tell whether no other had said so before."""
+    try:
+        with busy.open("x") as file:
+            claim = {"process": os.getpid(), "host": platform.node()}
+            json.dump({**claim, "since_unix_s": time.time()}, file)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _prepare(allocation: Allocation) -> None:
+    from sim.engines.event_loop import compile_fleets, compile_programs
+
+    before_s = time.perf_counter()
+    if allocation == "instances":
+        compile_fleets()
+    else:
+        compile_programs(allocation)
+    took_s = time.perf_counter() - before_s
+    ready = _ready_file(allocation)
+    code = ready.parent.glob("*/*.nbc")
+    files = {str(path.relative_to(ready.parent)): path.stat().st_size for path in code}
+    part = ready.with_suffix(".part")
+    part.write_text(json.dumps({"took_s": took_s, "numba": jit.numba_version(), "files": files}))
+    part.replace(ready)
+
+
+_T = TypeVar("_T")
+
+
+def load_or_recompile(fetch: Callable[[], _T], allocation: Allocation) -> _T:
+    """Return compiled functions; what is damaged on the disk is compiled anew, once.
+
+    Args:
+        fetch: loads them.
+        allocation: which programs they belong to.
+
+    Raises:
+        EngineError: they cannot be had.
+    """
+    try:
+        return fetch()
+    except DamagedCodeError:
+        discard()
+        wait(allocation)
+        return fetch()
+
+
+def compile_now() -> None:
+    """Wait until everything is compiled, and make sure that it can be loaded.
+
+    Raises:
+        EngineError: it cannot be had.
+    """
+    wait()
+    for allocation in AHEAD:
+        load_or_recompile(partial(compile_programs, allocation), allocation)
+    wait()

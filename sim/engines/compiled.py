@@ -1,0 +1,208 @@
+"""The engines `compiled` and `interpreted`: one event loop, one text, machine code or Python.
+
+The interpreted one needs no compiler. It is what answers on a cold machine while the programs are
+compiled in the background, and as soon as they are there it gives over to them.
+
+The loop for a fleet in machine code, and the same text run by Python.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sim.engines import compilation, job_setup
+from sim.engines.compilation import load_or_recompile
+from sim.engines.event_loop import (
+    EventState,
+    compiled_fleet_decision,
+    compiled_fleet_loop,
+    compiled_loop,
+    compiled_placement,
+    new_event_state,
+    run,
+    run_fleet,
+    run_nodes,
+)
+from sim.engines.fleet_setup import instances_result, make_fleet
+from sim.engines.job_setup import decides_by_plan, outside_of, restarts_of
+from sim.kernel import jit
+from sim.kernel.job_queue import never_scored
+from sim.kernel.nodes import Nodes
+from sim.kernel.pool import Pool
+from sim.kernel.records import interpretable
+from sim.model.admission import Admission, admit
+from sim.model.errors import DamagedCodeError
+from sim.model.result import SimulationResult
+from sim.model.scenario import Scenario
+from sim.policies.backfills import backfill_named, decision_of
+from sim.policies.orders import order_named
+from sim.policies.placements import placement_named
+
+SLICE, INTERPRETED_SLICE = 2_000_000, 2_000
+"""Instants between two looks at what else is wanted: an interruption, a compiler that is done."""
+
+
+def run_compiled(scenario: Scenario) -> SimulationResult:
+    """Simulate in machine code; waits for the compiler if it has to.
+
+    Raises:
+        EngineError: there is no compiler.
+        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        UnknownNameError: no such order or backfilling rule.
+    """
+    if not compilation.is_ready(scenario.allocation):
+        compilation.wait(scenario.allocation)
+    return _run(scenario, *load_or_recompile(partial(_program, scenario), scenario.allocation))
+
+
+def _program(scenario: Scenario) -> tuple[Callable[..., bool], Any, Any]:
+    order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
+    return compiled_loop(rule, order, scenario.allocation, decides_by_plan(scenario))
+
+
+def _run(
+    scenario: Scenario, program: Callable[..., bool], decide: Any, score_now: Any
+) -> SimulationResult:
+    admission = admit(scenario)
+    state = job_setup.make_state(scenario, admission)
+    pool, course = job_setup.pool_of(state), _course(scenario, admission)
+    while not program(state, pool, decide, score_now, course, SLICE):
+        pass
+    return _finished(scenario, admission, state, course, "compiled")
+
+
+def run_interpreted(scenario: Scenario) -> SimulationResult:
+    """Simulate in Python, without compiler and without SimPy."""
+    return _finished(scenario, *_interpret(scenario, _never), "interpreted")
+
+
+def run_fastest(scenario: Scenario) -> SimulationResult:
+    """Simulate in machine code if it is there; else begin to compile and answer in Python.
+
+    As soon as the machine code is there it takes over, from the beginning: it needs less time for
+    the whole than Python for the rest.
+    """
+    is_ready = partial(compilation.is_ready, scenario.allocation)
+    if is_ready():
+        try:
+            found = _program(scenario)
+        except DamagedCodeError:
+            compilation.discard()
+        else:
+            return _run(scenario, *found)
+    compilation.begin()
+    reached = _interpret(scenario, is_ready)
+    if is_ready():
+        return run_compiled(scenario)
+    told = compilation.compilation_state()
+    note = (
+        "simulated without compiled code, which gives the same more slowly; compiled code is "
+        f"{told.readiness}" + (f": {told.reason}" if told.reason else "")
+    )
+    return _finished(scenario, *reached, "interpreted", note=note)
+
+
+def _interpret(
+    scenario: Scenario, is_in_vain: Callable[[], bool]
+) -> tuple[Admission, Pool | Nodes, EventState]:
+    """Return state and course at the end, or where they were when a look said it is in vain."""
+    admission = admit(scenario)
+    rule = backfill_named(scenario.backfill)
+    decide = decision_of(rule, scenario.allocation, decides_by_plan(scenario))
+    score_now = order_named(scenario.order).score_now or never_scored
+    state = interpretable(job_setup.make_state(scenario, admission))
+    pool, course = job_setup.pool_of(state), interpretable(_course(scenario, admission))
+    go_on = run if scenario.allocation == "processors" else run_nodes
+    while not go_on(state, pool, decide, score_now, course, INTERPRETED_SLICE):
+        if is_in_vain():
+            break
+    return admission, state, course
+
+
+def _never() -> bool:
+    return False
+
+
+def _course(scenario: Scenario, admission: Admission) -> EventState:
+    return new_event_state(
+        scenario.workload.submit_s,
+        admission.runtime_s,
+        admission.place,
+        len(scenario.cluster.partitions),
+        outside_of(scenario, admission),
+    )
+
+
+def _finished(
+    scenario: Scenario,
+    admission: Admission,
+    state: Pool | Nodes,
+    course: EventState,
+    engine: str,
+    note: str | None = None,
+) -> SimulationResult:
+    start_s, end_s = np.asarray(course.start_s), np.asarray(course.end_s)
+    return job_setup.job_result(
+        scenario,
+        admission,
+        start_s,
+        end_s,
+        engine,
+        note=note,
+        placement=job_setup.placement_of(state),
+        restarts=restarts_of(scenario, job_setup.pool_of(state)),
+    )
+
+
+INSTANCES_SLICE = 2_000_000
+"""Instants between two looks at whether somebody interrupts."""
+
+MAX_INTERPRETED_INSTANCES = 5_000
+"""So many instances are simulated in Python while there is no machine code."""
+
+
+def run_instances_compiled(scenario: Scenario) -> SimulationResult:
+    """Simulate in machine code; waits for the compiler if it has to.
+
+    Raises:
+        EngineError: there is no compiler.
+        ScenarioError: what cannot be placed.
+    """
+    if not compilation.is_ready("instances"):
+        compilation.wait("instances")
+    program, decide, choose = load_or_recompile(partial(_instances_program, scenario), "instances")
+    fleet, table = make_fleet(scenario)
+    while not program(fleet, decide, choose, table, INSTANCES_SLICE):
+        pass
+    return instances_result(scenario, fleet, table, "compiled")
+
+
+def _instances_program(scenario: Scenario) -> tuple[Callable[..., bool], Any, Any]:
+    backfill = backfill_named(scenario.backfill)
+    return (
+        compiled_fleet_loop(backfill),
+        compiled_fleet_decision(backfill),
+        compiled_placement(placement_named(scenario.placement)),
+    )
+
+
+def run_instances_interpreted(scenario: Scenario) -> SimulationResult:
+    """Simulate in Python, without compiler and without SimPy."""
+    decide = decision_of(backfill_named(scenario.backfill), "instances")
+    choose = placement_named(scenario.placement).choose
+    made, given = make_fleet(scenario)
+    fleet, table = interpretable(made), interpretable(given)
+    while not run_fleet(fleet, decide, choose, table, INSTANCES_SLICE):
+        pass
+    return instances_result(scenario, fleet, table, "interpreted")
+
+
+def run_instances_fastest(scenario: Scenario) -> SimulationResult:
+    """Simulate in machine code if it is there, or if it is worth to be waited for."""
+    tasks = scenario.workload.tasks
+    is_small = tasks is not None and tasks.n_instances <= MAX_INTERPRETED_INSTANCES
+    if jit.unavailable() is not None or (is_small and not compilation.is_ready("instances")):
+        return run_instances_interpreted(scenario)
+    return run_instances_compiled(scenario)

@@ -1,0 +1,477 @@
+"""The event loop of the compiled engine, as kernel text.
+
+One text for every state: `release` is bound to the transition of the state (`sim.kernel.jit`),
+all else is the pool's, which every state contains. `run` is for a pool, `run_nodes` for machines.
+
+The event loop for a fleet, as kernel text.
+
+The compiled programs, for each state: an event loop, and a decision per backfilling rule.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.kernel import jit
+from sim.kernel.fleet import AMOUNTS, Fleet, GaugeSettings, MachineTable, TaskTable, empty_fleet
+from sim.kernel.heaps import drop_first, pop, push, put, withdraw
+from sim.kernel.instances import begin, end, settle, submit, throttle
+from sim.kernel.jit import bound, kernel, noinline
+from sim.kernel.job_queue import (
+    admit_held_jobs,
+    arrive_at_limit,
+    leave_limit,
+    never_scored,
+    prepare_decision,
+)
+from sim.kernel.nodes import Nodes, empty_nodes, hold_whole, idle_procs, release_machines, start_on
+from sim.kernel.policy_context import ExternalEvents, no_external_events
+from sim.kernel.pool import Pool, arrive, empty_pool, may_start, release, start
+from sim.kernel.preemption import is_decisive, preempt, turn
+from sim.model.cluster import SpeedChanges
+from sim.model.scenario import Allocation
+from sim.policies.backfills import backfill_named, decision_of, rules_for
+from sim.policies.orders import ORDERS
+from sim.policies.placements import PLACEMENTS, PlacementRule
+from sim.policies.policy import Backfill, Order
+
+NEXT, N_RUNNING, TURNING = 0, 1, 2
+"""Where `EventState.cursor` holds the next job to arrive, the number of running jobs, and the next
+window to begin or end."""
+
+
+class EventState(NamedTuple):
+    """What happens from outside, what has happened, and what is going to.
+
+    Attributes:
+        submit_s: float64 [n], in rising order.
+        runtime_s: float64 [n].
+        partition: int64 [n], -1 takes no part.
+        start_s: float64 [n], to be filled; NaN until then.
+        end_s: float64 [n], to be filled; NaN until then.
+        ends_s: float64 [n], heap of future completions.
+        ending: int64 [n], their jobs.
+        touched: int64 [m], 1 where something happened at this instant.
+        outside: doors, and windows to begin and to end.
+        cursor: int64 [3], see `NEXT`, `N_RUNNING` and `TURNING`.
+    """
+
+    submit_s: list[float]
+    runtime_s: list[float]
+    partition: list[int]
+    start_s: list[float]
+    end_s: list[float]
+    ends_s: list[float]
+    ending: list[int]
+    touched: list[int]
+    outside: ExternalEvents
+    cursor: list[int]
+
+
+def new_event_state(
+    submit_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    partition: NDArray[np.int64],
+    n_partitions: int,
+    outside: ExternalEvents | None = None,
+) -> EventState:
+    """Return a course, made of arrays, before its first event. The columns must be read-only."""
+    n_jobs = len(submit_s)
+    parts: list[Any] = [
+        submit_s,
+        runtime_s,
+        partition,
+        np.full(n_jobs, np.nan),
+        np.full(n_jobs, np.nan),
+        np.empty(n_jobs),
+        np.empty(n_jobs, dtype=np.int64),
+        np.zeros(n_partitions, dtype=np.int64),
+        no_external_events() if outside is None else outside,
+        np.zeros(3, dtype=np.int64),
+    ]
+    return EventState(*parts)
+
+
+@kernel
+def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, not in a call
+    state: Any, pool: Pool, decide: Any, score_now: Any, course: EventState, n_instants: int
+) -> bool:
+    """Go through some instants: apply what arrives and ends, then let each partition decide.
+
+    Args:
+        state: what the policy decides over.
+        pool: the pool in it.
+        decide: the policy, (state, partition, now_s) to the number of jobs started.
+        score_now: the score of the order, if its ranks change.
+        course: arrivals, and the completions to come.
+        n_instants: stop after so many; a later call goes on.
+
+    Returns:
+        True when no more can happen.
+    """
+    submit_s, runtime_s, partition = course.submit_s, course.runtime_s, course.partition
+    start_s, end_s = course.start_s, course.end_s
+    ends_s, ending, touched = course.ends_s, course.ending, course.touched
+    n_jobs, n_partitions = len(submit_s), len(pool.partitions)
+    coming, n_running = course.cursor[NEXT], course.cursor[N_RUNNING]
+    outside, standings = course.outside, pool.terms.standings
+    has_turns, has_doors = len(outside.turns_s) > 0, len(outside.doors) > 0
+    is_over = False
+    while n_instants > 0:
+        n_instants -= 1
+        now_s = math.inf
+        if n_running > 0:
+            now_s = ends_s[0]
+        if coming < n_jobs:
+            now_s = min(now_s, submit_s[coming])
+        for k in range(n_partitions):
+            now_s = min(now_s, pool.partitions[k].wake_s)
+        if has_turns and course.cursor[TURNING] < len(outside.turns_s):
+            now_s = min(now_s, outside.turns_s[course.cursor[TURNING]])
+        if now_s == math.inf:
+            is_over = True
+            break
+        while n_running > 0 and ends_s[0] == now_s:
+            job = ending[0]
+            pop(ends_s, ending, n_running)
+            n_running -= 1
+            release(state, partition[job], job, now_s)
+            touched[partition[job]] = 1
+            if has_doors:
+                leave_limit(pool, outside, partition[job], job)
+        while coming < n_jobs and submit_s[coming] == now_s:
+            if partition[coming] >= 0:
+                if has_doors:
+                    arrive_at_limit(pool, outside, partition[coming], coming)
+                else:
+                    arrive(pool, partition[coming], coming)
+                touched[partition[coming]] = 1
+            coming += 1
+        if has_turns:
+            n_running = _turn(pool, course, now_s, n_running)
+        for k in range(n_partitions):
+            if pool.partitions[k].wake_s <= now_s:
+                pool.partitions[k].wake_s = math.inf
+                touched[k] = 1
+            if has_doors and touched[k] == 1:
+                admit_held_jobs(pool, outside, k)
+            if touched[k] == 1 and may_start(pool, k):
+                prepare_decision(pool, k, now_s, score_now)
+                if pool.partitions[k].preempts == 1:
+                    n_running = _clear(pool, k, course, now_s, score_now, n_running)
+                for i in range(decide(state, k, now_s)):
+                    job = pool.started[i]
+                    start_s[job] = now_s
+                    end_s[job] = now_s + runtime_s[job]
+                    push(ends_s, ending, n_running, end_s[job], job)
+                    n_running += 1
+                    if len(standings) > 0:
+                        standings[job].since_s = now_s
+            touched[k] = 0
+    course.cursor[NEXT] = coming
+    course.cursor[N_RUNNING] = n_running
+    return is_over
+
+
+@noinline
+@kernel
+def _turn(pool: Pool, course: EventState, now_s: float, n_running: int) -> int:
+    """Let windows begin and end. Return how many jobs run then."""
+    turns_s, turning = course.outside.turns_s, course.cursor[TURNING]
+    while turning < len(turns_s) and turns_s[turning] == now_s:
+        event = course.outside.turns[turning]
+        for i in range(turn(pool, event, now_s)):
+            n_running = withdraw(course.ends_s, course.ending, n_running, pool.started[i])
+        if is_decisive(pool, event):
+            course.touched[pool.terms.windows[event if event >= 0 else ~event].place] = 1
+        turning += 1
+    course.cursor[TURNING] = turning
+    return n_running
+
+
+@noinline
+@kernel
+def _clear(
+    pool: Pool, k: int, course: EventState, now_s: float, score_now: Any, n_running: int
+) -> int:
+    """Preempt for the first in the queue. Return how many jobs run then."""
+    n_killed = preempt(pool, k, now_s)
+    for i in range(n_killed):
+        n_running = withdraw(course.ends_s, course.ending, n_running, pool.started[i])
+    if n_killed > 0:
+        prepare_decision(pool, k, now_s, score_now)
+    return n_running
+
+
+run_nodes = bound(run, "nodes", release=release_machines)
+
+NEXT_JOB, N_COMPUTING, NEXT_TURN = 0, 1, 2
+"""Where `Timetable.cursor` holds the next job, the number of future ends and the next turn."""
+
+
+class Timetable(NamedTuple):
+    """What happens from outside, and the ends to come.
+
+    Attributes:
+        submit_s: float64 [n_jobs], in rising order.
+        takes_part: int64 [n_jobs], 0 if it is rejected.
+        turns_s: float64 [n_turns], when machines change their speed, in rising order.
+        turning: int64 [n_turns], which machines.
+        cpu: float64 [n_turns], share of full speed from then on; `gpu` likewise.
+        ends_s: float64 [n_instances], heap of future ends.
+        ending: int64 [n_instances], whose they are.
+        slot_of: int64 [n_instances], where each is in the heap; -1 if it is not.
+        cursor: int64 [3], see `NEXT_JOB`.
+    """
+
+    submit_s: list[float]
+    takes_part: list[int]
+    turns_s: list[float]
+    turning: list[int]
+    cpu: list[float]
+    gpu: list[float]
+    ends_s: list[float]
+    ending: list[int]
+    slot_of: list[int]
+    cursor: list[int]
+
+
+def new_timetable(
+    submit_s: NDArray[np.float64],
+    takes_part: NDArray[np.bool_],
+    turns: SpeedChanges,
+    n_instances: int,
+) -> Timetable:
+    """Return a timetable, made of arrays, before its first event."""
+    parts: list[Any] = [
+        submit_s.copy(),
+        takes_part.astype(np.int64),
+        turns.time_s,
+        turns.machine,
+        turns.cpu,
+        turns.gpu,
+        np.empty(n_instances),
+        np.empty(n_instances, dtype=np.int64),
+        np.full(n_instances, -1),
+        np.zeros(3, dtype=np.int64),
+    ]
+    return Timetable(*parts)
+
+
+@kernel
+def run_fleet(fleet: Fleet, decide: Any, choose: Any, table: Timetable, n_instants: int) -> bool:
+    """Go through some instants: apply what ends, turns and arrives, then place and settle.
+
+    Args:
+        fleet: the state.
+        decide: the backfilling rule, (fleet, choose, now_s).
+        choose: the placement rule.
+        table: arrivals and turns, and the ends to come.
+        n_instants: stop after so many; a later call goes on.
+
+    Returns:
+        True when no more can happen.
+    """
+    ends_s, ending, slot_of = table.ends_s, table.ending, table.slot_of
+    coming, n, turning = table.cursor[NEXT_JOB], table.cursor[N_COMPUTING], table.cursor[NEXT_TURN]
+    n_jobs, n_turns = len(table.submit_s), len(table.turns_s)
+    is_over = False
+    while n_instants > 0:
+        n_instants -= 1
+        now_s = math.inf
+        if n > 0:
+            now_s = ends_s[0]
+        if coming < n_jobs:
+            now_s = min(now_s, table.submit_s[coming])
+        if turning < n_turns:
+            now_s = min(now_s, table.turns_s[turning])
+        if now_s == math.inf:
+            is_over = True
+            break
+        while n > 0 and ends_s[0] == now_s:
+            instance = ending[0]
+            n = drop_first(ends_s, ending, slot_of, n)
+            end(fleet, instance)
+        while turning < n_turns and table.turns_s[turning] == now_s:
+            throttle(fleet, table.turning[turning], table.cpu[turning], table.gpu[turning])
+            turning += 1
+        while coming < n_jobs and table.submit_s[coming] == now_s:
+            if table.takes_part[coming] == 1:
+                submit(fleet, coming)
+            coming += 1
+        decide(fleet, choose, now_s)
+        for i in range(settle(fleet, now_s)):
+            instance = fleet.changed[i]
+            n = put(ends_s, ending, slot_of, n, instance, fleet.end_s[instance])
+    table.cursor[NEXT_JOB], table.cursor[N_COMPUTING], table.cursor[NEXT_TURN] = coming, n, turning
+    return is_over
+
+
+def _pool_example(allocation: Allocation) -> tuple[Pool | Nodes, Pool, EventState]:
+    """Return a state, the pool in it and a course, of the types that every simulation has."""
+    times_s, ones = np.zeros(1), np.ones(1, dtype=np.int64)
+    nowhere = np.zeros(1, dtype=np.int64)
+    for column in (times_s, nowhere):
+        column.setflags(write=False)
+    pool = empty_pool(ones, times_s, nowhere, nowhere, ones)
+    course = new_event_state(times_s, times_s, nowhere, 1)
+    if allocation == "processors":
+        return pool, pool, course
+    nodes = empty_nodes(pool, ones, nowhere, ones[:, None], ones[:, None], nowhere)
+    return nodes, pool, course
+
+
+@cache
+def compiled_decision(
+    backfill: Backfill, allocation: Allocation = "processors", by_plan: bool = False
+) -> Any:
+    """Return the compiled decision of a rule: (state, partition, now_s) to the number started.
+
+    Raises:
+        ScenarioError: the rule cannot decide over the state that the allocation needs.
+    """
+    decide = decision_of(backfill, allocation, by_plan)
+    return jit.compiled(decide, _pool_example(allocation)[0], 0, 0.0, returns=0)
+
+
+@cache
+def compiled_score(order: Order) -> Any:
+    """Return the compiled score of an order, or what stands in for one whose ranks never change."""
+    text = never_scored if order.score_now is None else order.score_now
+    return jit.compiled(text, 0.0, 0, 0.0, 0.0, np.zeros(0), returns=0.0)
+
+
+@cache
+def compiled_loop(
+    backfill: Backfill,
+    order: Order,
+    allocation: Allocation = "processors",
+    by_plan: bool = False,
+) -> tuple[Callable[..., bool], Any, Any]:
+    """Return the compiled event loop, and the decision and the score to give it.
+
+    Raises:
+        ScenarioError: the rule cannot decide over the state that the allocation needs.
+    """
+    state, pool, course = _pool_example(allocation)
+    decide, score_now = compiled_decision(backfill, allocation, by_plan), compiled_score(order)
+    text = run if allocation == "processors" else run_nodes
+    given = jit.first_class(decide), jit.first_class(score_now)
+    return jit.compiled(text, state, pool, *given, course, 0), decide, score_now
+
+
+@cache
+def compiled_transitions(allocation: Allocation = "processors") -> tuple[Any, ...]:
+    """Return what the SimPy engine calls beside decisions, in the order of its `Text`."""
+    state, pool, course = _pool_example(allocation)
+    return (
+        jit.compiled(arrive, pool, 0, 0),
+        jit.compiled(release if allocation == "processors" else release_machines, state, 0, 0, 0.0),
+        jit.compiled(may_start, pool, 0),
+        jit.compiled(prepare_decision, pool, 0, 0.0, jit.first_class(compiled_score(ORDERS[0]))),
+        jit.compiled(arrive_at_limit, pool, course.outside, 0, 0),
+        jit.compiled(leave_limit, pool, course.outside, 0, 0),
+        jit.compiled(admit_held_jobs, pool, course.outside, 0),
+        jit.compiled(turn, pool, 0, 0.0),
+        jit.compiled(preempt, pool, 0, 0.0),
+    )
+
+
+def compile_programs(allocation: Allocation) -> None:
+    """Compile every program for an allocation, or load it from the disk cache."""
+    _, pool, _ = _pool_example(allocation)
+    jit.compiled(start, pool, 0, 0, 0.0, 0)
+    if allocation != "processors":
+        _compile_often_called()
+    for order in ORDERS:
+        compiled_score(order)
+    for backfill in rules_for(allocation):
+        compiled_loop(backfill, ORDERS[0], allocation)
+        if allocation == "processors":
+            compiled_decision(backfill, allocation, by_plan=True)
+    compiled_transitions(allocation)
+
+
+def _compile_often_called() -> None:
+    """Compile what several programs call with constants; Numba would, anew for each constant."""
+    nodes, _, _ = _pool_example("whole_nodes")
+    jit.compiled(idle_procs, nodes, 0, 0, True)
+    jit.compiled(hold_whole, nodes, 0, 0)
+    jit.compiled(start_on, nodes, 0, 0, 0.0, 0, True)
+
+
+COMPILED_FLEET_RULES = ("none", "greedy")
+"""Rules that are compiled with the loop, and with the first of the placement rules."""
+
+
+@cache
+def _fleet_example() -> tuple[Fleet, Timetable]:
+    """Return a fleet and a timetable of the types that every simulation has."""
+    one, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    amounts, times_s = np.ones((1, AMOUNTS), dtype=np.int64), np.zeros(1)
+    plant = MachineTable(amounts, none, times_s, times_s)
+    orders = TaskTable(
+        none, one, none, none, none, np.zeros(2, dtype=np.int64), none[:0], amounts,
+        np.ones((1, 1), dtype=np.int64), np.zeros((1, 7)),
+    )  # fmt: skip
+    asked = GaugeSettings(times_s, amounts == 1, True, none, none, True, none, times_s, (1, 1))
+    turns = SpeedChanges(times_s, none, times_s, times_s)
+    return empty_fleet(plant, orders, asked), new_timetable(times_s, one == 1, turns, 1)
+
+
+@cache
+def compiled_placement(rule: PlacementRule) -> Any:
+    """Return the compiled choice of a placement rule."""
+    return jit.compiled(rule.choose, _fleet_example()[0], 0, 0, returns=0)
+
+
+@cache
+def compiled_fleet_decision(backfill: Backfill) -> Any:
+    """Return the compiled decision of a backfilling rule, for any placement rule.
+
+    Raises:
+        ScenarioError: it cannot place instances.
+    """
+    fleet, choose = _fleet_example()[0], jit.first_class(compiled_placement(PLACEMENTS[0]))
+    text = decision_of(backfill, "instances")
+    jit.compiled(begin, fleet, 0, 0.0)
+    return jit.compiled(text, fleet, choose, 0.0, returns=0)
+
+
+@cache
+def compiled_fleet_transitions() -> tuple[Any, ...]:
+    """Return what the SimPy engine calls beside decisions."""
+    fleet, _ = _fleet_example()
+    return (
+        jit.compiled(submit, fleet, 0),
+        jit.compiled(end, fleet, 0),
+        jit.compiled(throttle, fleet, 0, 0.0, 0.0),
+        jit.compiled(settle, fleet, 0.0),
+    )
+
+
+@cache
+def compiled_fleet_loop(backfill: Backfill) -> Callable[..., bool]:
+    """Return the compiled loop."""
+    fleet, table = _fleet_example()
+    compiled_fleet_transitions()
+    for text, *more in ((put, 0, 0, 0.0), (drop_first, 0)):
+        jit.compiled(text, table.ends_s, table.ending, table.slot_of, *more)
+    decide, choose = compiled_fleet_decision(backfill), compiled_placement(PLACEMENTS[0])
+    given = jit.first_class(decide), jit.first_class(choose)
+    program: Callable[..., bool] = jit.compiled(run_fleet, fleet, *given, table, 0)
+    return program
+
+
+def compile_fleets() -> None:
+    """Compile what every fleet needs, or load it from the disk cache.
+
+    Of the rules only the simplest are compiled; the others are when they are first used, which
+    takes a few seconds each.
+    """
+    for name in COMPILED_FLEET_RULES:
+        compiled_fleet_loop(backfill_named(name))

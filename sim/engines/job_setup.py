@@ -1,0 +1,303 @@
+"""What every engine does before the first event and after the last.
+
+Tiers, limits, preemption and windows of a scenario as the kernel wants them.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.kernel.nodes import Nodes, empty_nodes, places_of
+from sim.kernel.policy_context import (
+    DRAIN,
+    FAILURE,
+    PLANNED,
+    ExternalEvents,
+    HeldJobSlot,
+    JobStanding,
+    PolicyContext,
+    PoolTerms,
+    UserLimit,
+    UserShares,
+    WindowState,
+    no_external_events,
+    no_terms,
+)
+from sim.kernel.pool import Pool, empty_pool
+from sim.kernel.records import field, rows
+from sim.model.admission import NOWHERE, Admission, n_unknown_demands
+from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
+from sim.model.scenario import Scenario
+from sim.policies.backfills import backfill_named
+from sim.policies.orders import factors, order_named, ranks
+from sim.policies.policy import ACTUAL_TIMES, JobFacts
+from sim.policies.policy_options import options_of
+
+KINDS = {"planned": PLANNED, "drain": DRAIN, "failure": FAILURE}
+
+
+def decides_by_plan(scenario: Scenario) -> bool:
+    """Tell whether every rule needs a plan, since capacity changes."""
+    return bool(scenario.windows)
+
+
+def preempts(scenario: Scenario) -> NDArray[np.bool_]:
+    """Return where jobs may be killed for others: bool, for each partition by index."""
+    parts, hosts = scenario.cluster.partitions, scenario.cluster.hosts()
+    found = np.zeros(len(parts), dtype=np.bool_)
+    found[hosts[[part.preemptible for part in parts]]] = True
+    return found
+
+
+def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArray[np.int64]:
+    """Return the place of every job: by the tier of its queue, then by order: int64 [n]."""
+    rank = ranks(order_named(scenario.order), facts)
+    tier = _of_partition(admission, [part.tier for part in scenario.cluster.partitions])
+    if not tier.any():
+        return rank
+    placed = np.empty_like(rank)
+    placed[np.lexsort((rank, -tier))] = np.arange(len(rank))
+    return placed
+
+
+def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) -> PoolTerms:
+    """Return what a scenario asks for beyond processors and queues, before its first event.
+
+    Args:
+        scenario: the scenario.
+        admission: its jobs.
+        rank: int64 [n], as `ranks_of` returns it.
+    """
+    parts, terms = scenario.cluster.partitions, no_terms()
+    if _has_limits(scenario) or scenario.may_requeue or any(part.tier for part in parts):
+        standings = rows(JobStanding, len(rank))
+        standings["tier"] = _of_partition(admission, [part.tier for part in parts])
+        standings["is_preemptible"] = _of_partition(admission, [p.preemptible for p in parts])
+        standings["door"] = -1
+        if _has_limits(scenario):
+            seated, firsts = _seating(scenario, admission, rank)
+            n_seats = np.diff(np.append(firsts, len(seated)))
+            standings["seat"][seated] = np.arange(len(seated))
+            standings["door"][seated] = np.repeat(np.arange(len(firsts)), n_seats)
+        terms = terms._replace(standings=standings)  # type: ignore[arg-type]
+    if scenario.windows:
+        terms = terms._replace(windows=_windows(scenario))  # type: ignore[arg-type]
+    return terms
+
+
+def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
+    """Return the doors and turns of a scenario, before its first event."""
+    outside, parts = no_external_events(), scenario.cluster.partitions
+    if _has_limits(scenario):
+        rank = ranks_of(scenario, admission, facts_of(scenario, admission))
+        seated, firsts = _seating(scenario, admission, rank)
+        doors, seats = rows(UserLimit, len(firsts)), rows(HeldJobSlot, len(seated))
+        seats["job"] = seated
+        doors["behind"] = doors["best"] = np.append(firsts, len(seated))[1:]
+        doors["limit"] = _limits(scenario, admission)[seated[firsts]]
+        rung = np.full(len(parts), -1, dtype=np.int64)
+        outside = outside._replace(doors=doors, seats=seats, rung=rung)  # type: ignore[arg-type]
+    if scenario.windows:
+        windows = _windows(scenario)
+        n = np.arange(len(windows))
+        times_s = np.concatenate([windows["until_s"], windows["from_s"]])
+        # At one time: ends, then planned ones, drains and failures, each as they were given.
+        kind = np.concatenate([np.full(len(n), -1), windows["kind"]])
+        order = np.lexsort((kind, times_s))
+        turns = np.concatenate([~n, n])[order]
+        outside = outside._replace(turns_s=times_s[order], turns=turns)  # type: ignore[arg-type]
+    return outside
+
+
+def facts_of(scenario: Scenario, admission: Admission) -> JobFacts:
+    """Return what the order of a scenario may know of its jobs."""
+    return JobFacts(
+        submit_s=scenario.workload.submit_s,
+        requested_s=admission.requested_s,
+        procs=admission.procs,
+        partition=admission.partition,
+        queue=scenario.workload.queue,
+        cluster=scenario.cluster,
+        qos_priority=scenario.qos_priority,
+        options=options_of(scenario).values,
+    )
+
+
+def _of_partition(admission: Admission, values: list[int] | list[bool]) -> NDArray[np.int64]:
+    """Return for each job the value of the partition that it was routed to; 0 if rejected."""
+    of = np.array([*values, 0], dtype=np.int64)
+    return of[admission.partition]  # -1 for the rejected is the last
+
+
+def _has_limits(scenario: Scenario) -> bool:
+    return any(part.running_per_user is not None for part in scenario.cluster.partitions)
+
+
+def _limits(scenario: Scenario, admission: Admission) -> NDArray[np.int64]:
+    """Return how many jobs of its user may run from the queue of each job: int64 [n]; 0 is any."""
+    parts = scenario.cluster.partitions
+    return _of_partition(admission, [part.running_per_user or 0 for part in parts])
+
+
+def _seating(
+    scenario: Scenario, admission: Admission, rank: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the jobs that have a door, by door and then rank, and where each door begins."""
+    workload = scenario.workload
+    limited = np.flatnonzero(_limits(scenario, admission) > 0)
+    place, user = admission.partition[limited], workload.user[limited]
+    order = np.lexsort((rank[limited], user, place))
+    of = np.column_stack([place[order], user[order]])
+    is_first = np.ones(len(of), dtype=np.bool_)
+    is_first[1:] = (of[1:] != of[:-1]).any(axis=1)
+    return limited[order], np.flatnonzero(is_first)
+
+
+def _windows(scenario: Scenario) -> NDArray[np.void]:
+    windows = rows(WindowState, len(scenario.windows))
+    names = scenario.cluster.names
+    for row, window in zip(windows, scenario.windows, strict=True):
+        row["place"], row["kind"] = names.index(window.partition), KINDS[window.kind]
+        row["procs"], row["from_s"], row["until_s"] = window.procs, window.from_s, window.until_s
+    return windows
+
+
+def note_places(scenario: Scenario, pool: Pool) -> None:
+    """Let the partitions of a pool, made of arrays, know what concerns them."""
+    partitions: NDArray[np.void] = np.asarray(pool.partitions)
+    preempting = preempts(scenario)
+    partitions["preempts"] = preempting
+    partitions["is_eager"] |= preempting
+    names = scenario.cluster.names
+    for window in scenario.windows:
+        partitions["n_windows"][names.index(window.partition)] += 1
+
+
+def restarts_of(scenario: Scenario, pool: Pool) -> Restarts | None:
+    """Return how often each job was killed and queued again; None if none could be."""
+    if not scenario.may_requeue:
+        return None
+    standings = pool.terms.standings
+    return Restarts(
+        np.array(field(standings, "n_restarts"), dtype=np.int64),
+        np.array(field(standings, "lost_s"), dtype=np.float64),
+    )
+
+
+def make_pool(scenario: Scenario, admission: Admission) -> Pool:
+    """Return the pool of a scenario, made of arrays, before its first event."""
+    order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
+    options = options_of(scenario)
+    facts = facts_of(scenario, admission)
+    is_clairvoyant = ACTUAL_TIMES in rule.options and options.of(ACTUAL_TIMES) == 1.0
+    rank = ranks_of(scenario, admission, facts)
+    plans = rule.plans or decides_by_plan(scenario) or bool(preempts(scenario).any())
+    pool = empty_pool(
+        procs=admission.procs,
+        estimate_s=admission.runtime_s if is_clairvoyant else admission.estimate_s,
+        rank=rank,
+        partition=admission.place,
+        partition_procs=np.array([p.procs for p in scenario.cluster.partitions], dtype=np.int64),
+        told=PolicyContext(
+            submit_s=facts.submit_s,
+            factor=factors(order, facts),
+            options=options.backfill,
+            order_options=options.order,
+            is_eager=rule.is_eager(options.values),
+            corrects=admission.may_overrun and not is_clairvoyant,
+            is_ranked_anew=order.score_now is not None,
+            plans=plans,
+            keeps_plan=rule.keeps_plan,
+            users=_users(scenario, order.half_life_s(options.values)),
+            terms=terms_of(scenario, admission, rank),
+        ),
+    )
+    note_places(scenario, pool)
+    return pool
+
+
+def _users(scenario: Scenario, half_life_s: float | None) -> UserShares | None:
+    """Return the users of all jobs and their shares; None if the order does not ask."""
+    if half_life_s is None:
+        return None
+    users, of_job = np.unique(scenario.workload.user, return_inverse=True)
+    shares = np.array([scenario.shares.get(user, 1.0) for user in users.tolist()])
+    return UserShares(of_job.astype(np.int64), shares / shares.sum(), half_life_s)
+
+
+def make_nodes(scenario: Scenario, admission: Admission) -> Nodes:
+    """Return the machines of a scenario, made of arrays, before its first event."""
+    demand = admission.demand
+    if demand is None:
+        raise ValueError("machines are not what this scenario allocates")
+    rule = backfill_named(scenario.backfill)
+    n_bookings = 0
+    if rule.n_bookings is not None:
+        n_bookings = rule.n_bookings(options_of(scenario).values)
+    return empty_nodes(
+        make_pool(scenario, admission),
+        procs=admission.procs,
+        partition=admission.place,
+        demand=demand,
+        capacity=scenario.cluster.machine_capacity(),
+        machine_partition=scenario.cluster.machine_partition(),
+        is_shared=scenario.allocation == "shared_nodes",
+        n_bookings=n_bookings,
+    )
+
+
+def make_state(scenario: Scenario, admission: Admission) -> Pool | Nodes:
+    """Return the state that the allocation of a scenario needs, before its first event."""
+    if scenario.allocation != "processors":
+        return make_nodes(scenario, admission)
+    return make_pool(scenario, admission)
+
+
+def pool_of(state: Pool | Nodes) -> Pool:
+    """Return the pool that a state is, or contains."""
+    return state.pool if isinstance(state, Nodes) else state
+
+
+def placement_of(state: Pool | Nodes) -> Placement | None:
+    """Return which machines each job got; None if the state knows none."""
+    return Placement(*places_of(state)) if isinstance(state, Nodes) else None
+
+
+def job_result(
+    scenario: Scenario,
+    admission: Admission,
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    engine: str,
+    *,
+    series: tuple[StepSeries, ...] | None = None,
+    note: str | None = None,
+    placement: Placement | None = None,
+    restarts: Restarts | None = None,
+) -> SimulationResult:
+    """Return the result of a simulation; the columns become read-only."""
+    state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
+    state[admission.killed] = JobState.KILLED
+    state[admission.partition == NOWHERE] = JobState.REJECTED
+    if scenario.cleanup_s > 0:
+        end_s = start_s + admission.ran_s
+    for column in (start_s, end_s, state):
+        column.setflags(write=False)
+    notes = [] if note is None else [note]
+    n_unknown = n_unknown_demands(scenario) if placement is not None else 0
+    if n_unknown:
+        notes.append(
+            f"{n_unknown} of {scenario.workload.n_jobs} jobs do not tell what memory they need; it "
+            "counts as none"
+        )
+    return SimulationResult(
+        start_s=start_s,
+        end_s=end_s,
+        partition=admission.partition,
+        state=state,
+        scenario_digest=scenario.digest,
+        engine=engine,
+        series=series,
+        note="; ".join(notes) or None,
+        placement=placement,
+        restarts=restarts,
+    )

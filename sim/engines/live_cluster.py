@@ -1,0 +1,420 @@
+"""What an algorithm sees of a cluster while it is simulated: queries that change nothing.
+
+Nothing is kept up to date for a question that nobody asks, as in CloudSimPy (whose words these are:
+cluster, machine, job, task, instance). Each view is a number and the state behind it; all of them
+are made once, so that they can be compared, counted and used as keys.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sim.engines.fleet_setup import scenario_pace, seconds_on
+from sim.kernel.fleet import AMOUNTS, DECISION, N_CHANGED, N_FREED, N_FRESH, N_KINDS, Fleet
+from sim.kernel.instances import begin, end, has_room, submit, take
+from sim.model.admission import tasks_of
+from sim.model.scenario import Scenario
+
+
+class Amounts(NamedTuple):
+    """Thousandths of cores, bytes of memory and of disk, thousandths of GPUs."""
+
+    mcpu: int
+    mem_bytes: int
+    disk_bytes: int
+    mgpu: int
+
+
+class LiveInstance:
+    """An instance of a task that is on a machine, or has been.
+
+    Attributes:
+        number: its row in `SimulationResult.instances`.
+        task: of which it is one.
+    """
+
+    __slots__ = ("_state", "number", "task")
+
+    def __init__(self, state: "LiveState", number: int, task: "LiveTask") -> None:
+        self._state, self.number, self.task = state, number, task
+
+    @property
+    def machine(self) -> "LiveMachine":
+        """Where it is or was."""
+        return self._state.machines[self._state.fleet.machine[self.number]]
+
+    @property
+    def start_s(self) -> float:
+        """When it was placed."""
+        return self._state.fleet.start_s[self.number]
+
+    @property
+    def begin_s(self) -> float | None:
+        """When it began to compute; None while its gang is not complete."""
+        told = self._state.fleet.begin_s[self.number]
+        return None if told != told else told  # noqa: PLR0124 - NaN
+
+    @property
+    def end_s(self) -> float | None:
+        """When it ended; None as long as it has not."""
+        is_here = self.number in self._state.on_machine[self._state.fleet.machine[self.number]]
+        return None if is_here else self._state.fleet.end_s[self.number]
+
+
+class LiveTask:
+    """A task, which the broker has submitted or will.
+
+    Attributes:
+        number: its row in `Workload.tasks`.
+        job: of which it is.
+        takes: what each of its instances takes of a machine.
+        need: tasks of the same number need the same of machines: amounts, labels and kind of GPUs.
+        runtime_s: seconds that an instance computes at full speed.
+        is_gang: it is of the gang of its job.
+    """
+
+    __slots__ = ("_first", "_state", "is_gang", "job", "need", "number", "runtime_s", "takes")
+
+    def __init__(self, state: "LiveState", number: int, job: "LiveJob", first: int) -> None:
+        tasks = state.tasks
+        self._state, self.number, self.job, self._first = state, number, job, first
+        self.takes, self.need = state.takes[number], state.fleet.tasks[number].need
+        self.runtime_s = float(tasks.runtime_s[number])
+        self.is_gang = bool(tasks.gang[number])
+
+    @property
+    def parents(self) -> tuple["LiveTask", ...]:
+        """Tasks that must end before it."""
+        tasks = self._state.tasks
+        span = tasks.first_parent[self.number], tasks.first_parent[self.number + 1]
+        return tuple(self._state.all_tasks[p] for p in tasks.parent_task[slice(*span)].tolist())
+
+    @property
+    def children(self) -> tuple["LiveTask", ...]:
+        """Tasks that come after it."""
+        fleet = self._state.fleet
+        span = fleet.first_child[self.number], fleet.first_child[self.number + 1]
+        return tuple(self._state.all_tasks[c] for c in fleet.child[slice(*span)])
+
+    @property
+    def n_instances(self) -> int:
+        """All its instances."""
+        return self._state.fleet.tasks[self.number].behind - self._first
+
+    @property
+    def n_waiting(self) -> int:
+        """Instances that have not been placed."""
+        one = self._state.fleet.tasks[self.number]
+        return one.behind - one.placed
+
+    @property
+    def n_finished(self) -> int:
+        """Instances that have ended."""
+        return self.n_instances - self._state.fleet.tasks[self.number].n_left
+
+    @property
+    def n_running(self) -> int:
+        """Instances that are on machines."""
+        return self.n_instances - self.n_waiting - self.n_finished
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its job was submitted and all its parents have ended."""
+        is_here = self.job.number in self._state.arrived
+        return is_here and self._state.fleet.tasks[self.number].n_parents == 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all its instances have ended."""
+        return self._state.fleet.tasks[self.number].n_left == 0
+
+    @property
+    def instances(self) -> tuple[LiveInstance, ...]:
+        """Those that have been placed, in the order in which they were."""
+        placed = range(self._first, self._state.fleet.tasks[self.number].placed)
+        return tuple(self._state.instance(number) for number in placed)
+
+
+class LiveJob:
+    """A job.
+
+    Attributes:
+        number: its row in the workload.
+        job_id: as the workload calls it.
+        submit_s: when it was or will be submitted.
+    """
+
+    __slots__ = ("_state", "job_id", "number", "submit_s")
+
+    def __init__(self, state: "LiveState", number: int) -> None:
+        workload = state.scenario.workload
+        self._state, self.number = state, number
+        self.job_id, self.submit_s = int(workload.job_id[number]), float(workload.submit_s[number])
+
+    @property
+    def tasks(self) -> tuple[LiveTask, ...]:
+        """Its tasks, as they are listed."""
+        gang = self._state.fleet.gangs[self.number]
+        return tuple(self._state.all_tasks[gang.first_task : gang.behind_task])
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all its tasks have ended."""
+        return all(task.is_finished for task in self.tasks)
+
+
+class LiveMachine:
+    """A machine.
+
+    Attributes:
+        number: its place in the `machine_names` of the cluster.
+        name: of it.
+        labels: of it.
+        capacity: what it has.
+    """
+
+    __slots__ = ("_state", "capacity", "labels", "name", "number")
+
+    def __init__(self, state: "LiveState", number: int, name: str, labels: dict[str, str]) -> None:
+        self._state, self.number, self.name, self.labels = state, number, name, labels
+        self.capacity = self.free
+
+    @property
+    def free(self) -> Amounts:
+        """What nobody holds."""
+        at = self.number * AMOUNTS
+        return Amounts(*self._state.fleet.free[at : at + AMOUNTS])
+
+    @property
+    def used(self) -> Amounts:
+        """What instances hold."""
+        return Amounts(*(a - b for a, b in zip(self.capacity, self.free, strict=True)))
+
+    @property
+    def free_gpus(self) -> tuple[int, ...]:
+        """Thousandths of each of its GPUs that nobody holds."""
+        host = self._state.fleet.hosts[self.number]
+        return tuple(self._state.fleet.devices[host.first_device : host.behind_device])
+
+    @property
+    def running_instances(self) -> tuple[LiveInstance, ...]:
+        """Those that are on it, in the order in which they came."""
+        return tuple(map(self._state.instance, self._state.on_machine[self.number]))
+
+    def accommodate(self, task: LiveTask) -> bool:
+        """Tell whether it has room for one more instance of a task now."""
+        fleet = self._state.fleet
+        return has_room(fleet, fleet.tasks[task.number].need, self.number)
+
+    def could_hold(self, task: LiveTask) -> bool:
+        """Tell whether it has room for an instance of a task while nobody else is on it."""
+        return self._state.could_hold(task.number, self.number)
+
+    def seconds_for(self, task: LiveTask) -> float:
+        """Return what an instance of a task takes alone on it, at its present speed."""
+        host = self._state.fleet.hosts[self.number]
+        return self._state.seconds(task.number, host.cpu_speed, host.gpu_speed)
+
+
+class LiveCluster:
+    """All machines, and all jobs that have been submitted.
+
+    Attributes:
+        machines: in the order of the cluster.
+    """
+
+    def __init__(self, state: "LiveState") -> None:
+        self._state, self.machines = state, tuple(state.machines)
+
+    @property
+    def jobs(self) -> tuple[LiveJob, ...]:
+        """Jobs that have been submitted, in the order in which they were."""
+        return tuple(self._state.arrived.values())
+
+    @property
+    def unfinished_jobs(self) -> tuple[LiveJob, ...]:
+        """Those of them that have not ended."""
+        return tuple(self._state.unfinished.values())
+
+    @property
+    def finished_jobs(self) -> tuple[LiveJob, ...]:
+        """Those of them that have ended."""
+        gone = self._state.unfinished
+        return tuple(job for number, job in self._state.arrived.items() if number not in gone)
+
+    @property
+    def ready_tasks(self) -> tuple[LiveTask, ...]:
+        """Tasks that have instances to be placed and wait for no other, in the scenario's order."""
+        return self._state.ready()
+
+    @property
+    def running_instances(self) -> tuple[LiveInstance, ...]:
+        """Instances that are on machines, machine by machine."""
+        return tuple(one for machine in self.machines for one in machine.running_instances)
+
+    @property
+    def capacity(self) -> Amounts:
+        """What all machines have together."""
+        return Amounts(*map(sum, zip(*(m.capacity for m in self.machines), strict=True)))
+
+    @property
+    def free(self) -> Amounts:
+        """What nobody holds, on all machines together."""
+        return Amounts(*map(sum, zip(*(m.free for m in self.machines), strict=True)))
+
+    @property
+    def used(self) -> Amounts:
+        """What instances hold, on all machines together."""
+        return Amounts(*(a - b for a, b in zip(self.capacity, self.free, strict=True)))
+
+
+class LiveState:
+    """The fleet, and what views need beside it: who has come, who waits, who is where.
+
+    The transitions are those of the kernel; this only notes what they did.
+    """
+
+    def __init__(self, scenario: Scenario, fleet: Fleet) -> None:
+        tasks = tasks_of(scenario)
+        self.scenario, self.fleet, self.tasks = scenario, fleet, tasks
+        self.takes = [Amounts(*row) for row in tasks.demands.tolist()]
+        self._pace = scenario_pace(scenario)
+        self._seconds: dict[tuple[float, float], list[float]] = {}
+        self.arrived: dict[int, LiveJob] = {}
+        self.unfinished: dict[int, LiveJob] = {}
+        self._tasks_left = np.bincount(tasks.job, minlength=tasks.n_jobs).tolist()
+        self._waiting: list[tuple[int, int]] = []
+        self._ready: tuple[LiveTask, ...] | None = ()
+        self._instances: dict[int, LiveInstance] = {}
+        specs = [s for part in scenario.cluster.partitions for s in part.machines]
+        labels = [dict(spec.labels) for spec in specs for _ in range(spec.count)]
+        names = scenario.cluster.machine_names
+        self.on_machine: list[dict[int, None]] = [{} for _ in names]
+        self.machines = [LiveMachine(self, i, name, labels[i]) for i, name in enumerate(names)]
+        self.n_computing = 0
+
+    @cached_property
+    def jobs(self) -> list[LiveJob]:
+        """All jobs, whether they have come or not."""
+        return [LiveJob(self, number) for number in range(self.tasks.n_jobs)]
+
+    @cached_property
+    def all_tasks(self) -> list[LiveTask]:
+        """All tasks, whether they have come or not."""
+        return [
+            LiveTask(self, number, self.jobs[job], one.placed)
+            for number, (job, one) in enumerate(
+                zip(self.tasks.job.tolist(), self.fleet.tasks, strict=True)
+            )
+        ]
+
+    def instance(self, number: int) -> LiveInstance:
+        """Return the view of an instance."""
+        if number not in self._instances:
+            task = self.all_tasks[self.fleet.task_of[number]]
+            self._instances[number] = LiveInstance(self, number, task)
+        return self._instances[number]
+
+    def ready(self) -> tuple[LiveTask, ...]:
+        """Return the tasks that can be placed, in order."""
+        if self._ready is None:
+            self._ready = tuple(self.all_tasks[task] for _, task in self._waiting)
+        return self._ready
+
+    def could_hold(self, task: int, machine: int) -> bool:
+        """Tell whether a machine that is idle has room for an instance of a task."""
+        fleet = self.fleet
+        need = fleet.tasks[task].need
+        has = self.machines[machine].capacity
+        kind = fleet.hosts[machine].kind
+        return fleet.suits[need * fleet.cursor[N_KINDS] + kind] == 1 and all(
+            a <= b for a, b in zip(self.takes[task], has, strict=True)
+        )
+
+    def seconds(self, task: int, cpu: float, gpu: float) -> float:
+        """Return what an instance of a task takes alone at given speeds."""
+        if (cpu, gpu) not in self._seconds:
+            self._seconds[cpu, gpu] = seconds_on(self._pace, cpu, gpu).tolist()
+        return self._seconds[cpu, gpu][task]
+
+    def submit(self, _fleet: Fleet, job: int) -> None:
+        """Let a job come."""
+        submit(self.fleet, job)
+        self.arrived[job] = self.unfinished[job] = self.jobs[job]
+        for task in self.jobs[job].tasks:
+            if self.fleet.tasks[task.number].n_parents == 0:
+                self._let_wait(task.number)
+
+    def end(self, _fleet: Fleet, instance: int) -> None:
+        """Let an instance end."""
+        end(self.fleet, instance)
+        self.n_computing -= 1
+        del self.on_machine[self.fleet.machine[instance]][instance]
+        task = self.fleet.task_of[instance]
+        if self.fleet.tasks[task].n_left > 0:
+            return
+        job = self.fleet.tasks[task].job
+        self._tasks_left[job] -= 1
+        if self._tasks_left[job] == 0:
+            del self.unfinished[job]
+        for child in self.all_tasks[task].children:
+            if self.fleet.tasks[child.number].n_parents == 0:
+                self._let_wait(child.number)
+
+    def place(self, task: int, machine: int, now_s: float) -> None:
+        """Place the next instance of a task on a machine that has room for it."""
+        fleet = self.fleet
+        one = fleet.tasks[task]
+        instance = one.placed
+        take(fleet, one.need, machine, instance)
+        fleet.start_s[instance] = now_s
+        one.placed += 1
+        self.on_machine[machine][instance] = None
+        if one.placed == one.behind:
+            del self._waiting[bisect_left(self._waiting, (one.rank, task))]
+            self._ready = None
+        if one.is_gang == 0:
+            self._begin(instance, now_s)
+            return
+        gang = fleet.gangs[one.job]
+        gang.n_unplaced -= 1
+        if gang.n_unplaced == 0:
+            for other in self._of_gang(one.job):
+                self._begin(other, now_s)
+
+    def new_decision(self) -> None:
+        """Note that what happens from now on belongs to a new decision, as the kernel's do."""
+        cursor = self.fleet.cursor
+        cursor[DECISION] += 1
+        cursor[N_CHANGED] = cursor[N_FREED] = cursor[N_FRESH] = 0
+
+    @property
+    def n_changed(self) -> int:
+        """Instances that have got a new end in this decision."""
+        return self.fleet.cursor[N_CHANGED]
+
+    def never_placed(self) -> list[int]:
+        """Return the tasks that have come and have instances on no machine."""
+        return [
+            task.number
+            for job in self.unfinished.values()
+            for task in job.tasks
+            if task.n_waiting > 0
+        ]
+
+    def _begin(self, instance: int, now_s: float) -> None:
+        begin(self.fleet, instance, now_s)
+        self.n_computing += 1
+
+    def _of_gang(self, job: int) -> Iterator[int]:
+        gang = self.fleet.gangs[job]
+        for task in self.fleet.tasks[gang.first_task : gang.behind_task]:
+            if task.is_gang == 1:
+                yield from range(task.behind - task.n_left, task.behind)
+
+    def _let_wait(self, task: int) -> None:
+        insort(self._waiting, (self.fleet.tasks[task].rank, task))
+        self._ready = None

@@ -1,0 +1,465 @@
+"""Pods of Alibaba's GPU-sharing cluster ("openb"), with shares of GPUs.
+
+Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+Gradient Descent", USENIX ATC 2023. The table has a row per pod: ``name,cpu_milli,memory_mib,
+num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time``, with times in
+seconds since the log began. ``gpu_milli`` is the share of each of ``num_gpu`` GPUs.
+
+Jobs of Microsoft's Philly clusters: when they came, how long they ran, and on how many GPUs.
+
+Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
+Workloads", USENIX ATC 2019. The table has a row per job with the columns ``timestamp``,
+``duration``, ``num_gpus``, ``gpu_time`` and ``cluster``, which is the virtual cluster. It tells no
+cores, no memory and no users.
+
+Lists of machines: a table of comma-separated values with a row per kind, or TOML.
+
+Both know the same names, see `MACHINE_COLUMNS`; ``label:KEY`` is the label of that name (in TOML
+also ``labels = {KEY = "..."}``). The node lists of Alibaba's openb (Weng et al., USENIX ATC 2023:
+``sn,cpu_milli,memory_mib,gpu,model``) are read as they are.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.formats.text_files import (
+    LARGEST_NUMBER,
+    NUMBER,
+    CsvTable,
+    lines_of,
+    number_texts,
+    read_csv,
+    stem_of,
+    zone_named,
+)
+from sim.model.cluster import MachineSpec
+from sim.model.errors import ClusterError, TraceError
+from sim.model.tasks import Tasks, Term
+from sim.model.workload import ReadingNote, Workload
+
+OPENB_COLUMNS: Mapping[str, str] = {
+    "name": "name", "mcpu": "cpu_milli", "mem_mib": "memory_mib", "gpus": "num_gpu",
+    "mgpu": "gpu_milli", "gpu_models": "gpu_spec", "queue": "qos", "phase": "pod_phase",
+    "submit_s": "creation_time", "end_s": "deletion_time", "start_s": "scheduled_time",
+}  # fmt: skip
+"""What is needed, and the column that it usually has."""
+
+GPU_MODEL = "gpu.model"
+"""Label of a machine that says which GPUs it has, for pods that demand some of them."""
+
+MILLI, MEBIBYTE, MOST_GPUS = 1000, 2**20, 1000
+
+
+def read_openb(
+    path: str | PathLike[str],
+    *,
+    pending: Literal["drop", "keep"] = "drop",
+    columns: Mapping[str, str] | None = None,
+) -> Workload:
+    """Read a table of pods, plain or gzip.
+
+    Args:
+        path: the file.
+        pending: what to do with pods that never got a machine: without a scheduled time they have
+            no run time. ``keep`` takes the time from creation to deletion for it, which is what
+            placement studies of these pods do.
+        columns: other names of columns, by need; see `OPENB_COLUMNS`.
+
+    Returns:
+        Pods by creation, one job of one task each. Processors are whole cores (rounded up, 1 if
+        it has none), queues the classes of service in order of their names, and the wait of the
+        log is that from creation to scheduling. The log does not say when it began.
+
+    Raises:
+        TraceError: file, line, column, value and what is allowed.
+    """
+    file = Path(path)
+    table = read_csv(file, OPENB_COLUMNS, columns)
+    submit_s, end_s = table.numbers("submit_s"), table.numbers("end_s")
+    start_s = table.numbers("start_s", empty=np.nan)
+    ran = ~np.isnan(start_s)
+    for name, column in (("end_s", end_s), ("start_s", start_s)):
+        early = column < submit_s
+        if early.any():
+            row = int(np.flatnonzero(early)[0])
+            raise table.error(row, name, f"the pod was created later, at {submit_s[row]:.15g}.")
+    early = ran & (end_s < start_s)
+    if early.any():
+        row = int(np.flatnonzero(early)[0])
+        raise table.error(row, "end_s", f"the pod was scheduled later, at {start_s[row]:.15g}.")
+    mcpu = table.numbers("mcpu", whole=True).astype(np.int64)
+    mem_bytes = table.numbers("mem_mib") * MEBIBYTE
+    mgpu = _mgpu(table)
+    queue, names = number_texts(table.texts("queue"))
+    kept = ran | (pending == "keep")
+    if not kept.any():
+        expected = "no pod was ever scheduled; keep them with pending='keep'."
+        raise TraceError(file, expected=expected)
+    runtime_s = end_s - np.where(ran, start_s, submit_s)
+    kinds, demand = _models(table.texts("gpu_models") if table.has("gpu_models") else [])
+    rows = np.flatnonzero(kept)
+    procs = np.maximum(-(-mcpu // MILLI), 1)
+    n_jobs = len(rows)
+    texts = {need: table.texts(need) for need in ("name", "queue", "phase") if table.has(need)}
+    return Workload.from_arrays(
+        submit_s=submit_s[rows],
+        runtime_s=runtime_s[rows],
+        procs=procs[rows],
+        logged_wait_s=(start_s - submit_s)[rows],
+        queue=queue[rows],
+        mem_bytes_per_proc=np.rint(mem_bytes / procs)[rows],
+        name=stem_of(file),
+        notes=_notes(ran, end_s, pending, names),
+        unsorted="sort",
+        tasks=Tasks.from_arrays(
+            job=np.arange(n_jobs),
+            runtime_s=runtime_s[rows],
+            mcpu=mcpu[rows],
+            mem_bytes=np.rint(mem_bytes)[rows],
+            mgpu=mgpu[rows],
+            demand=demand[rows] if len(demand) else None,
+            affinities=[(Term(GPU_MODEL, "In", kind),) for kind in kinds],
+            texts={need: [column[row] for row in rows] for need, column in texts.items()},
+        ),
+    )
+
+
+def _mgpu(table: CsvTable) -> NDArray[np.int64]:
+    gpus, share = table.numbers("gpus", whole=True), table.numbers("mgpu", whole=True)
+    bad = (share > MILLI) | ((gpus > 1) & (share != MILLI)) | ((gpus > 0) & (share == 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        expected = (
+            "allowed are thousandths of a GPU from 1 to 1000; who has more than one GPU has all of "
+            "each."
+        )
+        raise table.error(row, "mgpu", expected)
+    if (gpus > MOST_GPUS).any():
+        row = int(np.flatnonzero(gpus > MOST_GPUS)[0])
+        raise table.error(row, "gpus", f"allowed are at most {MOST_GPUS:,} GPUs.")
+    return (gpus * share).astype(np.int64)
+
+
+def _models(texts: Sequence[str]) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+    """Return the different demands for models of GPUs, and the place of each pod's (-1: any)."""
+    place, kinds = number_texts(texts)
+    return [tuple(kind.split("|")) for kind in kinds], place
+
+
+def _notes(
+    ran: NDArray[np.bool_],
+    end_s: NDArray[np.float64],
+    pending: Literal["drop", "keep"],
+    names: tuple[str, ...],
+) -> list[ReadingNote]:
+    notes = []
+    n_pending, n_last = int((~ran).sum()), int((end_s == end_s.max()).sum())
+    if n_pending:
+        what = "dropped" if pending == "drop" else "kept, from creation to deletion"
+        sentence = f"{n_pending} pods were never scheduled; {what}."
+        notes.append(ReadingNote("pending", n_pending, sentence))
+    if n_last > 1:
+        sentence = (
+            f"{n_last} pods end when the log does; they may have run on, and their run times are "
+            "those seen."
+        )
+        notes.append(ReadingNote("end_of_log", n_last, sentence))
+    sentence = f"queues are the classes of service, from 0: {', '.join(names)}."
+    notes.append(ReadingNote("queue", len(ran), sentence))
+    return notes
+
+
+PHILLY_COLUMNS: Mapping[str, str] = {
+    "submitted": "timestamp", "runtime_s": "duration", "gpus": "num_gpus", "queue": "cluster",
+}  # fmt: skip
+"""What is needed, and the column that it usually has; ``queue`` may be missing."""
+
+GPU_MILLI = 1000
+MOST_PHILLY_GPUS = 100_000
+
+
+def read_philly(
+    path: str | PathLike[str],
+    *,
+    time_zone: str = "UTC",
+    gpus_per_machine: int = 8,
+    never_ran: Literal["drop", "refuse"] = "drop",
+    columns: Mapping[str, str] | None = None,
+) -> Workload:
+    """Read a Philly table, plain or gzip.
+
+    Args:
+        path: the file.
+        time_zone: of the clock that the submissions show; the file does not tell it.
+        gpus_per_machine: jobs with more GPUs become a gang of the fewest equal tasks that have no
+            more (Philly's machines had 2, 4 or 8).
+        never_ran: what to do with jobs of run time 0.
+        columns: other names of columns, by need; see `PHILLY_COLUMNS`.
+
+    Returns:
+        Jobs by submission, each with one task of one or more instances. Processors are its GPUs
+        (1 if it has none), queues the virtual clusters in order of their names. Cores and memory
+        are unknown and demanded as 0.
+
+    Raises:
+        TraceError: file, line, column, value and what is allowed.
+    """
+    file = Path(path)
+    table = read_csv(file, PHILLY_COLUMNS, columns)
+    zone = zone_named(file, time_zone)
+    if gpus_per_machine < 1:
+        raise TraceError(file, expected=f"gpus_per_machine is {gpus_per_machine}; at least 1 is.")
+    submitted_s = table.moments("submitted", zone)
+    runtime_s = table.numbers("runtime_s")
+    gpus = table.numbers("gpus", whole=True)
+    if (gpus > MOST_PHILLY_GPUS).any():
+        row = int(np.flatnonzero(gpus > MOST_PHILLY_GPUS)[0])
+        raise table.error(row, "gpus", f"allowed are at most {MOST_PHILLY_GPUS:,} GPUs.")
+    queue, names = number_texts(table.texts("queue") if table.has("queue") else [""] * table.n_rows)
+    ran = runtime_s > 0
+    if never_ran == "refuse" and not ran.all():
+        row = int(np.flatnonzero(~ran)[0])
+        expected = "this job never ran; drop such jobs with never_ran='drop'."
+        raise table.error(row, "runtime_s", expected)
+    if not ran.any():
+        raise TraceError(file, expected=f"none of its {table.n_rows} jobs ran; nothing is left.")
+    notes = []
+    if not ran.all():
+        dropped = int((~ran).sum())
+        sentence = f"{dropped} jobs never ran (run time 0); dropped."
+        notes.append(ReadingNote("never_ran", dropped, sentence))
+    n_back = int((np.diff(submitted_s) < 0).sum())
+    if n_back:
+        sentence = f"submit times step back {n_back} times; the jobs were sorted."
+        notes.append(ReadingNote("unsorted", n_back, sentence))
+    n_jobs = int(ran.sum())
+    sentence = "the table tells no cores and no memory; every task demands 0 of them."
+    notes.append(ReadingNote("demands_unknown", n_jobs, sentence))
+    sentence = f"times are read as those of {time_zone}; the table does not name its time zone."
+    notes.append(ReadingNote("time_zone", n_jobs, sentence))
+    n_gpus = gpus[ran].astype(np.int64)
+    instances, of_each = machines_for(n_gpus, gpus_per_machine)
+    texts: dict[str, Sequence[str]] = (
+        {"queue": [names[i] if i >= 0 else "" for i in queue[ran]]} if names else {}
+    )
+    return Workload.from_arrays(
+        submit_s=submitted_s[ran] - submitted_s[ran].min(),
+        runtime_s=runtime_s[ran],
+        procs=np.maximum(n_gpus, 1),
+        queue=queue[ran],
+        name=stem_of(file),
+        start_unix_s=float(submitted_s[ran].min()),
+        time_zone=time_zone,
+        notes=notes,
+        unsorted="sort",
+        tasks=Tasks.from_arrays(
+            job=np.arange(n_jobs),
+            runtime_s=runtime_s[ran],
+            instances=instances,
+            mgpu=of_each * GPU_MILLI,
+            gang=(instances > 1).astype(np.int64),
+            texts=texts,
+        ),
+    )
+
+
+def machines_for(gpus: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split GPUs into the fewest equal tasks of at most `most`: their number, and GPUs of each."""
+    counts, which = np.unique(gpus, return_inverse=True)
+    instances = np.ones(len(counts), dtype=np.int64)
+    for i, count in enumerate(counts.tolist()):
+        fewest = max(-(-count // most), 1)
+        instances[i] = next(n for n in range(fewest, count + 1) if count % n == 0) if count else 1
+    return instances[which], (counts // instances)[which]
+
+
+LABEL = "label:"
+MACHINE_COLUMNS: Mapping[str, str] = {
+    "name": "of the machine, or of the kind if there are several; sn is the same",
+    "count": "how many there are, 1 if not told",
+    "cores": "whole cores of each; cpu_milli is the same in thousandths",
+    "mem_gib": "memory of each, no limit if not told; memory_mib is the same in MiB",
+    "gpus": "GPUs of each, 0 if not told; gpu is the same",
+    "gpu_resource": "name under which its GPUs are asked for",
+    "disk_gib": "disk of each, no limit if not told",
+    "cpu_throttle": "share of full speed of its processors, 1 if not told",
+    "gpu_throttle": "share of full speed of its GPUs, 1 if not told",
+    "model": f"of its GPUs, as the label {GPU_MODEL} that openb's pods demand",
+}
+"""What a list can tell of machines."""
+
+_SAME = {"sn": "name", "cpu_milli": "cores", "memory_mib": "mem_gib", "gpu": "gpus"}
+_TEXTS = ("name", "sn", "gpu_resource", "model")
+_ALL_COLUMNS = (*MACHINE_COLUMNS, *_SAME)
+_GIBIBYTE, _MEBIBYTE, _MILLI = 2**30, 2**20, 1000
+
+Refusal = Callable[[str, str, str], TraceError]
+"""(name, value, what is allowed) to the error."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a file tells of machines of one kind: texts by name, and how to refuse one of them."""
+
+    told: Mapping[str, str]
+    refuse: Refusal
+    line: int | None
+
+    def number(self, name: str, *, whole: bool) -> float | None:
+        """Return a number from 0; None if it is not told."""
+        text = self.told.get(name, "")
+        if not text:
+            return None
+        value = float(text) if NUMBER.fullmatch(text) else np.nan
+        if not 0 <= value <= LARGEST_NUMBER or (whole and value != np.floor(value)):
+            kind = "whole numbers" if whole else "finite numbers"
+            raise self.refuse(name, text, f"allowed are {kind} from 0 to 2**53.")
+        return value
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number from 0; None if it is not told."""
+        value = self.number(name, whole=True)
+        return None if value is None else int(value)
+
+    def size(self, name: str, unit: int) -> int | None:
+        """Return a size in bytes; None if it is not told."""
+        value = self.number(name, whole=False)
+        return None if value is None else round(value * unit)
+
+
+def read_machines(path: str | PathLike[str]) -> tuple[MachineSpec, ...]:
+    """Read a list of machines, in its order: TOML if its name ends in .toml, else CSV (also .gz).
+
+    Raises:
+        TraceError: file, line, name, value and what is allowed.
+    """
+    file = Path(path)
+    specs: list[MachineSpec] = []
+    seen: set[str] = set()
+    for row in _of_toml(file) if file.suffix.lower() == ".toml" else _of_csv(file):
+        spec = _spec(file, row)
+        if spec.name in seen:
+            expected = f"two rows are called {spec.name!r}; names must be unique."
+            raise TraceError(file, line=row.line, expected=expected)
+        seen.add(spec.name)
+        specs.append(spec)
+    return tuple(specs)
+
+
+def _spec(path: Path, row: _Row) -> MachineSpec:
+    cores = row.whole("cores")
+    milli = row.whole("cpu_milli")
+    if milli is not None:
+        if milli % _MILLI:
+            expected = "machines have whole cores; allowed are multiples of 1000."
+            raise row.refuse("cpu_milli", row.told["cpu_milli"], expected)
+        cores = milli // _MILLI
+    if cores is None:
+        raise row.refuse("cores", "", "say how many cores the machine has (cores, or cpu_milli).")
+    memory = row.size("memory_mib", _MEBIBYTE)
+    labels = {
+        key.removeprefix(LABEL): text
+        for key, text in row.told.items()
+        if key.startswith(LABEL) and text
+    }
+    if row.told.get("model"):
+        labels[GPU_MODEL] = row.told["model"]
+    more: dict[str, Any] = {
+        "count": row.whole("count"),
+        "gpus": row.whole("gpus") if row.told.get("gpus") else row.whole("gpu"),
+        "gpu_resource": row.told.get("gpu_resource") or None,
+        "cpu_throttle": row.number("cpu_throttle", whole=False),
+        "gpu_throttle": row.number("gpu_throttle", whole=False),
+    }
+    try:
+        return MachineSpec(
+            row.told.get("name") or row.told.get("sn", ""),
+            cores,
+            mem_bytes=row.size("mem_gib", _GIBIBYTE) if memory is None else memory,
+            disk_bytes=row.size("disk_gib", _GIBIBYTE),
+            labels=labels,
+            **{name: value for name, value in more.items() if value is not None},
+        )
+    except ClusterError as error:
+        raise TraceError(path, line=row.line, expected=str(error)) from None
+
+
+def _of_csv(path: Path) -> Iterator[_Row]:
+    table = read_csv(path, {name: name for name in _ALL_COLUMNS})
+    _check_names(path, table.header, 1)
+    for row, line in zip(table.rows, table.line_numbers, strict=True):
+        told = {key: text.strip() for key, text in zip(table.header, row, strict=True)}
+
+        def refuse(name: str, value: str, expected: str, line: int = line) -> TraceError:
+            return TraceError(path, line=line, field=name, value=value, expected=expected)
+
+        yield _Row(told, refuse, line)
+
+
+def _of_toml(path: Path) -> Iterator[_Row]:
+    try:
+        text = b"".join(line for _, line in lines_of(path, "a list of machines")).decode("utf-8")
+        tables = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise TraceError(path, expected=f"it is not UTF-8 ({error.reason}); convert it.") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(path, expected=f"it is not TOML: {error}.") from None
+    machines = tables.get("machine")
+    if set(tables) != {"machine"} or not isinstance(machines, list) or not machines:
+        expected = "allowed are tables [[machine]], one or more, and nothing beside them."
+        raise TraceError(path, expected=expected)
+    for number, table in enumerate(machines, start=1):
+
+        def refuse(name: str, value: str, expected: str, number: int = number) -> TraceError:
+            field = f"machine {number}: {name}"
+            return TraceError(path, field=field, value=value, expected=expected)
+
+        if not isinstance(table, dict):
+            raise refuse("it", repr(table), "allowed are tables [[machine]].")
+        yield _Row(_texts(path, table, refuse), refuse, None)
+
+
+def _texts(path: Path, table: Mapping[str, Any], refuse: Refusal) -> dict[str, str]:
+    """Return the values of a table of TOML as texts."""
+    flat = dict(table)
+    labels = flat.pop("labels", {})
+    if not isinstance(labels, dict):
+        raise refuse("labels", repr(labels), 'allowed is a table, such as {zone = "a"}.')
+    flat |= {f"{LABEL}{key}": value for key, value in labels.items()}
+    _check_names(path, tuple(flat), None)
+    told = {}
+    for name, value in flat.items():
+        is_text = name in _TEXTS or name.startswith(LABEL)
+        if is_text and not isinstance(value, str):
+            raise refuse(name, repr(value), "allowed are texts.")
+        if not is_text and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise refuse(name, repr(value), "allowed are numbers.")
+        told[name] = value.strip() if isinstance(value, str) else _number_text(value)
+    return told
+
+
+def _number_text(value: float) -> str:
+    """Return a number as text; what is too large to be allowed as one that is refused."""
+    return str(value) if abs(value) <= LARGEST_NUMBER else "inf"
+
+
+def _check_names(path: Path, names: tuple[str, ...], line: int | None) -> None:
+    """Refuse names that nobody knows, and two names for the same."""
+    for name in names:
+        if name not in _ALL_COLUMNS and not (name.startswith(LABEL) and name != LABEL):
+            expected = f"it is not known; allowed are {', '.join(_ALL_COLUMNS)} and {LABEL}KEY."
+            raise TraceError(path, line=line, field=f"'{name}'", expected=expected)
+        if _SAME.get(name) in names:
+            expected = f"it says the same as {_SAME[name]}; leave one of them out."
+            raise TraceError(path, line=line, field=f"'{name}'", expected=expected)
+    for first, second in (("name", "sn"), ("cores", "cpu_milli")):
+        if first not in names and second not in names:
+            expected = f"it tells no {first} of machines; it is called {first}, or {second}."
+            raise TraceError(path, line=line, expected=expected)

@@ -1,0 +1,470 @@
+"""Joulie's JSONL: records of logical workloads and of their pods become a workload.
+
+Measurements of pods from files: CSV with a header, or JSONL, plain or gzip.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.formats.joulie_records import (
+    LogicalRecord,
+    PodRecord,
+    RecordFieldError,
+    phases_column,
+    pod_name,
+    read_record,
+)
+from sim.formats.joulie_writer import RecordParts, logical_lines
+from sim.formats.text_files import CsvTable, checked_columns, lines_of, read_csv
+from sim.model.errors import TraceError, WorkloadError, quoted_text
+from sim.model.pods import (
+    KINDS,
+    NO_RECORD,
+    USUAL_NAMESPACE,
+    Telemetry,
+    encode_names,
+    encode_terms,
+    pods_workload,
+)
+from sim.model.tasks import Tasks, TaskWork, Term
+from sim.model.workload import ReadingNote, Workload
+
+TRACE_DESCRIPTION = "a Joulie trace"
+LEAST_UTILISATION = 0.10
+"""The page's generator counts utilisations below this as this when it makes units of seconds."""
+
+_NUMBERED = re.compile(r"workload-([0-9]{6,15})", re.ASCII)
+
+
+@dataclass
+class _TraceContents:
+    """What a file holds, in its order.
+
+    Attributes:
+        place: of a logical workload's name, its job.
+        pods: of each job.
+        lines: of each job, of its first pod.
+        logical: of each job that has one, its record and its line.
+        n_v1: pods of version 1.
+        n_unknown: fields that were dropped.
+    """
+
+    place: dict[str, int] = field(default_factory=dict)
+    pods: list[list[PodRecord]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    logical: dict[str, tuple[LogicalRecord, int]] = field(default_factory=dict)
+    n_v1: int = 0
+    n_unknown: int = 0
+
+
+def read_joulie(
+    path: str | PathLike[str], *, unknown_fields: Literal["refuse", "drop"] = "refuse"
+) -> Workload:
+    """Read a trace of Joulie's generator, versions 1 and 2, plain or gzip, line by line.
+
+    A job is a logical workload, a task a pod. Only pods run: a logical workload without any is left
+    out, and one whose record is missing gets its run time from the work of its pods. Pods without
+    a workload are jobs of one pod. Requested times are the run times (clairvoyant, flagged).
+
+    Args:
+        path: the file; compression is recognised by content.
+        unknown_fields: what to do with fields that no version has.
+
+    Returns:
+        Jobs by submission; submit times count from `sim.model.pods.EPOCH_UNIX_S`. What
+        `sim.formats.joulie_writer.write_joulie` makes of it are the same records.
+
+    Raises:
+        TraceError: file, line, field, value and what is allowed.
+    """
+    source = Path(path)
+    found = _records(source, unknown_fields)
+    if not found.pods:
+        raise TraceError(
+            source, expected=f"there is no pod in it; {TRACE_DESCRIPTION} has records of type job."
+        )
+    notes: list[ReadingNote] = []
+    offset_s = _offsets(source, found)
+    names = list(found.place)
+    ids = _ids(names)
+    order = np.lexsort((np.arange(len(names)) if ids is None else ids, offset_s)).tolist()
+    names, offset_s = [names[i] for i in order], offset_s[order]
+    ids = None if ids is None else ids[order]
+    pods = [found.pods[i] for i in order]
+    records = [found.logical.get(name, (None, 0))[0] for name in names]
+    runtime_s = _runtimes(pods, records, notes)
+    rows = [pod for of_job in pods for pod in of_job]
+    job = np.repeat(np.arange(len(pods)), [len(of_job) for of_job in pods])
+    kind = np.array([_index(KINDS, of_job[0].kind) for of_job in pods], dtype=np.int64)
+    tasks = _tasks(rows, job, runtime_s, _texts(rows, job, names, kind, ids, offset_s))
+    made = pods_workload(
+        tasks,
+        offset_s=offset_s,
+        kind=kind,
+        job_id=np.arange(1, len(pods) + 1) if ids is None else ids,
+        name=source.name.removesuffix(".gz").removesuffix(".jsonl"),
+        notes=[*notes, *_notes(found, order)],
+    )
+    return _with_records(made, records)
+
+
+def _records(path: Path, unknown: Literal["refuse", "drop"]) -> _TraceContents:
+    found = _TraceContents()
+    pod_ids: set[str] = set()
+    for number, line in lines_of(path, TRACE_DESCRIPTION):
+        try:
+            record = read_record(line, unknown)
+            found.n_unknown += record.n_unknown
+            if isinstance(record, LogicalRecord):
+                if record.workload_id in found.logical:
+                    expected = "a logical workload has one record; this one has another before."
+                    raise RecordFieldError("workloadId", record.workload_id, expected)
+                found.logical[record.workload_id] = (record, number)
+                continue
+            if record.pod_id in pod_ids:
+                raise RecordFieldError("jobId", record.pod_id, "names of pods must be unique.")
+        except RecordFieldError as error:
+            raise TraceError(
+                path,
+                line=number,
+                field=error.name or None,
+                value=error.value if error.name else None,
+                expected=error.expected,
+            ) from None
+        pod_ids.add(record.pod_id)
+        found.n_v1 += record.is_v1
+        at = found.place.setdefault(record.workload_id, len(found.pods))
+        if at == len(found.pods):
+            found.pods.append([])
+            found.lines.append(number)
+        else:
+            _check_alike(path, number, record, found.pods[at][0], found.lines[at])
+        found.pods[at].append(record)
+    return found
+
+
+def _check_alike(
+    path: Path, line: int, record: PodRecord, first: PodRecord, first_line: int
+) -> None:
+    """Raise TraceError if a pod says of its workload what its first pod does not."""
+    for name, value, before in (
+        ("submitTimeOffsetSec", record.offset_s, first.offset_s),
+        ("namespace", record.namespace, first.namespace),
+        ("workloadType", record.kind, first.kind),
+    ):
+        if value != before:
+            expected = (
+                f"the workload's first pod, in line {first_line}, has {quoted_text(str(before))}; "
+                "all pods of a workload have the same."
+            )
+            raise TraceError(path, line=line, field=name, value=str(value), expected=expected)
+
+
+def _offsets(path: Path, found: _TraceContents) -> NDArray[np.float64]:
+    """Return submissions of jobs. Raises TraceError if a logical record has another."""
+    offsets = [of_job[0].offset_s for of_job in found.pods]
+    for name, (record, line) in found.logical.items():
+        at = found.place.get(name)
+        if at is not None and record.offset_s != offsets[at]:
+            expected = f"its pods, from line {found.lines[at]} on, have {offsets[at]!r}."
+            raise TraceError(
+                path,
+                line=line,
+                field="submitTimeOffsetSec",
+                value=repr(record.offset_s),
+                expected=expected,
+            )
+    return np.array(offsets, dtype=np.float64)
+
+
+def _notes(found: _TraceContents, order: Sequence[int]) -> Iterable[ReadingNote]:
+    if found.n_v1:
+        sentence = f"{found.n_v1} records are of version 1; they are written as version 2."
+        yield ReadingNote("version_1", found.n_v1, sentence)
+    if found.n_unknown:
+        sentence = f"{found.n_unknown} fields that no version has were dropped."
+        yield ReadingNote("unknown_fields", found.n_unknown, sentence)
+    idle = len(found.logical.keys() - found.place.keys())
+    if idle:
+        sentence = f"{idle} logical workloads have no pods, so nothing of them runs; left out."
+        yield ReadingNote("no_pods", idle, sentence)
+    moved = sum(1 for place, job in enumerate(order) if place != job)
+    if moved:
+        sentence = f"{moved} jobs were not in order of submission; they were sorted."
+        yield ReadingNote("unsorted", moved, sentence)
+
+
+def _runtimes(
+    pods: list[list[PodRecord]], records: Sequence[LogicalRecord | None], notes: list[ReadingNote]
+) -> NDArray[np.float64]:
+    """Return seconds of each job: as its record says, else until its pods' work is done."""
+    missing = sum(record is None for record in records)
+    if missing:
+        sentence = (
+            f"{missing} jobs have no record of their workload; they run until the work of their "
+            "pods is done, at one unit per core or GPU, second and unit of utilisation."
+        )
+        notes.append(ReadingNote("duration_missing", missing, sentence))
+    seconds = [
+        max(_seconds_of_work(pod) for pod in of_job) if record is None else record.duration_s
+        for of_job, record in zip(pods, records, strict=True)
+    ]
+    return np.array(seconds, dtype=np.float64)
+
+
+def _seconds_of_work(pod: PodRecord) -> float:
+    requested = (pod.requests[0] / 1000.0, pod.requests[3] / 1000.0)
+    seconds = 0.0
+    for units, count, utilisation in zip(pod.units, requested, pod.profile[:2], strict=True):
+        rate = count * (max(utilisation, LEAST_UTILISATION) if any(pod.profile) else 1.0)
+        seconds = max(seconds, units / rate if rate else 0.0)
+    return round(seconds, 3)
+
+
+def _index(names: Sequence[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _ids(names: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the numbers in the names of workloads; None if one has none, or another's."""
+    numbers = []
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if found is None or f"workload-{int(found[1]):06d}" != name:
+            return None
+        numbers.append(int(found[1]))
+    return np.array(numbers, dtype=np.int64)
+
+
+def _tasks(
+    rows: Sequence[PodRecord],
+    job: NDArray[np.int64],
+    runtime_s: NDArray[np.float64],
+    texts: dict[str, Sequence[str]],
+) -> Tasks:
+    requests = np.array([pod.requests[:4] for pod in rows], dtype=np.int64)
+    role, roles = _encode_texts([pod.role for pod in rows])
+    resource, resources = _encode_texts([pod.requests[4] for pod in rows])
+    both, classes = _encode_texts([pod.classes[i] for i in range(2) for pod in rows])
+    terms: dict[tuple[Term, ...], int] = {}
+    used = np.array([terms.setdefault(pod.terms, len(terms)) for pod in rows], dtype=np.int64)
+    demand, affinities = encode_terms(list(terms), used)
+    units = np.array([pod.units for pod in rows])
+    sensed = np.array([pod.sensitivity for pod in rows])
+    profile = np.array([pod.profile for pod in rows])
+    return Tasks.from_arrays(
+        job=job,
+        runtime_s=runtime_s[job],
+        mcpu=requests[:, 0],
+        mem_bytes=requests[:, 1],
+        disk_bytes=requests[:, 2],
+        mgpu=requests[:, 3],
+        gang=[int(pod.gang) for pod in rows],
+        role=role,
+        demand=demand,
+        gpu_resource=resource,
+        roles=roles,
+        affinities=affinities,
+        gpu_resources=resources,
+        work=TaskWork(
+            cpu_units=units[:, 0].copy(),
+            gpu_units=units[:, 1].copy(),
+            cpu_sensitivity=sensed[:, 0].copy(),
+            gpu_sensitivity=sensed[:, 1].copy(),
+            cpu_class=both[: len(rows)],
+            gpu_class=both[len(rows) :],
+            profile=profile,
+            classes=classes,
+            phases=phases_column([pod.phases for pod in rows], profile),
+        ),
+        texts=texts,
+    )
+
+
+def _encode_texts(texts: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    place: dict[str, int] = {}
+    used = np.array([place.setdefault(text, len(place)) for text in texts], dtype=np.int64)
+    return encode_names(list(place), used)
+
+
+def _texts(
+    rows: Sequence[PodRecord],
+    job: NDArray[np.int64],
+    names: Sequence[str],
+    kind: NDArray[np.int64],
+    ids: NDArray[np.int64] | None,
+    offset_s: NDArray[np.float64],
+) -> dict[str, Sequence[str]]:
+    """Return what the columns do not say; a file as the generator makes them needs none."""
+    jobs = job.tolist()
+    texts: dict[str, Sequence[str]] = {}
+    if ids is None:
+        texts["workloadId"] = [names[of] for of in jobs]
+    if (np.round(offset_s, 3) != offset_s).any():
+        shown = [repr(one) for one in offset_s.tolist()]
+        texts["submitTimeOffsetSec"] = [shown[of] for of in jobs]
+    kinds = ["" if known >= 0 else "?" for known in kind.tolist()]
+    given: dict[str, list[str]] = {
+        "jobId": _odd_names(rows, jobs, names),
+        "workloadType": [pod.kind if kinds[of] else "" for pod, of in zip(rows, jobs, strict=True)],
+        "namespace": ["" if pod.namespace == USUAL_NAMESPACE else pod.namespace for pod in rows],
+        "requests": [pod.odd_requests for pod in rows],
+        "intentClass": [pod.intent for pod in rows],
+        "tags": [pod.tags for pod in rows],
+    }
+    return texts | {name: column for name, column in given.items() if any(column)}
+
+
+def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str]) -> list[str]:
+    """Return the names of pods that are not those that the generator gives."""
+    odd, job, seen = [], -1, dict[str, int]()
+    for pod, of in zip(rows, jobs, strict=True):
+        if of != job:
+            job, seen = of, {}
+        number = seen[pod.role] = seen.get(pod.role, 0) + 1
+        usual = f"{names[of]}-{pod_name(pod.role)}-{number:02d}"
+        odd.append("" if pod.pod_id == usual else pod.pod_id)
+    return odd
+
+
+def _with_records(made: Workload, records: Sequence[LogicalRecord | None]) -> Workload:
+    """Return the workload with the records of logical workloads that its pods do not say."""
+    tasks = made.tasks
+    if tasks is None:
+        return made
+    kept = []
+    for record, line in zip(records, logical_lines(RecordParts.of(made)), strict=True):
+        if record is None:
+            kept.append(NO_RECORD)
+        else:
+            kept.append("" if record.text == line else record.text)
+    if not any(kept):
+        return made
+    texts = {**tasks.texts, "workloadRecord": tuple(kept[of] for of in tasks.job.tolist())}
+    return replace(made, tasks=replace(tasks, texts=texts))
+
+
+TELEMETRY_COLUMNS: Mapping[str, str] = {
+    "pod": "jobId", "start_s": "start", "end_s": "end", "cpu_utilisation": "cpuUtilization",
+    "gpu_utilisation": "gpuUtilization", "cpu_speed": "cpuSpeed", "gpu_speed": "gpuSpeed",
+}  # fmt: skip
+"""What is needed, and the column that it usually has; the last four may be missing."""
+
+TELEMETRY_DESCRIPTION = "telemetry"
+
+
+def read_telemetry(
+    path: str | PathLike[str],
+    workload: Workload,
+    *,
+    unknown_pods: Literal["refuse", "drop"] = "refuse",
+    columns: Mapping[str, str] | None = None,
+) -> Telemetry:
+    """Read measurements of pods of a workload.
+
+    Args:
+        path: the file; JSONL if a line begins with a brace, else CSV.
+        workload: whose pods they are; its pods have work units.
+        unknown_pods: what to do with rows of other pods.
+        columns: other names of columns, by need; see `TELEMETRY_COLUMNS`.
+
+    Raises:
+        TraceError: file, line, column, value and what is allowed.
+        WorkloadError: the workload has no pods with work units.
+    """
+    file = Path(path)
+    found = _read_jsonl(file, columns)
+    table = read_csv(file, TELEMETRY_COLUMNS, columns) if found is None else found
+    places = pod_places(workload)
+    start_s, end_s = table.numbers("start_s"), table.numbers("end_s")
+    task = np.array([places.get(name, -1) for name in table.texts("pod")], dtype=np.int64)
+    known = task >= 0
+    if unknown_pods == "refuse" and not known.all():
+        way_out = "leave such rows out with unknown_pods='drop' (--drop-unknown)."
+        expected = f"{workload.name} has no such pod; {way_out}"
+        raise table.error(int(np.flatnonzero(~known)[0]), "pod", expected)
+    if not known.any():
+        raise TraceError(file, expected=f"none of its rows is of a pod of {workload.name}.")
+    if (end_s <= start_s).any():
+        row = int(np.flatnonzero(end_s <= start_s)[0])
+        raise table.error(row, "end_s", f"it must be after the start, {start_s[row]:.15g}.")
+    measured: dict[str, NDArray[np.float64]] = {}
+    for need, unknown in (("utilisation", np.nan), ("speed", 1.0)):
+        for device in ("cpu", "gpu"):
+            name = f"{device}_{need}"
+            values = np.full(table.n_rows, unknown)
+            if table.has(name):
+                values = table.numbers(name, empty=unknown)
+            bad = (values > 1) | ((values == 0) & (need == "speed"))
+            if bad.any():
+                above = " above 0" if need == "speed" else " from 0"
+                expected = f"allowed are numbers{above} and at most 1, or nothing."
+                raise table.error(int(np.flatnonzero(bad)[0]), name, expected)
+            measured[name] = values[known]
+    return Telemetry.from_arrays(
+        workload, task=task[known], duration_s=(end_s - start_s)[known], **measured
+    )
+
+
+def pod_places(workload: Workload) -> dict[str, int]:
+    """Return the task of every pod's name, as files of the workload have it.
+
+    Raises:
+        WorkloadError: there are no pods.
+    """
+    tasks = workload.tasks
+    if tasks is None:
+        raise WorkloadError(f"{workload.name} tells no tasks of its jobs, so it has no pods.")
+    ids, given = tasks.texts.get("workloadId"), tasks.texts.get("jobId")
+    places: dict[str, int] = {}
+    job, seen = -1, dict[str, int]()
+    instances, roles = tasks.instances.tolist(), tasks.role.tolist()
+    for row, of in enumerate(tasks.job.tolist()):
+        if of != job:
+            job, seen = of, {}
+            name = ids[row] if ids and ids[row] else f"workload-{workload.job_id[of]:06d}"
+        role = tasks.roles[roles[row]] if roles[row] >= 0 else ""
+        for _ in range(instances[row]):
+            number = seen[role] = seen.get(role, 0) + 1
+            usual = f"{name}-{pod_name(role)}-{number:02d}"
+            places[given[row] if given and given[row] else usual] = row
+    return places
+
+
+def _read_jsonl(path: Path, columns: Mapping[str, str] | None) -> CsvTable | None:
+    """Return lines of JSON as a table of texts; None if the file does not begin like any."""
+    header: tuple[str, ...] = ()
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    for number, line in lines_of(path, TELEMETRY_DESCRIPTION):
+        if not rows and not line.lstrip().startswith(b"{"):
+            return None
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            expected = f"this line is no JSON ({error})."
+            raise TraceError(path, line=number, expected=expected) from None
+        if not isinstance(told, dict):
+            raise TraceError(path, line=number, expected="this line is no table of JSON.")
+        header = header or tuple(told)
+        for name, value in told.items():
+            if name not in header:
+                expected = f"the first line has no '{name}'; all lines need the same fields."
+                raise TraceError(path, line=number, expected=expected)
+            if not isinstance(value, str | int | float | None) or isinstance(value, bool):
+                expected = f"'{name}' must be a text, a number or null."
+                raise TraceError(path, line=number, expected=expected)
+        row = [told.get(name) for name in header]
+        rows.append(["" if one is None else str(one) for one in row])
+        numbers.append(number)
+    if not rows:
+        raise TraceError(path, expected="there is nothing in it; telemetry has a row per pod.")
+    return CsvTable(path, header, checked_columns(path, TELEMETRY_COLUMNS, columns), rows, numbers)

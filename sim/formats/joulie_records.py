@@ -1,0 +1,558 @@
+"""What both directions of Joulie's JSONL share: the names of its fields, quantities, affinities.
+
+Trace format v2 of Joulie's page "Workload Generation"; requests and affinities are Kubernetes'.
+
+The field ``phases`` of Joulie's JSONL: an extension of ours, which other readers need not know.
+
+One line of Joulie's JSONL: a record, checked field by field.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.columns import MOST_COUNT, MOST_SECONDS
+from sim.model.errors import WorkloadError, quoted_text
+from sim.model.pods import GIB
+from sim.model.tasks import PHASE_SLACK, Term
+
+VERSIONS = ("v1", "v2")
+PROFILE: tuple[str, ...] = (
+    "cpuUtilization", "gpuUtilization", "memoryIntensity", "ioIntensity", "cpuFeedIntensityGpu",
+)  # fmt: skip
+"""As files call the `SIGNALS`, in their order."""
+
+JOB_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "": (
+        "type", "schemaVersion", "jobId", "workloadId", "workloadType", "podRole", "gang",
+        "submitTimeOffsetSec", "namespace", "podTemplate", "work", "sensitivity", "workloadClass",
+        "workloadProfile", "intentClass", "tags", "phases",
+    ),
+    "podTemplate": ("affinity", "requests"),
+    "work": ("cpuUnits", "gpuUnits"),
+    "sensitivity": ("cpu", "gpu"),
+    "workloadClass": ("cpu", "gpu"),
+    "workloadProfile": PROFILE,
+}  # fmt: skip
+"""Of a pod's record: its fields, and those of its tables."""
+
+WORKLOAD_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "": (
+        "type", "schemaVersion", "workloadId", "submitTimeOffsetSec", "namespace", "workloadType",
+        "gang", "durationSec", "workloadClass", "sharedIntensityProfile", "pods", "intentClass",
+        "tags", "phases",
+    ),
+    "workloadClass": ("cpu", "gpu"),
+    "sharedIntensityProfile": PROFILE,
+}  # fmt: skip
+"""Of a logical workload's record."""
+
+POD_FIELDS = ("role", "replicas", "requests", "gang", "nodeClass")
+
+CPU, MEMORY, DISK = "cpu", "memory", "ephemeral-storage"
+LONGEST_NAME = 253
+"""Of anything in Kubernetes."""
+
+MOST_TERMS = 64
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})", re.ASCII)
+_SUFFIXES: Mapping[str, Fraction] = {
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**i) for i, suffix in enumerate(("", "k", "M", "G", "T", "P"))},
+    **{suffix: Fraction(1024**i) for i, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi"))},
+}
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+class RecordFieldError(Exception):
+    """A field of a record that cannot be; whoever knows file and line makes it a `TraceError`."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name, self.expected = name, expected
+        self.value = value if isinstance(value, str) else json.dumps(value)[:200]
+        super().__init__(name, self.value, expected)
+
+
+def quantity(name: str, value: object, per_unit: int) -> int:
+    """Return a quantity of Kubernetes, such as ``"500m"`` or ``"4Gi"``, as a whole number.
+
+    Args:
+        name: of the field, for messages.
+        value: what the file says.
+        per_unit: into how many parts a unit is divided: 1000 for cores and GPUs, 1 for bytes.
+
+    Raises:
+        FieldError: no quantity, or not a whole number of parts up to 2**53.
+    """
+    parts = _parts(value, per_unit) if isinstance(value, str) else None
+    if parts is None:
+        part = "thousandths" if per_unit > 1 else "bytes"
+        expected = f'allowed are texts such as "4", "0.50", "500m" or "12Gi", of whole {part}.'
+        raise RecordFieldError(name, value, expected)
+    return parts
+
+
+@lru_cache(maxsize=65_536)
+def _parts(text: str, per_unit: int) -> int | None:
+    found = _QUANTITY.fullmatch(text)
+    if found is None or found[2] not in _SUFFIXES:
+        return None
+    parts = Fraction(found[1]) * _SUFFIXES[found[2]] * per_unit
+    return parts.numerator if parts.denominator == 1 and parts <= MOST_COUNT else None
+
+
+def compact(told: object) -> str:
+    """Return JSON without spaces."""
+    return _ENCODER.encode(told)
+
+
+def requests_text(mcpu: int, mem_bytes: int, disk_bytes: int, mgpu: int, resource: str) -> str:
+    """Return the requests of a pod as JSON: cores of two digits, memory in Gi, as the page has."""
+    if mcpu % 1000 == 0:
+        cores = str(mcpu // 1000)
+    else:
+        cores = f"{mcpu / 1000:.2f}" if mcpu % 10 == 0 else f"{mcpu}m"
+    memory = f"{mem_bytes // GIB}Gi" if mem_bytes % GIB == 0 else str(mem_bytes)
+    disk = f',"{DISK}":"{disk_bytes}"' if disk_bytes else ""
+    gpus = f',{json.dumps(resource)}:"{_thousandths(mgpu)}"' if mgpu else ""
+    return f'{{"cpu":"{cores}","memory":"{memory}"{disk}{gpus}}}'
+
+
+def _thousandths(count: int) -> str:
+    return str(count // 1000) if count % 1000 == 0 else f"{count / 1000:.3f}".rstrip("0")
+
+
+def read_requests(name: str, told: object) -> tuple[int, int, int, int, str]:
+    """Return mcpu, bytes of memory and disk, mgpu and the GPU's resource of a pod's requests.
+
+    Raises:
+        FieldError: no table, two kinds of GPUs, or a quantity that cannot be.
+    """
+    if not isinstance(told, dict):
+        raise RecordFieldError(
+            name, told, 'it must be a table such as {"cpu":"4","memory":"12Gi"}.'
+        )
+    mcpu = mem_bytes = disk_bytes = mgpu = 0
+    resource = ""
+    for key, value in told.items():
+        if key == CPU:
+            mcpu = quantity(f"{name}.{key}", value, 1000)
+        elif key == MEMORY:
+            mem_bytes = quantity(f"{name}.{key}", value, 1)
+        elif key == DISK:
+            disk_bytes = quantity(f"{name}.{key}", value, 1)
+        elif "/" in key and not resource and len(key) <= LONGEST_NAME:
+            resource, mgpu = key, quantity(f"{name}.{key}", value, 1000)
+        else:
+            expected = f"known are {CPU}, {MEMORY}, {DISK} and one resource such as nvidia.com/gpu."
+            raise RecordFieldError(f"{name}.{quoted_text(key)}", value, expected)
+    return mcpu, mem_bytes, disk_bytes, mgpu, resource if mgpu else ""
+
+
+def affinity_text(terms: tuple[Term, ...]) -> str:
+    """Return a node affinity as JSON, for terms that must all hold."""
+    expressions = [
+        {"key": one.key, "operator": one.operator} | ({"values": one.values} if one.values else {})
+        for one in terms
+    ]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    told = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return compact(told)
+
+
+def read_affinity(name: str, told: object) -> tuple[Term, ...]:
+    """Return the terms of a node affinity.
+
+    Raises:
+        FieldError: anything else than one required node selector term of expressions.
+    """
+    expected = (
+        "read is nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution with one "
+        "nodeSelectorTerm of matchExpressions, which must all hold."
+    )
+    at: Any = told
+    for key in ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        if not isinstance(at, dict) or list(at) != [key]:
+            raise RecordFieldError(name, told, expected)
+        at = at[key]
+    one = at.get("nodeSelectorTerms") if isinstance(at, dict) and len(at) == 1 else None
+    if not isinstance(one, list) or len(one) != 1 or not isinstance(one[0], dict):
+        raise RecordFieldError(name, told, expected)
+    found = one[0].get("matchExpressions")
+    if list(one[0]) != ["matchExpressions"] or not isinstance(found, list):
+        raise RecordFieldError(name, told, expected)
+    if not 1 <= len(found) <= MOST_TERMS:
+        raise RecordFieldError(name, told, f"allowed are 1 to {MOST_TERMS} matchExpressions.")
+    return tuple(_term(f"{name}.matchExpressions", expression) for expression in found)
+
+
+def _term(name: str, told: object) -> Term:
+    if not isinstance(told, dict) or not set(told) <= {"key", "operator", "values"}:
+        raise RecordFieldError(name, told, "an expression has key, operator and values.")
+    operator: Any = told.get("operator")
+    key, values = told.get("key"), told.get("values", [])
+    texts = [key, operator, *values] if isinstance(values, list) else [None]
+    if not all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts):
+        raise RecordFieldError(name, told, "key and operator are texts, values a list of texts.")
+    try:
+        return Term(str(key), operator, tuple(values))
+    except WorkloadError as error:
+        raise RecordFieldError(name, told, str(error)) from None
+
+
+def pod_name(role: str) -> str:
+    """Return how the name of a pod says its role."""
+    return role.strip().lower().replace("_", "-") or "pod"
+
+
+def short(number: float) -> str:
+    """Return a number as JSON, without the fraction of a whole one."""
+    text = repr(number)
+    return text[:-2] if text.endswith(".0") else text
+
+
+PHASES = "phases"
+MOST_PHASES = 64
+
+PhaseRows = tuple[tuple[float, ...], ...]
+"""Share and signals of each phase, in order of time."""
+
+
+def phases_text(phases: NDArray[np.float64] | None, n_tasks: int) -> list[str]:
+    """Return the field of each task with its key and a comma before it; nothing without phases.
+
+    Args:
+        phases: see `sim.model.tasks.TaskWork`.
+        n_tasks: how many there are.
+    """
+    if phases is None:
+        return [""] * n_tasks
+    texts: dict[bytes, str] = {}
+    made = []
+    for rows in phases:
+        key = rows.tobytes()
+        if key not in texts:
+            texts[key] = _phases_json(rows.tolist())
+        made.append(texts[key])
+    return made
+
+
+def _phases_json(rows: list[list[float]]) -> str:
+    while rows and rows[-1][0] == 0:
+        rows = rows[:-1]
+    if len(rows) <= 1:  # the profile itself
+        return ""
+    told = [dict(zip(("share", *PROFILE), row, strict=True)) for row in rows]
+    return f',"{PHASES}":{json.dumps(told, separators=(",", ":"))}'
+
+
+def read_phases(told: object, profile: Sequence[float]) -> PhaseRows:
+    """Return phases that a record tells.
+
+    Args:
+        told: the value of the field.
+        profile: the signals that they must average to.
+
+    Raises:
+        FieldError: no such list, a number that cannot be, or another average.
+    """
+    if not isinstance(told, list) or not 1 <= len(told) <= MOST_PHASES:
+        raise RecordFieldError(PHASES, told, f"it must be a list of 1 to {MOST_PHASES} phases.")
+    names = ("share", *PROFILE)
+    rows = []
+    for i, one in enumerate(told):
+        if not isinstance(one, dict) or set(one) != set(names):
+            expected = f"it must be a table of {', '.join(names)}."
+            raise RecordFieldError(f"{PHASES}[{i}]", one, expected)
+        for name in names:
+            value = one[name]
+            is_number = type(value) is float or type(value) is int
+            if not (is_number and 0.0 <= value <= 1.0):
+                raise RecordFieldError(
+                    f"{PHASES}[{i}].{name}", value, "allowed are numbers from 0 to 1."
+                )
+        rows.append(tuple(float(one[name]) for name in names))
+    if abs(math.fsum(row[0] for row in rows) - 1.0) > PHASE_SLACK:
+        raise RecordFieldError(PHASES, told, "the shares must sum to 1.")
+    for column, name in enumerate(PROFILE, start=1):
+        mean = math.fsum(row[0] * row[column] for row in rows)
+        if abs(mean - profile[column - 1]) > PHASE_SLACK:
+            expected = (
+                f"{name} averages to {mean:.6g} over the phases, and is {profile[column - 1]:.6g} "
+                "in the profile."
+            )
+            raise RecordFieldError(PHASES, told, expected)
+    return tuple(rows)
+
+
+def phases_column(
+    phases: Sequence[PhaseRows], profile: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """Return the phases of all tasks as `Work` has them; None if no task has any.
+
+    Args:
+        phases: of each task; empty is none.
+        profile: float64 [n_tasks, 5], which is the only phase of a task without.
+    """
+    longest = max(map(len, phases), default=0)
+    if longest == 0:
+        return None
+    made = np.zeros((len(phases), longest, 1 + len(PROFILE)))
+    made[:, 0, 0], made[:, 0, 1:] = 1.0, profile
+    for row, told in enumerate(phases):
+        if told:
+            made[row, : len(told)] = told
+    return made
+
+
+LONGEST_ID = 1024
+MOST_TAGS = 64
+MOST_PODS = 100_000
+
+_JOB = frozenset(JOB_FIELDS[""])
+_WORKLOAD = frozenset(WORKLOAD_FIELDS[""])
+_EMPTY: Mapping[str, Any] = {}
+
+
+class PodRecord(NamedTuple):
+    """A record of type ``job``: a pod that runs.
+
+    What it has is as in the file, but that `workload_id` is the pod's own if it belongs to none,
+    and that `odd_requests` are the requests as JSON if we would write them in another way.
+    """
+
+    pod_id: str
+    workload_id: str
+    kind: str
+    role: str
+    gang: bool
+    offset_s: float
+    namespace: str
+    terms: tuple[Term, ...]
+    requests: tuple[int, int, int, int, str]
+    odd_requests: str
+    units: tuple[float, float]
+    sensitivity: tuple[float, float]
+    classes: tuple[str, str]
+    profile: tuple[float, ...]
+    intent: str
+    tags: str
+    phases: PhaseRows
+    is_v1: bool
+    n_unknown: int
+
+
+class LogicalRecord(NamedTuple):
+    """A record of type ``workload``: a logical workload.
+
+    Attributes:
+        workload_id: as in the file; `offset_s` and `duration_s` likewise.
+        text: the whole record as JSON, without the unknown fields.
+        n_unknown: fields of it that no version has.
+    """
+
+    workload_id: str
+    offset_s: float
+    duration_s: float
+    text: str
+    n_unknown: int
+
+
+def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | LogicalRecord:
+    """Return the record of a line.
+
+    A line without ``type`` and ``schemaVersion`` is a pod of version 1.
+
+    Raises:
+        FieldError: no object of JSON, or a field that cannot be; the field has no name if it is
+            the line.
+    """
+    try:
+        told = _DECODER.decode(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise RecordFieldError("", "", f"this line is no JSON ({error}).") from None
+    if not isinstance(told, dict):
+        raise RecordFieldError("", "", "this line is no object of JSON; every record is one.")
+    version = told.get("schemaVersion", "v1")
+    if version not in VERSIONS:
+        raise RecordFieldError("schemaVersion", version, f"allowed are {' and '.join(VERSIONS)}.")
+    kind = told.get("type", "job")
+    if kind == "job":
+        return _pod(told, version == "v1", unknown)
+    if kind == "workload":
+        return _logical(told, unknown)
+    raise RecordFieldError("type", kind, "allowed are job and workload.")
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
+def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
+    n_unknown = 0 if told.keys() <= _JOB else _unknown(told, _JOB, "", unknown)
+    template = _table(told, "podTemplate")
+    work = _table(told, "work")
+    sensed = _table(told, "sensitivity") if "sensitivity" in told else _EMPTY
+    classes = _table(told, "workloadClass") if "workloadClass" in told else _EMPTY
+    profile = _table(told, "workloadProfile") if "workloadProfile" in told else _EMPTY
+    for name, table in (
+        ("podTemplate", template), ("work", work), ("sensitivity", sensed),
+        ("workloadClass", classes), ("workloadProfile", profile),
+    ):  # fmt: skip
+        allowed = JOB_FIELDS[name]
+        for key in table:
+            if key not in allowed:
+                n_unknown += _unknown(table, allowed, f"{name}.", unknown)
+                break
+    pod_id = _text(told, "jobId", LONGEST_ID, required=True)
+    if "requests" not in template:
+        raise RecordFieldError("podTemplate.requests", None, "a pod requests cpu and memory.")
+    affinity = template.get("affinity")
+    raw = template["requests"]
+    requests = read_requests("podTemplate.requests", raw)
+    shown = compact(raw)
+    signals = tuple([_number(profile, name, "workloadProfile.", 1.0, 0.0) for name in PROFILE])
+    return PodRecord(
+        pod_id=pod_id,
+        workload_id=_text(told, "workloadId", LONGEST_ID) or pod_id,
+        kind=_text(told, "workloadType", LONGEST_NAME),
+        role=_text(told, "podRole", LONGEST_NAME),
+        gang=_truth(told, "gang"),
+        offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),
+        namespace=_text(told, "namespace", LONGEST_NAME),
+        terms=read_affinity("podTemplate.affinity", affinity) if affinity else (),
+        requests=requests,
+        odd_requests="" if shown == requests_text(*requests) else shown,
+        units=(
+            _number(work, "cpuUnits", "work.", MOST_SECONDS, None),
+            _number(work, "gpuUnits", "work.", MOST_SECONDS, 0.0),
+        ),
+        sensitivity=(
+            _number(sensed, "cpu", "sensitivity.", 1.0, 1.0),
+            _number(sensed, "gpu", "sensitivity.", 1.0, 1.0),
+        ),
+        classes=(_text(classes, "cpu", LONGEST_NAME), _text(classes, "gpu", LONGEST_NAME)),
+        profile=signals,
+        intent=_text(told, "intentClass", LONGEST_NAME),
+        tags=_tags(told["tags"]) if "tags" in told else "",
+        phases=read_phases(told[PHASES], signals) if PHASES in told else (),
+        is_v1=is_v1,
+        n_unknown=n_unknown,
+    )
+
+
+def _logical(told: dict[str, Any], unknown: str) -> LogicalRecord:
+    n_unknown = _unknown(told, _WORKLOAD, "", unknown)
+    for name, allowed in WORKLOAD_FIELDS.items():
+        if name and name in told:
+            table = _table(told, name)
+            n_unknown += _unknown(table, allowed, f"{name}.", unknown)
+            for key, value in table.items():
+                if name == "workloadClass":
+                    _text(table, key, LONGEST_NAME)
+                elif key in allowed:
+                    _number(table, key, f"{name}.", 1.0, value)
+    pods = told.get("pods")
+    if not isinstance(pods, list) or len(pods) > MOST_PODS:
+        raise RecordFieldError("pods", pods, "it must be a list of pods.")
+    for i, pod in enumerate(pods):
+        if not isinstance(pod, dict):
+            raise RecordFieldError(
+                f"pods[{i}]", pod, "a pod is a table of role, replicas and requests."
+            )
+        n_unknown += _unknown(pod, POD_FIELDS, f"pods[{i}].", unknown)
+        replicas = _number(pod, "replicas", f"pods[{i}].", MOST_PODS, None)
+        if replicas != int(replicas) or replicas < 1:
+            expected = "allowed are whole numbers from 1."
+            raise RecordFieldError(f"pods[{i}].replicas", pod["replicas"], expected)
+        _text(pod, "role", LONGEST_NAME)
+        _truth(pod, "gang")
+        read_requests(f"pods[{i}].requests", pod.get("requests"))
+    for name in ("namespace", "workloadType", "intentClass"):
+        _text(told, name, LONGEST_NAME)
+    _truth(told, "gang")
+    if "tags" in told:
+        _tags(told["tags"])
+    if PHASES in told:
+        shared = told.get("sharedIntensityProfile", {})
+        read_phases(told[PHASES], [shared.get(name, 0.0) for name in PROFILE])
+    return LogicalRecord(
+        workload_id=_text(told, "workloadId", LONGEST_ID, required=True),
+        offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),
+        duration_s=_number(told, "durationSec", "", MOST_SECONDS, None),
+        text=compact(told),
+        n_unknown=n_unknown,
+    )
+
+
+def _unknown(table: Mapping[str, Any], allowed: Any, where: str, unknown: str) -> int:
+    """Return how many fields are unknown, which were told to be dropped; drop them."""
+    found = [key for key in table if key not in allowed]
+    if found and unknown == "refuse":
+        expected = (
+            f"there is no such field; known are {', '.join(sorted(allowed))}. Read files that have "
+            "it with unknown_fields='drop'."
+        )
+        raise RecordFieldError(f"{where}{quoted_text(found[0])[1:-1]}", table[found[0]], expected)
+    if isinstance(table, dict):
+        for key in found:
+            del table[key]
+    return len(found)
+
+
+def _table(told: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = told.get(name)
+    if not isinstance(value, dict):
+        raise RecordFieldError(
+            name, value, f"it must be a table of {', '.join(JOB_FIELDS.get(name, ()))}."
+        )
+    return value
+
+
+def _text(told: Mapping[str, Any], name: str, longest: int, *, required: bool = False) -> str:
+    value = told.get(name, "")
+    if not isinstance(value, str) or len(value) > longest or (required and not value):
+        least = "1" if required else "0"
+        raise RecordFieldError(
+            name, value, f"allowed are texts of {least} to {longest} characters."
+        )
+    return value
+
+
+def _truth(told: Mapping[str, Any], name: str) -> bool:
+    value = told.get(name, False)
+    if value is not True and value is not False:
+        raise RecordFieldError(name, value, "allowed are true and false.")
+    return value
+
+
+def _number(
+    told: Mapping[str, Any], name: str, where: str, most: float, usual: float | None
+) -> float:
+    """Return a number from 0 to `most`; `usual` if there is none, unless that is None."""
+    value = told.get(name, usual)
+    if (type(value) is float or type(value) is int) and 0.0 <= value <= most:
+        return float(value) + 0.0  # no minus zero
+    upto = "2**53" if most == MOST_SECONDS else f"{most:g}"
+    raise RecordFieldError(f"{where}{name}", value, f"allowed are numbers from 0 to {upto}.")
+
+
+def _tags(value: object) -> str:
+    if (
+        not isinstance(value, list)
+        or len(value) > MOST_TAGS
+        or not all(isinstance(tag, str) and len(tag) <= LONGEST_NAME for tag in value)
+    ):
+        raise RecordFieldError("tags", value, f"allowed are lists of up to {MOST_TAGS} texts.")
+    return compact(value) if value else ""

@@ -1,0 +1,277 @@
+"""The formats of workloads: a file is read by its content and written by its name.
+
+Who adds a format adds a line to `FORMATS`; SWF comes last and takes what nobody else knows, so that
+its reader says what is wrong with it.
+"""
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.formats.gpu_clusters import OPENB_COLUMNS, PHILLY_COLUMNS, read_openb, read_philly
+from sim.formats.joulie_reader import read_joulie
+from sim.formats.joulie_writer import write_joulie
+from sim.formats.swf import read_swf
+from sim.formats.swf_file import ReadingRules, write_swf
+from sim.formats.task_table import (
+    CLOUDSIMPY_COLUMNS,
+    NEEDED,
+    read_cloudsimpy,
+    read_task_table,
+    write_cloudsimpy,
+    write_task_table,
+)
+from sim.model.errors import WorkloadError, path_text
+from sim.model.tasks import Tasks
+from sim.model.workload import Workload
+
+BEGIN_BYTES = 65_536
+"""Of a file, unpacked, by which its format is told."""
+
+MODEL_MARK = "copperline-workload-model"
+"""Stands in every file of a model; see `sim.generators.generator`."""
+
+_GZIP = b"\x1f\x8b"
+_COLUMNS = (
+    "submit_s", "runtime_s", "requested_s", "logged_wait_s", "job_id", "procs", "user", "group",
+    "queue", "partition", "status", "mem_bytes_per_proc",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of workloads.
+
+    Attributes:
+        name: for programs.
+        title: for people.
+        is_it: tells, from the beginning of a text, whether it is of this format.
+        read: of a file, plain or gzip; rules are for SWF alone.
+        write: a workload to a file; None if it is only read.
+        endings: of the names of files that are written so.
+    """
+
+    name: str
+    title: str
+    is_it: Callable[[str], bool]
+    read: Callable[[Path, ReadingRules | None], Workload]
+    write: Callable[[Workload, Path], None] | None = None
+    endings: tuple[str, ...] = ()
+
+
+def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells a CSV table by the columns that its first line has to name."""
+    needed = set(columns)
+
+    def is_it(begin: str) -> bool:
+        header = begin.lstrip().partition("\n")[0]
+        return needed <= {name.strip().strip('"') for name in header.split(",")}
+
+    return is_it
+
+
+SWF = Format(
+    "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
+    (".swf", ".swf.gz"),
+)  # fmt: skip
+JSONL = Format(
+    "jsonl", "a trace of Joulie in JSONL", lambda begin: begin.lstrip().startswith("{"),
+    lambda path, _: read_joulie(path), write_joulie, (".jsonl", ".jsonl.gz"),
+)  # fmt: skip
+OPENB = Format(
+    "openb", "a table of openb's pods", _with_header(OPENB_COLUMNS.values()),
+    lambda path, _: read_openb(path),
+)  # fmt: skip
+PHILLY = Format(
+    "philly", "a table of Philly's jobs",
+    _with_header(set(PHILLY_COLUMNS.values()) - {PHILLY_COLUMNS["queue"]}),
+    lambda path, _: read_philly(path),
+)  # fmt: skip
+CLOUDSIMPY = Format(
+    "cloudsimpy", "a job file of CloudSimPy",
+    _with_header(set(CLOUDSIMPY_COLUMNS.values()) - {CLOUDSIMPY_COLUMNS["disk"]}),
+    lambda path, _: read_cloudsimpy(path), write_cloudsimpy,
+    (".cloudsimpy.csv", ".cloudsimpy.csv.gz"),
+)  # fmt: skip
+TASKS = Format(
+    "tasks", "a table of tasks that wait for each other", _with_header(NEEDED),
+    lambda path, _: read_task_table(path), write_task_table, (".tasks.csv", ".tasks.csv.gz"),
+)  # fmt: skip
+
+FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
+
+
+def format_of(path: Path) -> Format:
+    """Tell the format of a file by its content.
+
+    A file that cannot be read, or is of no format that is known here, is taken for SWF, whose
+    reader says what is wrong with it.
+
+    Raises:
+        WorkloadError: it is a model of workloads.
+    """
+    begin = _begin_of(path)
+    if is_model_text(begin):
+        where = path_text(str(path))
+        raise WorkloadError(
+            f"{where} is a model of workloads, not a workload; draw one from it first with "
+            f"copperline workload generate {where} --duration 7d --to FILE."
+        )
+    return next(one for one in FORMATS if one.is_it(begin))
+
+
+def is_model(path: Path) -> bool:
+    """Tell whether a file looks like a model of workloads rather than a workload."""
+    return is_model_text(_begin_of(path))
+
+
+def is_model_text(begin: str) -> bool:
+    """Tell whether a text begins like a model of workloads."""
+    return begin.lstrip().startswith("{") and f'"{MODEL_MARK}"' in begin[:1000]
+
+
+def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
+    """Read a workload in any format that is known.
+
+    Raises:
+        WorkloadError: it is a model, or reading rules are given that its format does not have.
+        TraceError: file, line, field, value and what is allowed.
+    """
+    found = format_of(path)
+    if found is not SWF and rules is not None and rules != ReadingRules():
+        raise WorkloadError(
+            f"{path_text(str(path))} is {found.title}; reading rules are for logs in the "
+            "Standard Workload Format alone: leave them out."
+        )
+    return found.read(path, rules)
+
+
+def format_by_name(path: Path) -> Format:
+    """Tell by the name of a file in which format a workload is written to it.
+
+    Raises:
+        WorkloadError: no format that is written has files of such a name.
+    """
+    name = path.name.lower()
+    for one in FORMATS:
+        if one.write is not None and name.endswith(one.endings):
+            return one
+    known = ", ".join(ending for one in FORMATS if one.write for ending in one.endings)
+    raise WorkloadError(
+        f"{path_text(str(path))}: the format of a workload is told by the ending of its name; "
+        f"allowed are {known}."
+    )
+
+
+def write_workload(workload: Workload, path: Path) -> None:
+    """Write a workload in the format that the name of the file says; whole, or not at all.
+
+    Raises:
+        WorkloadError: a name of no format, a workload that the format cannot hold, or a file that
+            cannot be written.
+    """
+    write = format_by_name(path).write
+    assert write is not None  # noqa: S101 - `format_by_name` chose it so
+    beside = path.with_name(f".{os.getpid()}.{path.name}")  # keeps the ending
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write(workload, beside)
+            with beside.open("rb") as file:
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise WorkloadError(f"{path_text(str(path))}: cannot be written ({why}).") from None
+
+
+def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
+    """Say what a workload does not have any more after it was written and read back.
+
+    Compared are all columns and the tasks; job by job, in order of submission.
+    """
+    if before.n_jobs != after.n_jobs:
+        n_gone = before.n_jobs - after.n_jobs
+        return (f"{n_gone:,} of {before.n_jobs:,} jobs are not read back; nothing is compared.",)
+    told = [_column_lost(name, before, after) for name in _COLUMNS]
+    if before.tasks is not None and after.tasks is None:
+        told.append(
+            f"tasks: the {before.tasks.n_tasks:,} tasks of the jobs are left out, with what they "
+            "ask of machines and what they compute."
+        )
+    elif before.tasks is not None and not _say_the_same(before.tasks, after.tasks):
+        told.append("tasks: some of what the tasks of the jobs say is read back otherwise.")
+    for one in fields(Workload):
+        if one.name not in ("max_procs", "start_unix_s", "time_zone"):
+            continue
+        was, now = getattr(before, one.name), getattr(after, one.name)
+        if was != now:
+            told.append(f"{one.name}: {was} is read back as {'unknown' if now is None else now}.")
+    return tuple(sentence for sentence in told if sentence)
+
+
+def _say_the_same(before: Tasks, after: Tasks | None) -> bool:
+    """Tell whether tasks are the same, whatever the order in which their names are kept."""
+    return after is not None and (
+        before == after or _with_sorted_names(before) == _with_sorted_names(after)
+    )
+
+
+def _with_sorted_names(tasks: Tasks) -> Tasks:
+    """Return tasks with the names of roles and GPUs that they use, in alphabetical order."""
+    role, roles = _renumber(tasks.role, tasks.roles)
+    gpu_resource, gpu_resources = _renumber(tasks.gpu_resource, tasks.gpu_resources)
+    return replace(
+        tasks, role=role, roles=roles, gpu_resource=gpu_resource, gpu_resources=gpu_resources
+    )
+
+
+def _renumber(
+    column: NDArray[np.int64], names: tuple[str, ...]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    used = sorted({names[i] for i in set(column.tolist()) if i >= 0})
+    place = {name: i for i, name in enumerate(used)}
+    new = [place.get(name, -1) for name in names] + [-1]  # the last is for -1
+    return np.array(new, dtype=np.int64)[column], tuple(used)
+
+
+def _column_lost(name: str, before: Workload, after: Workload) -> str:
+    was, now = getattr(before, name), getattr(after, name)
+    differs = ~((was == now) | (np.isnan(was) & np.isnan(now)))
+    n_differ = int(differs.sum())
+    if not n_differ:
+        return ""
+    unknown = np.isnan(now) if name == "logged_wait_s" else now < 0
+    n_unknown = int((differs & unknown).sum())
+    how = "unknown" if n_unknown == n_differ else "otherwise"
+    row = int(np.flatnonzero(differs)[0])
+    example = "" if how == "unknown" else f" (first: {was[row]:.15g} as {now[row]:.15g})"
+    return f"{name}: read back {how} for {n_differ:,} of {before.n_jobs:,} jobs{example}."
+
+
+def _begin_of(path: Path) -> str:
+    """Return the beginning of a text, unpacked; empty if it cannot be had."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            data = _some(file)
+        if data.startswith(_GZIP):
+            with gzip.open(path, "rb") as packed:
+                data = _some(packed)
+    except (OSError, ValueError, EOFError, zlib.error):
+        return ""
+    return data.decode("utf-8-sig", "replace")
+
+
+def _some(file: IO[bytes] | gzip.GzipFile) -> bytes:
+    return bytes(file.read(BEGIN_BYTES))

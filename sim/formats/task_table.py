@@ -1,0 +1,432 @@
+"""Tables of tasks that keep task graphs: a row per task, with the tasks that must end before it.
+
+The format is ours. Needed are ``job_id``, ``submit_s``, ``task`` (a name without blanks, of which a
+job has every one once), ``parents`` (such names of the same job, with a blank between them) and
+``runtime_s``. What else a task asks for, and what else is known of its job, may be missing, as a
+column or in a row: see `TASK_COLUMNS` and `JOB_COLUMNS`.
+
+What tables with a row per task have in common: rows of jobs brought together, and written.
+
+Job files of CloudSimPy: a row per task of a job, with so many instances that are all alike.
+
+Source: CloudSimPy (F. Li and B. Hu, "DeepJS: Job Scheduling Based on Deep Reinforcement Learning
+in Cloud Data Center", ICBDC 2019; its file is derived from Alibaba's trace of 2017). The columns
+are ``submit_time, duration, cpu, memory, job_id, task_id, instances_num, disk`` and one in front
+without a name, which counts the rows. Processors are in cores, memory and disk in parts of what a
+machine has, which the file does not tell in bytes. No task waits for another one.
+"""
+
+import csv
+import gzip
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.formats.text_files import CsvTable, number_texts, read_csv, stem_of
+from sim.model.columns import MOST_COUNT
+from sim.model.errors import TraceError, WorkloadError, quoted_text
+from sim.model.tasks import Tasks, longest_paths, widest_cores
+from sim.model.workload import ReadingNote, Workload
+
+MOST_CORES, MOST_INSTANCES = 1_000_000, 100_000_000
+"""Of one row: more than any machine has, and than any job ran."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskRows:
+    """Rows of a table, those of a job side by side, jobs by their first rows.
+
+    Attributes:
+        row: int64 [n_tasks], rows of the file in the order of the tasks.
+        job: int64 [n_tasks], from 0, never falling.
+        first: int64 [n_jobs], the place in `row` where each job begins; `last` where it ends.
+    """
+
+    row: NDArray[np.int64]
+    job: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, job_of_row: NDArray[np.float64]) -> Self:
+        """Bring the rows of each job together, in the order of the file."""
+        _, begins, which = np.unique(job_of_row, return_index=True, return_inverse=True)
+        number = np.argsort(np.argsort(begins, kind="stable"), kind="stable")[which]
+        row = np.argsort(number, kind="stable")
+        job = number[row]
+        jobs = np.arange(len(begins))
+        first = np.searchsorted(job, jobs, side="left")
+        last = np.searchsorted(job, jobs, side="right") - 1
+        return cls(row, job, first, last)
+
+
+def tasks_of_all(workload: Workload) -> Tasks:
+    """Return the tasks of a workload; a job without is one task with all its processors."""
+    if workload.tasks is not None:
+        return workload.tasks
+    return Tasks.from_arrays(
+        job=np.arange(workload.n_jobs), runtime_s=workload.runtime_s, mcpu=workload.procs * 1000
+    )
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table, compressed if the name ends in ``.gz``."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    data = text.getvalue().encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def short(number: float) -> str:
+    """Return the shortest text that is read back as the same number."""
+    return str(int(number)) if number == int(number) else repr(float(number))
+
+
+CLOUDSIMPY_COLUMNS: Mapping[str, str] = {
+    "submit_s": "submit_time", "runtime_s": "duration", "cores": "cpu", "memory": "memory",
+    "job": "job_id", "task": "task_id", "instances": "instances_num", "disk": "disk",
+}  # fmt: skip
+"""What is needed, and the column that it usually has; ``disk`` may be missing."""
+
+MACHINE_BYTES = 2**40
+"""Memory 1, a whole machine's, is read as so many bytes, and so is disk 1: 1,024 GiB."""
+
+TASK_ID = "task_id"
+"""The column of `Tasks.texts` in which ids of tasks are kept."""
+
+MILLI = 1000
+
+
+def read_cloudsimpy(
+    path: str | PathLike[str],
+    *,
+    machine_bytes: int = MACHINE_BYTES,
+    columns: Mapping[str, str] | None = None,
+) -> Workload:
+    """Read a job file of CloudSimPy, plain or gzip.
+
+    Args:
+        path: the file.
+        machine_bytes: what memory 1 and disk 1 stand for. CloudSimPy's own machines have 64 cores
+            and memory and disk of 1: `MachineSpec("m", 64, mem_bytes=machine_bytes)`.
+        columns: other names of columns, by need; see `CLOUDSIMPY_COLUMNS`.
+
+    Returns:
+        Jobs by submission, then by job id, each with its tasks in the order of the file. A job is
+        submitted when its last row says, as CloudSimPy has it. It is as wide as all its instances
+        together, in whole cores, and runs as long as its longest task.
+
+    Raises:
+        WorkloadError: `machine_bytes` that no machine has.
+        TraceError: file, line, column, value and what is allowed.
+    """
+    file = Path(path)
+    if not 1 <= machine_bytes <= MOST_COUNT:
+        raise WorkloadError(
+            f"machine_bytes is {machine_bytes}; allowed are whole numbers from 1 to 2**53."
+        )
+    table = read_csv(file, CLOUDSIMPY_COLUMNS, columns)
+    submit_s, job = table.numbers("submit_s"), table.numbers("job", whole=True)
+    rows = TaskRows.of(job)
+    instances = _bounded_numbers(table, "instances", 1.0, MOST_INSTANCES, whole=True)
+    cores = _bounded_numbers(table, "cores", 0.0, MOST_CORES)
+    memory = _bounded_numbers(table, "memory", 0.0, MOST_COUNT / machine_bytes)
+    disk = np.zeros(table.n_rows)
+    if table.has("disk"):
+        disk = _bounded_numbers(table, "disk", 0.0, MOST_COUNT / machine_bytes)
+    tasks = Tasks.from_arrays(
+        job=rows.job,
+        runtime_s=table.numbers("runtime_s")[rows.row],
+        instances=instances[rows.row],
+        mcpu=np.rint(cores * MILLI)[rows.row],
+        mem_bytes=np.rint(memory * machine_bytes)[rows.row],
+        disk_bytes=np.rint(disk * machine_bytes)[rows.row],
+        texts={TASK_ID: np.array(table.texts("task"), dtype=object)[rows.row].tolist()},
+    )
+    last_s = submit_s[rows.row][rows.last]
+    return Workload.from_arrays(
+        submit_s=last_s,
+        runtime_s=longest_paths(tasks),
+        procs=widest_cores(tasks),
+        job_id=job[rows.row][rows.first],
+        name=stem_of(file),
+        notes=_notes(rows, submit_s[rows.row], last_s, machine_bytes),
+        unsorted="sort",
+        tasks=tasks,
+    )
+
+
+def _bounded_numbers(
+    table: CsvTable, need: str, least: float, most: float, *, whole: bool = False
+) -> NDArray[np.float64]:
+    column = table.numbers(need, least=least, whole=whole)
+    if (column > most).any():
+        row = int(np.flatnonzero(column > most)[0])
+        raise table.error(row, need, f"allowed is at most {most:,.15g}.")
+    return column
+
+
+def _notes(
+    rows: TaskRows, submit_s: NDArray[np.float64], last_s: NDArray[np.float64], machine_bytes: int
+) -> list[ReadingNote]:
+    n_jobs, notes = len(rows.first), []
+    n_torn = int((np.maximum.reduceat(submit_s != last_s[rows.job], rows.first)).sum())
+    if n_torn:
+        sentence = (
+            f"{n_torn:,} jobs have rows with different submit times; their last row counts, as in "
+            "CloudSimPy."
+        )
+        notes.append(ReadingNote("torn", n_torn, sentence))
+    n_back = int((np.diff(last_s) < 0).sum())
+    if n_back:
+        sentence = f"submit times step back {n_back:,} times; the jobs were sorted."
+        notes.append(ReadingNote("unsorted", n_back, sentence))
+    sentence = (
+        f"memory and disk are parts of a machine's; 1 is read as {machine_bytes / 2**30:g} GiB."
+    )
+    notes.append(ReadingNote("parts_of_machines", n_jobs, sentence))
+    return notes
+
+
+def write_cloudsimpy(
+    workload: Workload, path: str | PathLike[str], *, machine_bytes: int = MACHINE_BYTES
+) -> None:
+    """Write the tasks of a workload as a job file of CloudSimPy, ``.gz`` compressed.
+
+    A job without tasks is one task with all its processors. Not in such a file: which tasks wait
+    for which, gangs, GPUs, what machines must be like, units of work, users, queues and requests.
+    """
+    tasks = tasks_of_all(workload)
+    ids = tasks.texts.get(TASK_ID, tuple(str(row) for row in range(1, tasks.n_tasks + 1)))
+    columns = (
+        workload.submit_s[tasks.job].tolist(),
+        tasks.runtime_s.tolist(),
+        (tasks.mcpu / MILLI).tolist(),
+        (tasks.mem_bytes / machine_bytes).tolist(),
+        workload.job_id[tasks.job].tolist(),
+        ids,
+        tasks.instances.tolist(),
+        (tasks.disk_bytes / machine_bytes).tolist(),
+    )
+    rows = (
+        (row, short(submit), short(runtime), short(cores), short(memory), job, task, n, short(disk))
+        for row, (submit, runtime, cores, memory, job, task, n, disk) in enumerate(
+            zip(*columns, strict=True)
+        )
+    )
+    write_rows(Path(path), ("", *CLOUDSIMPY_COLUMNS.values()), rows)
+
+
+NEEDED: tuple[str, ...] = ("job_id", "submit_s", "task", "parents", "runtime_s")
+
+TASK_COLUMNS: Mapping[str, float] = {
+    "instances": MOST_INSTANCES, "mcpu": 1000 * MOST_CORES, "mem_bytes": MOST_COUNT,
+    "disk_bytes": MOST_COUNT, "mgpu": 1000 * MOST_CORES, "gang": 1,
+}  # fmt: skip
+"""Whole numbers that a task may ask for, as in `sim.model.tasks.Tasks`, and the most of each."""
+
+NAME_COLUMNS: tuple[str, ...] = ("role", "gpu_resource")
+
+JOB_COLUMNS: tuple[str, ...] = (
+    "job_runtime_s", "job_procs", "requested_s", "logged_wait_s", "user", "group", "queue",
+    "partition", "status", "mem_bytes_per_proc",
+)  # fmt: skip
+"""What may be known of a job, as in `sim.model.workload.Workload`; all its rows say the same. Its
+run time is that of its longest path and its processors those of its widest level, if not told."""
+
+_WHOLE = frozenset(JOB_COLUMNS) - {"job_runtime_s", "requested_s", "logged_wait_s"}
+_ALL_COLUMNS = (*NEEDED, *TASK_COLUMNS, *NAME_COLUMNS, *JOB_COLUMNS)
+
+
+def read_task_table(path: str | PathLike[str]) -> Workload:
+    """Read a table of tasks, plain or gzip.
+
+    Returns:
+        Jobs by submission, then by job id, each with its tasks in the order of the file.
+
+    Raises:
+        TraceError: file, line, column, value and what is allowed.
+    """
+    file = Path(path)
+    table = read_csv(file, {name: name for name in _ALL_COLUMNS})
+    job = table.numbers("job_id", whole=True)
+    submit_s, runtime_s = table.numbers("submit_s"), table.numbers("runtime_s")
+    rows = TaskRows.of(job)
+    counts = {name: _counts(table, name, most)[rows.row] for name, most in TASK_COLUMNS.items()}
+    names = {name: number_texts(table.texts(name) if table.has(name) else [""] * table.n_rows)
+             for name in NAME_COLUMNS}  # fmt: skip
+    ids, parents = _graph(table, rows)
+    told = {name: _of_jobs(table, rows, name) for name in JOB_COLUMNS if table.has(name)}
+    first_s = _same(table, rows, "submit_s", submit_s)
+    try:
+        tasks = Tasks.from_arrays(
+            job=rows.job,
+            runtime_s=runtime_s[rows.row],
+            instances=counts["instances"],
+            mcpu=counts["mcpu"],
+            mem_bytes=counts["mem_bytes"],
+            disk_bytes=counts["disk_bytes"],
+            mgpu=counts["mgpu"],
+            gang=counts["gang"],
+            role=names["role"][0][rows.row],
+            roles=names["role"][1],
+            gpu_resource=names["gpu_resource"][0][rows.row],
+            gpu_resources=names["gpu_resource"][1],
+            parents=parents,
+            texts={TASK_ID: ids} if ids != _plain_ids(rows) else None,
+        )
+        lasts_s, wide = longest_paths(tasks), widest_cores(tasks).astype(np.float64)
+        runtime, procs = told.pop("job_runtime_s", lasts_s), told.pop("job_procs", wide)
+        asked = told.pop("requested_s", None)
+        for name, column in told.items():
+            told[name] = column if name == "logged_wait_s" else np.nan_to_num(column, nan=-1.0)
+        return Workload.from_arrays(
+            submit_s=first_s,
+            runtime_s=np.where(np.isnan(runtime), lasts_s, runtime),
+            procs=np.where(np.isnan(procs), wide, procs),
+            requested_s=None if asked is None else np.where(np.isnan(asked), runtime, asked),
+            job_id=job[rows.row][rows.first],
+            name=stem_of(file).removesuffix(".tasks"),
+            unsorted="sort",
+            tasks=tasks,
+            **told,  # type: ignore[arg-type]  # columns of numbers alone
+        )
+    except TraceError:
+        raise
+    except WorkloadError as error:  # such as parents in a circle
+        raise TraceError(file, expected=str(error)) from None
+
+
+def _counts(table: CsvTable, name: str, most: float) -> NDArray[np.float64]:
+    least = 1.0 if name == "instances" else 0.0
+    if not table.has(name):
+        return np.full(table.n_rows, least)
+    column = table.numbers(name, least=least, whole=True, empty=least)
+    if (column > most).any():
+        row = int(np.flatnonzero(column > most)[0])
+        raise table.error(row, name, f"allowed is at most {most:,.15g}.")
+    return column
+
+
+def _of_jobs(table: CsvTable, rows: TaskRows, name: str) -> NDArray[np.float64]:
+    """Return what is told of each job, NaN for nothing."""
+    least = 1.0 if name == "job_procs" else 0.0
+    column = table.numbers(name, least=least, whole=name in _WHOLE, empty=np.nan)
+    return _same(table, rows, name, column)
+
+
+def _same(
+    table: CsvTable, rows: TaskRows, name: str, column: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the value of each job; all its rows must have it."""
+    of_tasks = column[rows.row]
+    of_jobs = of_tasks[rows.first]
+    expected = of_jobs[rows.job]
+    differ = ~((of_tasks == expected) | (np.isnan(of_tasks) & np.isnan(expected)))
+    if differ.any():
+        at = int(np.flatnonzero(differ)[0])
+        first = table.line_numbers[int(rows.row[rows.first[rows.job[at]]])]
+        raise table.error(
+            int(rows.row[at]), name, f"all rows of a job say the same, and line {first} does not."
+        )
+    return of_jobs
+
+
+def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]:
+    """Return ids and parents of the tasks, in their order."""
+    in_file, wanted = table.texts("task"), table.texts("parents")
+    ids = [in_file[row] for row in rows.row.tolist()]
+    parents: list[list[int]] = []
+    for first, last in zip(rows.first.tolist(), rows.last.tolist(), strict=True):
+        place: dict[str, int] = {}
+        for at in range(first, last + 1):
+            if place.setdefault(ids[at], at) != at or len(ids[at].split()) != 1:
+                expected = "tasks have names without blanks, of which a job has every one once."
+                raise table.error(int(rows.row[at]), "task", expected)
+        for at in range(first, last + 1):
+            names = wanted[int(rows.row[at])].split()
+            strange = next((name for name in names if name not in place), None)
+            if strange is not None:
+                expected = (
+                    f"its job has no task {quoted_text(strange)}; parents are tasks of the same "
+                    "job, with blanks between them."
+                )
+                raise table.error(int(rows.row[at]), "parents", expected)
+            parents.append([place[name] for name in names])
+    return ids, parents
+
+
+def _plain_ids(rows: TaskRows) -> list[str]:
+    """Return the ids of tasks that have no names: 1, 2, ... in each job."""
+    return [str(n) for n in (np.arange(len(rows.job)) - rows.first[rows.job] + 1).tolist()]
+
+
+def write_task_table(workload: Workload, path: str | PathLike[str]) -> None:
+    """Write a workload as a table of tasks, compressed if the name ends in ``.gz``.
+
+    A job without tasks is one task with all its processors. Columns that would say of nobody more
+    than is usual are left out. Not in such a table: what machines must be like, units of work, the
+    machine of the log and when it began.
+    """
+    tasks = tasks_of_all(workload)
+    begins = np.searchsorted(tasks.job, np.arange(tasks.n_jobs), side="left")
+    ids = _ids(tasks, begins)
+    first = tasks.first_parent.tolist()
+    parent = tasks.parent_task.tolist()
+    columns: dict[str, Sequence[object]] = {
+        "job_id": workload.job_id[tasks.job].tolist(),
+        "submit_s": [short(s) for s in workload.submit_s[tasks.job].tolist()],
+        "task": ids,
+        "parents": [
+            " ".join(ids[p] for p in parent[first[row] : first[row + 1]])
+            for row in range(tasks.n_tasks)
+        ],
+        "runtime_s": [short(s) for s in tasks.runtime_s.tolist()],
+    }
+    for name in TASK_COLUMNS:
+        column = getattr(tasks, name)
+        if (column != (name == "instances")).any():
+            columns[name] = column.tolist()
+    for name, known in (("role", tasks.roles), ("gpu_resource", tasks.gpu_resources)):
+        column = getattr(tasks, name)
+        if (column >= 0).any():
+            columns[name] = [known[i] if i >= 0 else "" for i in column.tolist()]
+    for name, of_jobs in _unusual_job_columns(workload, tasks):
+        columns[name] = ["" if np.isnan(v) else short(v) for v in of_jobs[tasks.job].tolist()]
+    write_rows(Path(path), tuple(columns), zip(*columns.values(), strict=True))
+
+
+def _unusual_job_columns(
+    workload: Workload, tasks: Tasks
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Yield what is known of jobs beyond what is usual, NaN where it is not known."""
+    if (workload.runtime_s != longest_paths(tasks)).any():
+        yield "job_runtime_s", workload.runtime_s
+    if (workload.procs != widest_cores(tasks)).any():
+        yield "job_procs", workload.procs.astype(np.float64)
+    for name in JOB_COLUMNS[2:]:
+        column = getattr(workload, name).astype(np.float64)
+        if name in _WHOLE:
+            column = np.where(column < 0, np.nan, column)
+        is_usual = np.isnan(column).all()
+        if name == "requested_s":
+            is_usual = workload.requested_is_runtime and (column == workload.runtime_s).all()
+        if not is_usual:
+            yield name, column
+
+
+def _ids(tasks: Tasks, begins: NDArray[np.intp]) -> list[str]:
+    """Return names of tasks: their own if a table can hold them, else 1, 2, ... in each job."""
+    own = tasks.texts.get(TASK_ID, ())
+    known = {(job, name) for job, name in zip(tasks.job.tolist(), own, strict=False)}
+    if own and len(known) == len(own) and all(len(n.split()) == 1 and n == n.strip() for n in own):
+        return list(own)
+    return [str(n) for n in (np.arange(tasks.n_tasks) - begins[tasks.job] + 1).tolist()]

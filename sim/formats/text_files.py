@@ -1,0 +1,395 @@
+"""The lines of a text file, plain or gzip, one at a time: for files that no memory need hold.
+
+What is no text, or has no end, is refused as soon as that shows.
+
+The bytes of a log, plain or gzip; what is no log, or too much of one, is refused on the way.
+
+Tables of comma-separated values as text: a header, rows, and the columns that are asked for.
+"""
+
+import csv
+import gzip
+import re
+import stat
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, cast
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.errors import TraceError, quoted_text
+
+MOST_BYTES = 2**30
+"""Of text, unpacked: ten times the largest log of the Parallel Workloads Archive that we know."""
+
+MOST_LINES = 5_000_000
+LONGEST_LINE_BYTES = 2**20
+MOST_RATIO = 100
+"""Unpacked to packed, from `RATIO_FROM_BYTES` on: logs shrink to between a fourth and a tenth."""
+
+RATIO_FROM_BYTES = 2**24
+_CHUNK_BYTES = 2**20
+_GZIP = b"\x1f\x8b"
+_ARCHIVES = {
+    b"PK\x03\x04": "a zip archive",
+    b"BZh": "compressed by bzip2",
+    b"\xfd7zXZ\0": "compressed by xz",
+    b"(\xb5/\xfd": "compressed by zstd",
+    b"7z\xbc\xaf": "a 7z archive",
+}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_TAR_AT, _TAR = 257, b"ustar"
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the text of a log as bytes, unpacked if it is gzip (recognised by content).
+
+    Raises:
+        TraceError: no ordinary file, not to be read, a broken or another archive, a binary file,
+            or more than `MOST_BYTES`, `MOST_LINES`, `LONGEST_LINE_BYTES` or `MOST_RATIO`.
+    """
+    size = size_of(path)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            if path.suffix == ".gz" and not packed:
+                expected = "the name ends in .gz but this is not gzip; rename it."
+                raise TraceError(path, expected=expected)
+            # GzipFile reads like any binary file, and says so only to those who know it.
+            text = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
+            n_bytes = _count_bytes(path, text, size if packed else None)
+            text.seek(0)
+            return text.read(n_bytes)
+    except (OSError, EOFError, zlib.error) as error:
+        what = "the compressed file is broken" if path.suffix == ".gz" else "it cannot be read"
+        raise TraceError(path, expected=f"{what} ({error}); fetch it again.") from None
+
+
+def size_of(path: Path, what: str = "an SWF log") -> int:
+    """Return the size of a file. Raises TraceError if it is none, or one without an end."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL is in no name
+        expected = f"there is no such file; give the path of {what}."
+        raise TraceError(path, expected=expected) from None
+    except OSError as error:
+        raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise TraceError(path, expected=f"this is a folder; give the path of {what}.")
+    if not stat.S_ISREG(found.st_mode):
+        raise TraceError(
+            path, expected="this is no ordinary file; write the log into one and give its path."
+        )
+    return found.st_size
+
+
+def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
+    """Return how many bytes there are. Raises TraceError as soon as it is clear that it is no log.
+
+    Args:
+        path: the file, for messages.
+        text: what is in it, unpacked.
+        packed_bytes: its size if it is compressed.
+    """
+    n_bytes, line, line_bytes = 0, 1, 0
+    while chunk := text.read(_CHUNK_BYTES):
+        if n_bytes == 0:
+            check_kind(path, chunk)
+        if b"\0" in chunk:
+            raise TraceError(path, expected="this is a binary file; an SWF log is text.")
+        n_bytes += len(chunk)
+        if packed_bytes and n_bytes > max(RATIO_FROM_BYTES, MOST_RATIO * packed_bytes):
+            expected = (
+                f"it unpacks to more than {MOST_RATIO} times its size, as no log does; unpack it "
+                "yourself, look at it, and give the path of the text."
+            )
+            raise TraceError(path, expected=expected)
+        if n_bytes > MOST_BYTES:
+            expected = f"at most {MOST_BYTES:,} bytes of text are read; give a part of the log."
+            raise TraceError(path, expected=expected)
+        n_ends = chunk.count(b"\n")
+        # A line that is too long within one chunk shows at its first end, or is cut by the next.
+        if line_bytes + (chunk.find(b"\n") if n_ends else len(chunk)) > LONGEST_LINE_BYTES:
+            most = f"{LONGEST_LINE_BYTES:,} bytes"
+            expected = f"this line is longer than {most}; an SWF log has one short line per job."
+            raise TraceError(path, line=line, expected=expected)
+        line += n_ends
+        line_bytes = len(chunk) - chunk.rfind(b"\n") - 1 if n_ends else line_bytes + len(chunk)
+        if line > MOST_LINES:
+            expected = f"at most {MOST_LINES:,} lines are read; give a part of the log."
+            raise TraceError(path, line=MOST_LINES + 1, expected=expected)
+    return n_bytes
+
+
+def check_kind(path: Path, head: bytes, what: str = "an SWF log") -> None:
+    """Raise TraceError for a file that is known to be something else than text."""
+    if head.startswith(_UTF_16):
+        raise TraceError(
+            path, expected="this is text in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)."
+        )
+    kind = next((what for mark, what in _ARCHIVES.items() if head.startswith(mark)), None)
+    if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        kind = "a tar archive"
+    if kind is not None:
+        expected = f"this is {kind}; unpack it yourself and give the path of {what}."
+        raise TraceError(path, expected=expected)
+
+
+MOST_STREAMED_BYTES = 2**33
+
+
+def lines_of(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the text of every line that is not empty.
+
+    Args:
+        path: the file; compression is recognised by content.
+        what: one such file, for messages, such as "an SWF log".
+
+    Raises:
+        TraceError: no ordinary file, broken, binary, another archive, or more than `MOST_LINES`,
+            `LONGEST_LINE_BYTES`, `MOST_STREAMED_BYTES` or `MOST_RATIO`.
+    """
+    size = size_of(path, what)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            text = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
+            yield from _lines(path, what, text, size if packed else None)
+    except (OSError, EOFError, zlib.error) as error:
+        how = "the compressed file is broken" if packed else "it cannot be read"
+        raise TraceError(path, expected=f"{how} ({error}); fetch it again.") from None
+
+
+def _lines(
+    path: Path, what: str, text: IO[bytes], packed_bytes: int | None
+) -> Iterator[tuple[int, bytes]]:
+    most = MOST_STREAMED_BYTES
+    if packed_bytes is not None:
+        most = min(most, max(RATIO_FROM_BYTES, MOST_RATIO * packed_bytes))
+    n_bytes, number = 0, 0
+    while line := text.readline(LONGEST_LINE_BYTES + 1):
+        number += 1
+        n_bytes += len(line)
+        if number == 1:
+            check_kind(path, line, what)
+        if b"\0" in line:
+            raise TraceError(path, line=number, expected=f"this is a binary file; {what} is text.")
+        if len(line) > LONGEST_LINE_BYTES:
+            expected = (
+                f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {what} has none such."
+            )
+            raise TraceError(path, line=number, expected=expected)
+        if n_bytes > most or number > MOST_LINES:
+            expected = (
+                f"there is more text than is read ({most:,} bytes, for a compressed file "
+                f"{MOST_RATIO} times its size, and {MOST_LINES:,} lines); give a part of it."
+            )
+            raise TraceError(path, line=number, expected=expected)
+        if not line.isspace():
+            yield number, line
+
+
+LARGEST_NUMBER = float(2**53)
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""Python's own reading of a number takes ``1_000`` and the digits of every script besides."""
+
+MOST_COLUMNS = 1000
+CSV_DESCRIPTION = "a table of comma-separated values"
+
+
+@dataclass(frozen=True, eq=False)
+class CsvTable:
+    """A table as text.
+
+    Attributes:
+        path: the file, for messages.
+        header: names of the columns of the file.
+        columns: what is needed to the name of its column.
+        rows: texts; every row has as many as the header.
+        line_numbers: 1-based line at which each row ends.
+    """
+
+    path: Path
+    header: tuple[str, ...]
+    columns: Mapping[str, str]
+    rows: Sequence[Sequence[str]]
+    line_numbers: Sequence[int]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows without the header."""
+        return len(self.rows)
+
+    def has(self, need: str) -> bool:
+        """Tell whether the file has the column of a need."""
+        return self.columns.get(need) in self.header
+
+    def texts(self, need: str) -> list[str]:
+        """Return a column as it stands, without blanks around it.
+
+        Raises:
+            TraceError: the file has no such column.
+        """
+        at = self._place(need)
+        return [row[at].strip() for row in self.rows]
+
+    def numbers(
+        self, need: str, *, least: float = 0.0, whole: bool = False, empty: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return a column as float64 [n_rows].
+
+        Args:
+            need: what is looked for.
+            least: the smallest number that is allowed.
+            whole: only whole numbers are allowed.
+            empty: what an empty field means; None refuses one.
+
+        Raises:
+            TraceError: no such column, or a field that is not such a number.
+        """
+        values = np.empty(self.n_rows, dtype=np.float64)
+        kind = "whole numbers" if whole else "finite numbers"
+        for row, text in enumerate(self.texts(need)):
+            if not text and empty is not None:
+                values[row] = empty
+                continue
+            value = float(text) if NUMBER.fullmatch(text) else np.nan
+            if not least <= value <= LARGEST_NUMBER or (whole and value != np.floor(value)):
+                nothing = "" if empty is None else ", or nothing"
+                raise self.error(row, need, f"allowed are {kind} from {least:g} to 2**53{nothing}.")
+            values[row] = value
+        return values
+
+    def moments(self, need: str, zone: ZoneInfo) -> NDArray[np.float64]:
+        """Return a column of dates with times as Unix times, float64 [n_rows].
+
+        Args:
+            need: what is looked for.
+            zone: where the clock hung that shows times without an offset.
+
+        Raises:
+            TraceError: no such column, or a field that is no such text.
+        """
+        values = np.empty(self.n_rows, dtype=np.float64)
+        for row, text in enumerate(self.texts(need)):
+            try:
+                told = datetime.fromisoformat(text)
+                moment = told if told.tzinfo is not None else told.replace(tzinfo=zone)
+                values[row] = moment.timestamp()
+            except (ValueError, OverflowError):
+                expected = "allowed are dates with times such as 2017-10-09 07:01:55."
+                raise self.error(row, need, expected) from None
+        return values
+
+    def error(self, row: int, need: str, expected: str) -> TraceError:
+        """Return an error about one field of one row."""
+        return TraceError(
+            self.path,
+            line=self.line_numbers[row],
+            field=self.columns[need],
+            value=self.rows[row][self._place(need)],
+            expected=expected,
+        )
+
+    def _place(self, need: str) -> int:
+        name = self.columns[need]
+        if name not in self.header:
+            expected = (
+                f"there is no column '{name}' ({need}); its columns are "
+                f"{', '.join(self.header[:20])}. Name the right one with columns={{'{need}': ...}}."
+            )
+            raise TraceError(self.path, line=1, expected=expected)
+        return self.header.index(name)
+
+
+def read_csv(
+    path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None = None
+) -> CsvTable:
+    """Read a table with a header, plain or gzip, in UTF-8.
+
+    Args:
+        path: the file; compression is recognised by content.
+        usual: what a reader needs to the name of the column that it usually has.
+        columns: other names, by need, for files with another header.
+
+    Raises:
+        TraceError: the file is missing, broken, empty or no table, or a need that is none.
+    """
+    needed = checked_columns(path, usual, columns)
+    found = list(lines_of(path, CSV_DESCRIPTION))
+    try:
+        texts = [line.decode("utf-8") for _, line in found]
+    except UnicodeDecodeError as error:
+        raise TraceError(path, expected=f"it is not UTF-8 ({error.reason}); convert it.") from None
+    texts[:1] = [line.removeprefix("\ufeff") for line in texts[:1]]
+    reader = csv.reader(texts, strict=True)
+    numbers = [1, *(number for number, _ in found)]
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        header = tuple(name.strip() for name in next(reader, []))
+        for row in reader:
+            if len(row) != len(header):
+                expected = f"{len(row)} fields where the header has {len(header)}; mend the line."
+                raise TraceError(path, line=numbers[reader.line_num], expected=expected)
+            rows.append(row)
+            lines.append(numbers[reader.line_num])
+    except csv.Error as error:
+        line = numbers[reader.line_num]
+        raise TraceError(path, line=line, expected=f"it is no CSV: {error}.") from None
+    if len(header) > MOST_COLUMNS or len(set(header)) < len(header):
+        expected = f"the header needs different names, at most {MOST_COLUMNS:,} of them."
+        raise TraceError(path, line=1, expected=expected)
+    if not rows:
+        raise TraceError(path, expected="there is no row below the header; nothing can be read.")
+    return CsvTable(path, header, needed, rows, lines)
+
+
+def checked_columns(
+    path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return names of columns by need, the analyst's over the usual ones.
+
+    Raises:
+        TraceError: a need that is none.
+    """
+    for need in columns or {}:
+        if need not in usual:
+            expected = f"no column is called for by {quoted_text(need)}; known: {', '.join(usual)}."
+            raise TraceError(path, expected=expected)
+    return {**usual, **(columns or {})}
+
+
+def zone_named(path: Path, name: str) -> ZoneInfo:
+    """Return a time zone.
+
+    Raises:
+        TraceError: it is not known on this machine.
+    """
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        expected = (
+            f"no time zone {quoted_text(name)} is known on this machine; give a name such as 'UTC' "
+            "or 'America/Los_Angeles'."
+        )
+        raise TraceError(path, expected=expected) from None
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without .csv and .gz, for people."""
+    return path.name.removesuffix(".gz").removesuffix(".csv")
+
+
+def number_texts(texts: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the place of each text in the sorted list of different ones (-1 for empty), and it."""
+    names = tuple(sorted(set(texts) - {""}))
+    place = {name: i for i, name in enumerate(names)} | {"": -1}
+    return np.array([place[text] for text in texts], dtype=np.int64), names

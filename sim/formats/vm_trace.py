@@ -1,0 +1,326 @@
+"""The text files of Bergsma et al.: batches of flavours, and beside them bins of lifetimes.
+
+One line per period with arrivals: seconds since the clock's zero, a space, and tokens separated by
+commas. A token is a flavour (a letter) or ``|``, which ends a batch. The file of lifetimes has the
+same shape with ``U7`` (ended in bin 7) and ``C40`` (seen last in bin 40) in the place of flavours.
+A map says ``4,14 h`` for each flavour: cores, gigabytes (2**30 bytes) and letter.
+
+Files of Bergsma et al. by the name of one: the map of flavours and the lifetimes beside it.
+
+Tables of virtual machines: who asked for what, when it was created, and when it was deleted.
+
+A row per virtual machine or instance, as clouds publish them: Alibaba's trace of disaggregated
+recommendation models (Duan et al., OSDI 2025) has such columns, and so have Azure's ``vmtable``
+and others under other names, which are given by need. What was not deleted within the table's time
+is censored; what was there before it began has no creation time and is left out, lest only those be
+seen that live long.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.formats.text_files import CsvTable, number_texts, read_bytes, read_csv, stem_of
+from sim.model.cloud_trace import PAPER, UNKNOWN, CloudTrace, Flavour, ObservedJobs, number_requests
+from sim.model.errors import TraceError
+
+PERIOD_S = 300
+GIB = 2**30
+_LIFETIME = re.compile(r"([UC])(\d{1,3})", re.ASCII)
+_END = "|"
+
+
+def read_flavours(path: Path) -> tuple[Flavour, ...]:
+    """Read a map of flavours.
+
+    Raises:
+        TraceError: a line is not ``cores,gigabytes letter``, or a letter occurs twice.
+    """
+    found: list[Flavour] = []
+    for number, line in _lines(path):
+        request, _, name = line.partition(" ")
+        cores, _, gigabytes = request.partition(",")
+        try:
+            told = Flavour(name.strip(), round(float(cores) * 1000), round(float(gigabytes) * GIB))
+        except (ValueError, OverflowError):
+            told = Flavour("", 0)
+        if not told.name or told.mcpu <= 0 or told.name in {one.name for one in found}:
+            expected = "a line is 'cores,gigabytes name', such as '4,14 k', and a name occurs once."
+            raise TraceError(path, line=number, field="flavour", value=line, expected=expected)
+        found.append(told)
+    return tuple(found)
+
+
+def read_bergsma(
+    path: Path, flavours: tuple[Flavour, ...], lifetimes: Path | None = None
+) -> CloudTrace:
+    """Read a trace of batches.
+
+    The window is from the first period with arrivals to the last.
+
+    Args:
+        path: of the flavours, also gzipped.
+        flavours: see `read_flavours`.
+        lifetimes: file of the lifetimes; None leaves them unknown.
+
+    Raises:
+        TraceError: either file has another form, or they do not tell of the same jobs.
+    """
+    known = {one.name: index for index, one in enumerate(flavours)}
+    periods: list[int] = []
+    sizes: list[int] = []
+    codes: list[int] = []
+    in_line: list[int] = []
+    for number, at_s, batches in _periods(path):
+        if periods and at_s // PERIOD_S <= periods[-1]:
+            expected = "periods rise from line to line."
+            raise TraceError(path, line=number, field="period", value=str(at_s), expected=expected)
+        for batch in batches:
+            try:
+                codes.extend([known[name] for name in batch])
+            except KeyError as error:
+                expected = f"known flavours are {', '.join(known)}."
+                raise TraceError(
+                    path, line=number, field="flavour", value=str(error.args[0]), expected=expected
+                ) from None
+        periods.append(at_s // PERIOD_S)
+        sizes.extend([len(batch) for batch in batches])
+        in_line.append(len(batches))
+    if not codes:
+        raise TraceError(path, expected="there are no jobs in it.")
+    n = len(codes)
+    trace = CloudTrace(
+        period=np.repeat(np.repeat(periods, in_line), sizes),
+        batch=np.repeat(np.arange(len(sizes)), sizes),
+        flavour=np.array(codes, dtype=np.int64),
+        lifetime=np.full(n, UNKNOWN, dtype=np.int64),
+        censored=np.zeros(n, dtype=np.int64),
+        flavours=flavours,
+        first_period=periods[0],
+        n_periods=periods[-1] - periods[0] + 1,
+        period_s=float(PERIOD_S),
+    )
+    return trace if lifetimes is None else _with_lifetimes(trace, lifetimes, periods, sizes)
+
+
+def _with_lifetimes(
+    trace: CloudTrace, path: Path, periods: list[int], sizes: list[int]
+) -> CloudTrace:
+    cache: dict[str, tuple[int, int]] = {}
+    bins: list[int] = []
+    censored: list[int] = []
+    found: list[int] = []
+    seen: list[int] = []
+    for number, at_s, batches in _periods(path):
+        for batch in batches:
+            for token in batch:
+                if token not in cache:
+                    match = _LIFETIME.fullmatch(token)
+                    if match is None or int(match[2]) >= PAPER.n:
+                        expected = f"lifetimes are U or C and a bin from 0 to {PAPER.n - 1}."
+                        raise TraceError(
+                            path, line=number, field="lifetime", value=token, expected=expected
+                        )
+                    cache[token] = int(match[2]), int(match[1] == "C")
+                one = cache[token]
+                bins.append(one[0])
+                censored.append(one[1])
+        seen.append(at_s // PERIOD_S)
+        found.extend([len(batch) for batch in batches])
+    if seen != periods or found != sizes:
+        raise TraceError(path, expected="its periods and batches are not those of the flavours.")
+    return replace(
+        trace,
+        lifetime=np.array(bins, dtype=np.int64),
+        censored=np.array(censored, dtype=np.int64),
+    )
+
+
+def write_bergsma(trace: CloudTrace, path: Path, lifetimes: Path | None = None) -> None:
+    """Write a trace of batches, gzipped if the name ends in .gz; and its lifetimes, if asked for.
+
+    Raises:
+        TraceError: lifetimes are asked for and unknown, or a name of a flavour cannot be told from
+            the signs of the format.
+    """
+    names = [one.name for one in trace.flavours]
+    for name in names:
+        if not name or set(name) & set(" ,|\n\r"):
+            raise TraceError(path, field="flavour", value=name, expected="it cannot be written.")
+    _write(trace, path, np.array(names)[trace.flavour])
+    if lifetimes is not None:
+        if not trace.knows_lifetimes:
+            raise TraceError(lifetimes, expected="the lifetimes of this trace are unknown.")
+        kinds = np.where(trace.censored == 1, "C", "U")
+        _write(trace, lifetimes, np.char.add(kinds, trace.lifetime.astype(str)))
+
+
+def _write(trace: CloudTrace, path: Path, tokens: np.ndarray) -> None:
+    ends = np.append(trace.first_in_batch[1:], True)
+    packed = path.suffix == ".gz"
+    with gzip.open(path, "wt") if packed else path.open("w", encoding="utf-8") as file:
+        steps = np.flatnonzero(np.diff(trace.period)) + 1
+        for first, stop in zip([0, *steps], [*steps, trace.n_jobs], strict=True):
+            told: list[str] = []
+            for token, end in zip(tokens[first:stop], ends[first:stop], strict=True):
+                told.append(str(token))
+                if end:
+                    told.append(_END)
+            at_s = int(trace.period[first]) * PERIOD_S
+            file.write(f"{at_s} {','.join(told)}\n")
+
+
+def _periods(path: Path) -> Iterator[tuple[int, int, list[list[str]]]]:
+    """Yield number of the line, seconds, and the batches of each period as lists of tokens."""
+    for number, line in _lines(path):
+        clock, _, rest = line.partition(" ")
+        batches = [batch.strip(",").split(",") for batch in rest.split(_END)]
+        if batches and batches[-1] == [""]:
+            batches.pop()
+        is_time = clock.isascii() and clock.isdigit() and int(clock) % PERIOD_S == 0
+        if not is_time or not batches or any("" in batch for batch in batches):
+            expected = (
+                f"a line is seconds (a multiple of {PERIOD_S}), a space, and tokens separated by "
+                "commas, with '|' behind each batch."
+            )
+            raise TraceError(path, line=number, field="period", value=line[:60], expected=expected)
+        yield number, int(clock), batches
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    text = read_bytes(path).decode("utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield number, line.strip()
+
+
+MAP = "flav_map.txt"
+_FIRST_LINE = re.compile(rb"\d+ [^,|\s]+,[^\n]*\|")
+_BEGIN_BYTES = 65_536
+
+
+def is_bergsma(path: Path) -> bool:
+    """Tell whether a file looks like batches of flavours as the authors write them."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as text:
+            return _FIRST_LINE.match(text.read(_BEGIN_BYTES)) is not None
+    except (OSError, EOFError):
+        return False
+
+
+def read_beside(path: Path) -> CloudTrace:
+    """Read batches of flavours, with the map and the lifetimes that lie beside them.
+
+    The map is `MAP`; the lifetimes of ``v1.dev.txt.gz`` are the only ``v1.dev.c*.txt.gz``, and are
+    unknown if there is none.
+
+    Raises:
+        TraceError: there is no map, there are several files of lifetimes, or one cannot be read.
+    """
+    name = path.name.removesuffix(".gz").removesuffix(".txt")
+    there = path.parent / MAP
+    if not there.exists():
+        raise TraceError(path, expected=f"the map of its flavours, {MAP}, must lie beside it.")
+    lives = sorted(
+        one for ending in (".txt", ".txt.gz") for one in path.parent.glob(f"{name}.c*{ending}")
+    )
+    if len(lives) > 1:
+        told = " and ".join(one.name for one in lives)
+        raise TraceError(path, expected=f"one file of lifetimes lies beside it, not {told}.")
+    return read_bergsma(path, read_flavours(there), lives[0] if lives else None)
+
+
+VM_COLUMNS: Mapping[str, str] = {
+    "created_s": "creation_time", "deleted_s": "deletion_time", "user": "app_name",
+    "cores": "cpu_request", "gpus": "gpu_request", "memory_gib": "memory_request",
+}  # fmt: skip
+"""What is needed, and the column that it usually has; cores, gpus and memory may be missing."""
+MILLI = 1000
+_NEVER = -1.0
+
+
+def read_vm_table(
+    path: str | PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    most_flavours: int = 32,
+    until_s: float | None = None,
+) -> ObservedJobs:
+    """Read a table of virtual machines, plain or gzip.
+
+    Args:
+        path: the file.
+        columns: other names of columns, by need; see `VM_COLUMNS`.
+        most_flavours: requests with a flavour of their own; others share one for each power of two
+            of cores.
+        until_s: when the observation ended, by the table's clock; None is the last creation or
+            deletion that it tells.
+
+    Returns:
+        What was created within the time of the table, in order of creation.
+
+    Raises:
+        TraceError: file, line, column, value and what is allowed.
+    """
+    file = Path(path)
+    table = read_csv(file, VM_COLUMNS, columns)
+    created_s = table.numbers("created_s", empty=_NEVER)
+    deleted_s = table.numbers("deleted_s", empty=_NEVER)
+    known = created_s != _NEVER
+    if not known.any():
+        raise TraceError(file, expected="no row tells when it was created; nothing can be read.")
+    gone = deleted_s != _NEVER
+    end_s = max(created_s.max(), deleted_s.max()) if until_s is None else until_s
+    wrong = known & gone & (deleted_s < created_s)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise table.error(row, "deleted_s", f"it was created later, at {created_s[row]:g}.")
+    user, _ = number_texts(table.texts("user"))
+    requests = np.column_stack(
+        [
+            _whole(table, "cores", MILLI),
+            _whole(table, "gpus", MILLI),
+            _whole(table, "memory_gib", GIB),
+        ]
+    )
+    rows = np.flatnonzero(known & (created_s <= end_s))
+    if len(rows) == 0:
+        raise TraceError(file, expected=f"no row was created up to {end_s:g} s; nothing is left.")
+    rows = rows[np.argsort(created_s[rows], kind="stable")]
+    ended = gone[rows] & (deleted_s[rows] <= end_s)
+    cores = -(-requests[rows, 0] // MILLI)
+    flavour, often, rest = number_requests(requests[rows], cores, most_flavours)
+    names = [
+        Flavour(
+            f"{mcpu / MILLI:g} cores, {mgpu / MILLI:g} GPUs, {memory / GIB:g} GiB",
+            int(mcpu),
+            int(memory),
+            int(mgpu),
+        )
+        for mcpu, mgpu, memory in often.tolist()
+    ]
+    names += [Flavour(f"others up to {2**power} cores", 2**power * MILLI) for power in rest]
+    return ObservedJobs(
+        begin_s=created_s[rows],
+        lived_s=np.where(ended, deleted_s[rows], end_s) - created_s[rows],
+        censored=np.where(ended, 0, 1),
+        user=user[rows],
+        flavour=flavour,
+        flavours=tuple(names),
+        name=stem_of(file),
+    )
+
+
+def _whole(table: CsvTable, need: str, factor: int) -> NDArray[np.int64]:
+    """Return a column in whole units; 0 where the file does not have it or says nothing."""
+    if not table.has(need):
+        return np.zeros(table.n_rows, dtype=np.int64)
+    return np.round(table.numbers(need, empty=0.0) * factor).astype(np.int64)

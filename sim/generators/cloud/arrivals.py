@@ -1,0 +1,293 @@
+"""How many batches begin in each period: Poisson regression, and the same with more spread.
+
+Bergsma et al., section 2.1: the mean is exp(w x) of the hour of the day (24, one-hot), the day of
+the week (7, one-hot) and the day of the history (survival-encoded: the first n of N features are 1
+on day n), under an elastic net. Future days have no feature of their own: each takes a day of the
+history, k before the last with k from a geometric distribution. Ours may take weeks: the days of
+a future week all have the level of one day that is drawn so, since what is much on one day is much
+on the next; what else there is of days, as the flavours, they take from the days of the same
+weekdays around it.
+
+The counts vary more than a Poisson variable does. Ours has a negative binomial variable of the same
+mean: variance = mean + dispersion * mean**2, dispersion by moments (Cameron and Trivedi, Regression
+Analysis of Count Data, section 3.3). 0 is the paper's.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.errors import WorkloadError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+DAY_S, HOURS, DAYS = 86_400.0, 24, 7
+MOST_ROUNDS, ENOUGH = 50, 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class BatchArrivals:
+    """A fitted law of counts per period.
+
+    Attributes:
+        intercept: of the log of the mean.
+        of_hour: float64 [24]; the clock's zero is a midnight.
+        of_day: float64 [7]; day 0 is the first day of the clock.
+        of_history: float64 [N], what each further day of the history adds.
+        dispersion: from 0, see the head of this module.
+        first_day: of the clock, on which the history begins.
+        back: success probability of the geometric distribution, above 0 to 1; 1 takes the last day.
+    """
+
+    intercept: float
+    of_hour: Floats
+    of_day: Floats
+    of_history: Floats
+    dispersion: float
+    first_day: int
+    back: float
+
+    @property
+    def n_days(self) -> int:
+        """Days of the history."""
+        return len(self.of_history)
+
+    def log_mean(self, period: Ints, period_s: float) -> Floats:
+        """Return what hour and weekday say of the log of the mean: float64 [n]."""
+        day, hour = calendar(period, period_s)
+        told: Floats = self.intercept + self.of_hour[hour] + self.of_day[day % DAYS]
+        return told
+
+    def history(self, day: Ints | None = None) -> Floats:
+        """Return what the day of the history adds: float64 [N], or of some days, from 0."""
+        levels: Floats = np.cumsum(self.of_history)
+        return levels if day is None else levels[day]
+
+    def drawn_days(self, n: int, rng: np.random.Generator, *, as_published: bool = False) -> Ints:
+        """Draw days of the history, the last ones most often: int64 [n], from 0.
+
+        k before the last with k geometric from 0, and around again from the last where that is
+        before the first.
+
+        Args:
+            n: how many.
+            rng: where the draws come from.
+            as_published: count as the authors' program does: it takes day (N - k) modulo N of the
+                days 0 ... N - 1, so that no step back is the first day, and all others are one day
+                too late.
+        """
+        k = rng.geometric(self.back, n) - 1
+        return (self.n_days - (0 if as_published else 1) - k) % self.n_days
+
+    def of_weekday(self, near: Ints, weekday: Ints) -> Ints:
+        """Return the days of the history nearest to some that have some weekdays, from 0.
+
+        Args:
+            near: days of the history, from 0.
+            weekday: by the clock, 0 to 6, of a shape that goes with it.
+        """
+        found = near + (weekday - self.first_day - near + 3) % DAYS - 3
+        found = np.where(found >= self.n_days, found - DAYS, found)
+        return np.clip(np.where(found < 0, found + DAYS, found), 0, self.n_days - 1)
+
+    def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
+        """Draw counts of some means: int64 of the same shape."""
+        if self.dispersion > 0:
+            mean = mean * rng.gamma(1.0 / self.dispersion, self.dispersion, mean.shape)
+        return rng.poisson(mean)
+
+    def draw(
+        self,
+        period: Ints,
+        period_s: float,
+        rng: np.random.Generator,
+        scale: float = 1.0,
+        *,
+        by_week: bool = False,
+    ) -> tuple[Ints, Ints]:
+        """Draw the counts of some periods; every day takes a day of the history.
+
+        Args:
+            period: consecutive, by the clock.
+            period_s: length of each.
+            rng: where the draws come from.
+            scale: factor on the mean.
+            by_week: take weeks of the history, see the head of this module.
+
+        Returns:
+            counts int64 [n], and the day of the history that each period takes, int64 [n] from 0.
+            By weeks that is one of its weekday.
+        """
+        day = calendar(period, period_s)[0]
+        first, n = int(day[0]), int(day[-1] - day[0]) + 1
+        alike = DAYS if by_week else 1
+        near = np.repeat(self.drawn_days(-(-n // alike), rng), alike)[day - first]
+        mean = scale * np.exp(self.log_mean(period, period_s) + self.history(near))
+        taken = self.of_weekday(near, day % DAYS) if by_week else near
+        return self.counts(mean, rng), taken
+
+
+def calendar(period: Ints, period_s: float) -> tuple[Ints, Ints]:
+    """Return the day and the hour of the day of each period, by the clock."""
+    seconds = period * period_s
+    day = np.floor(seconds / DAY_S).astype(np.int64)
+    return day, np.floor((seconds - day * DAY_S) / DAY_S * HOURS).astype(np.int64)
+
+
+def fit_arrivals(
+    counts: Ints,
+    first_period: int,
+    period_s: float,
+    *,
+    penalty: float = 1e-4,
+    l1_share: float = 1.0,
+    with_history: bool = True,
+    overdispersed: bool = True,
+    back: float = 1 / 7,
+) -> BatchArrivals:
+    """Fit the law of counts, all periods of a window included.
+
+    Args:
+        counts: int64 [n_periods].
+        first_period: of the window.
+        period_s: length of a period.
+        penalty: weight of the elastic net beside the mean negative log-likelihood; above 0.
+        l1_share: 1 is the lasso, 0 ridge.
+        with_history: days of the history matter; otherwise there is one for all.
+        overdispersed: counts may spread more than a Poisson variable.
+        back: see `BatchArrivals`.
+
+    Raises:
+        WorkloadError: nothing arrives.
+    """
+    if counts.sum() == 0:
+        raise WorkloadError("no batch begins in this window; arrivals cannot be fitted to it.")
+    period = first_period + np.arange(len(counts))
+    day, hour = calendar(period, period_s)
+    n_days = int(day[-1] - day[0]) + 1 if with_history else 1
+    survived = np.arange(1, n_days) <= (day - day[0])[:, None]
+    features = np.concatenate(
+        [np.eye(HOURS)[hour], np.eye(DAYS)[day % DAYS], survived], axis=1
+    )  # the first day of the history is part of the intercept
+    intercept, weights = _iterated(features, counts.astype(np.float64), penalty, l1_share)
+    of_history = np.concatenate([[0.0], weights[HOURS + DAYS :]])
+    mean = np.exp(intercept + features @ weights)
+    spread = ((counts - mean) ** 2 - mean).sum() / (mean**2).sum() if overdispersed else 0.0
+    law = BatchArrivals(
+        float(intercept), weights[:HOURS], weights[HOURS : HOURS + DAYS], of_history,
+        max(float(spread), 0.0), int(day[0]), back,
+    )  # fmt: skip
+    added = _intercept_correction(law, counts, first_period, period_s)
+    return replace(law, intercept=law.intercept + added)
+
+
+def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -> float:
+    """Return the mean count per period of days that are drawn from the history as `BatchArrivals` does.
+
+    Args:
+        counts: int64 [n_periods].
+        first_period: of them.
+        period_s: length of a period.
+        back: see `BatchArrivals`.
+    """
+    day = calendar(first_period + np.arange(len(counts)), period_s)[0]
+    day = day - day[0]
+    chance = _chance(int(day[-1]) + 1, back)
+    told = (chance * np.bincount(day, counts)).sum() / (chance * np.bincount(day)).sum()
+    return float(told)
+
+
+def _chance(n_days: int, back: float) -> Floats:
+    """Return how likely each day of the history is drawn: float64 [n_days]."""
+    chance = (1.0 - back) ** np.arange(n_days, dtype=np.float64)[::-1]
+    shares: Floats = chance / chance.sum()
+    return shares
+
+
+def _intercept_correction(
+    law: BatchArrivals, counts: Ints, first_period: int, period_s: float
+) -> float:
+    """Return what to add to the intercept so that drawn days bring as much as those they take.
+
+    A drawn day joins the level of one day to the weekday of another, and where the two went
+    together in the history, their product is another number on average.
+    """
+    wanted = float(counts.mean())
+    if law.n_days > 1:
+        wanted = recent_mean(counts, first_period, period_s, law.back)
+    usual = np.exp(law.of_hour).mean() * np.exp(law.of_day).mean()
+    level = (_chance(law.n_days, law.back) * np.exp(law.history())).sum()
+    drawn = float(np.exp(law.intercept) * usual * level)
+    return float(np.log(wanted / drawn)) if wanted > 0 else 0.0
+
+
+def _iterated(
+    features: Floats, counts: Floats, penalty: float, l1_share: float
+) -> tuple[float, Floats]:
+    """Minimise the penalised negative log-likelihood by iterated least squares, as R's glmnet.
+
+    Friedman, Hastie and Tibshirani, Journal of Statistical Software 33(1), 2010, section 3.
+    """
+    from sklearn.linear_model import ElasticNet
+
+    n, intercept = len(counts), float(np.log(counts.mean()))
+    weights, before = np.zeros(features.shape[1]), np.inf
+    for _ in range(MOST_ROUNDS):
+        eta = np.clip(intercept + features @ weights, -30.0, 30.0)
+        mean = np.exp(eta)
+        loss = float((mean - counts * eta).mean()) + penalty * float(
+            l1_share * np.abs(weights).sum() + 0.5 * (1 - l1_share) * (weights**2).sum()
+        )
+        if before - loss < ENOUGH * max(abs(loss), 1.0):
+            break
+        before = loss
+        # The library divides by the sum of the weights where the likelihood is a mean over rows.
+        net = ElasticNet(alpha=penalty * n / mean.sum(), l1_ratio=l1_share, max_iter=20_000)
+        net.fit(features, eta + (counts - mean) / mean, sample_weight=mean)
+        intercept, weights = float(net.intercept_), np.asarray(net.coef_, dtype=np.float64)
+    return intercept, weights
+
+
+def coverage(
+    law: BatchArrivals,
+    counts: Ints,
+    first_period: int,
+    period_s: float,
+    rng: np.random.Generator,
+    *,
+    n_days: int = 500,
+    n_draws: int = 500,
+    share: float = 0.9,
+    as_published: bool = False,
+) -> tuple[float, float]:
+    """Return the share of true counts inside central prediction intervals, and their mean width.
+
+    As section 5.1: days of the history are drawn ``n_days`` times, and for each so many counts.
+
+    Args:
+        law: fitted to earlier periods.
+        counts: int64 [n_periods], what was seen.
+        first_period: of them.
+        period_s: length of a period.
+        rng: where the draws come from.
+        n_days: days of the history that are drawn for each period.
+        n_draws: counts per period, spread evenly over these days.
+        share: of the distribution within an interval.
+        as_published: see `BatchArrivals.drawn_days`.
+    """
+    period = first_period + np.arange(len(counts))
+    base = np.exp(law.log_mean(period, period_s))
+    inside, width = 0, 0.0
+    for some in np.array_split(np.arange(len(counts)), max(1, len(counts) // 64)):
+        day = law.drawn_days(n_days, rng, as_published=as_published)
+        mean = base[some][:, None] * np.exp(law.history(day))[None, :]
+        repeated = np.repeat(mean, max(1, n_draws // n_days), axis=1)
+        low, high = np.quantile(
+            law.counts(repeated, rng), (0.5 - share / 2, 0.5 + share / 2), axis=1
+        )
+        inside += int(((counts[some] >= low) & (counts[some] <= high)).sum())
+        width += float((high - low).sum())
+    return inside / len(counts), width / len(counts)

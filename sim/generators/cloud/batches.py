@@ -1,0 +1,522 @@
+"""From the jobs of a workload to batches of flavours, and from a flavour back to a job.
+
+A batch is what one user submits within one period (Bergsma et al., section 2). A flavour is what
+jobs ask for: processors, time and memory. The most frequent requests have a flavour of their own;
+all others share one for each power of two of processors. A flavour is turned into a job again by
+drawing one of the jobs that it was made of (pseudo-flavours, section 2.2.3), so that no request is
+generated that nobody ever made.
+
+Where jobs consist of tasks, what they ask for is also how many tasks and GPUs they have, and the
+job that is drawn is kept whole, with its tasks and its run time: of those of its flavour it is the
+one that ran nearest to the lifetime that was drawn.
+
+Two workloads as windows that are learnt from and foreseen: the same flavours, one clock.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.generator import RandomStreams
+from sim.metrics.wall_clock import WallClock
+from sim.model.cloud_trace import DAY_S as cloud_trace_DAY_S
+from sim.model.cloud_trace import Bins, CloudTrace, Flavour, ObservedJobs, number_requests
+from sim.model.errors import WorkloadError
+from sim.model.tasks import Tasks
+from sim.model.workload import Workload
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+MOST_EXAMPLES = 200
+"""Jobs that a flavour keeps, evenly spread over those that it was made of."""
+
+LIVES = Bins(
+    tuple(np.round(np.geomspace(10.0, 20 * cloud_trace_DAY_S, 46), 3).tolist()),
+    30 * cloud_trace_DAY_S,
+)
+"""Bins for logs of batch systems, whose jobs often end within minutes: 46 ends, even in their
+logarithms, from 10 s to 20 days."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobExamples:
+    """Jobs that flavours were made of, by flavour; each column has shape [n_examples].
+
+    Attributes:
+        first: int64 [n_flavours + 1], where those of each flavour begin and the last end.
+        procs: int64.
+        requested_s: float64.
+        mem_bytes_per_proc: int64, -1 where unknown.
+        runtime_s: float64, rising within each flavour; None if jobs have no tasks.
+        tasks: of the examples; None if jobs have none.
+    """
+
+    first: Ints
+    procs: Ints
+    requested_s: Floats
+    mem_bytes_per_proc: Ints
+    runtime_s: Floats | None = None
+    tasks: Tasks | None = None
+
+    def draw(self, flavour: Ints, rng: np.random.Generator) -> Ints:
+        """Draw an example for each job: int64 [n]."""
+        many = np.diff(self.first)[flavour]
+        return self.first[flavour] + (rng.random(len(flavour)) * many).astype(np.int64)
+
+    def nearest(self, flavour: Ints, lived_s: Floats, runtime_s: Floats) -> Ints:
+        """Return the example of each job that ran nearest to how long it lives: int64 [n].
+
+        Args:
+            flavour: int64 [n].
+            lived_s: float64 [n].
+            runtime_s: of the examples.
+        """
+        found: Ints = np.empty(len(flavour), dtype=np.int64)
+        for one in np.unique(flavour).tolist():
+            mine = np.flatnonzero(flavour == one)
+            times = runtime_s[self.first[one] : self.first[one + 1]]
+            above = np.minimum(np.searchsorted(times, lived_s[mine]), len(times) - 1)
+            below = np.maximum(above - 1, 0)
+            nearer = lived_s[mine] - times[below] < times[above] - lived_s[mine]
+            found[mine] = self.first[one] + np.where(nearer, below, above)
+        return found
+
+
+def batches_of(
+    workload: Workload, *, period_s: float = 300.0, most_flavours: int = 32, bins: Bins = LIVES
+) -> tuple[CloudTrace, JobExamples]:
+    """Return the batches of a workload.
+
+    Args:
+        workload: whose users are known.
+        period_s: length of a period in seconds, above 0.
+        most_flavours: requests with a flavour of their own, 1 or more.
+        bins: of lifetimes.
+
+    Raises:
+        WorkloadError: no user is known.
+    """
+    trace, examples, _ = batches_and_rows(
+        workload, period_s=period_s, most_flavours=most_flavours, bins=bins
+    )
+    return trace, examples
+
+
+def batches_and_rows(
+    workload: Workload, *, period_s: float, most_flavours: int, bins: Bins = LIVES
+) -> tuple[CloudTrace, JobExamples, Ints]:
+    """Return the same, and the row in the workload of each job of the batches: int64 [n_jobs]."""
+    observed = observed_of(workload, most_flavours=most_flavours)
+    trace, rows = observed.batches(period_s, bins)
+    return trace, _examples(workload, observed.flavour, len(observed.flavours)), rows
+
+
+def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
+    """Return the jobs of a workload as demand: each begins when it is submitted.
+
+    Args:
+        workload: of jobs that all ended.
+        most_flavours: requests with a flavour of their own, 1 or more.
+    """
+    flavour, flavours = _flavours(workload, most_flavours)
+    return ObservedJobs(
+        begin_s=clock_of(workload),
+        lived_s=workload.runtime_s,
+        censored=np.zeros(workload.n_jobs, dtype=np.int64),
+        user=workload.user,
+        flavour=flavour,
+        flavours=flavours,
+        name=workload.name,
+    )
+
+
+def clock_of(workload: Workload) -> Floats:
+    """Return when jobs were submitted by the log's own clock, in seconds since its zero.
+
+    Where dates are unknown the first submission is at zero, as the paper does with Azure's.
+    """
+    clock = WallClock.of(workload, None)
+    return workload.submit_s if clock.zone is None else clock.local_s(workload.submit_s)
+
+
+def _flavours(workload: Workload, most: int) -> tuple[Ints, tuple[Flavour, ...]]:
+    requests = np.column_stack(
+        [
+            workload.procs,
+            np.round(workload.requested_s),
+            workload.mem_bytes_per_proc,
+            *_of_tasks(workload.tasks),
+        ]
+    ).astype(np.int64)
+    flavour, often, rest = number_requests(requests, workload.procs, most)
+    names = [_flavour(*request) for request in often.tolist()]
+    names += [Flavour(f"others up to {2**p}", 2**p * 1000) for p in rest]
+    return flavour, tuple(names)
+
+
+def _of_tasks(tasks: Tasks | None) -> list[Ints]:
+    """Return how many tasks and thousandths of GPUs each job has; nothing if there are no tasks."""
+    if tasks is None:
+        return []
+    mgpu = np.bincount(tasks.job, tasks.mgpu * tasks.instances)
+    return [np.bincount(tasks.job), mgpu.astype(np.int64)]
+
+
+def _flavour(procs: int, requested_s: int, memory: int, *of_tasks: int) -> Flavour:
+    name = f"{procs}x{requested_s}s"
+    mgpu = -1
+    if of_tasks:
+        mgpu = of_tasks[1]
+        name += f", tasks {of_tasks[0]}, GPUs {mgpu / 1000:g}"
+    mem_bytes = memory * procs if memory >= 0 else -1
+    return Flavour(name, procs * 1000, mem_bytes, mgpu, max(requested_s, -1))
+
+
+def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> JobExamples:
+    tasks = workload.tasks
+    order = np.argsort(flavour, kind="stable")
+    if tasks is not None:
+        order = np.lexsort((workload.runtime_s, flavour))
+    counts = np.bincount(flavour, minlength=n_flavours)
+    ends = np.cumsum(counts)
+    kept = [
+        order[end - n + np.unique(np.linspace(0, n - 1, min(n, MOST_EXAMPLES)).astype(np.int64))]
+        for n, end in zip(counts.tolist(), ends.tolist(), strict=True)
+    ]
+    rows = np.concatenate(kept)
+    return JobExamples(
+        first=np.concatenate([[0], np.cumsum([len(some) for some in kept])]).astype(np.int64),
+        procs=workload.procs[rows],
+        requested_s=workload.requested_s[rows],
+        mem_bytes_per_proc=workload.mem_bytes_per_proc[rows],
+        runtime_s=None if tasks is None else workload.runtime_s[rows],
+        tasks=None if tasks is None else tasks.ordered(rows),
+    )
+
+
+def workload_of(
+    trace: CloudTrace, examples: JobExamples, streams: RandomStreams, *, name: str
+) -> Workload:
+    """Return a generated trace as a workload.
+
+    Jobs begin within their period in their order, evenly apart (section 2.4), and live for a time
+    that is drawn within their bin, but no longer than they requested. `queue` is the flavour.
+    Whoever submits a batch is a user of his own (the paper generates none).
+
+    Args:
+        trace: with lifetimes.
+        examples: of its flavours.
+        streams: ``lifetime_s`` and ``example`` are used.
+        name: of the workload.
+    """
+    in_period = np.unique(trace.period, return_index=True, return_inverse=True, return_counts=True)
+    _, first, which, counts = in_period
+    rank = np.arange(trace.n_jobs) - first[which]
+    start_s = (trace.period + rank / counts[which]) * trace.period_s
+    lived_s = trace.bins.seconds(trace.lifetime, streams.of("lifetime_s"))
+    if examples.tasks is None or examples.runtime_s is None:
+        chosen = examples.draw(trace.flavour, streams.of("example"))
+    else:
+        chosen = examples.nearest(trace.flavour, lived_s, examples.runtime_s)
+        lived_s = examples.runtime_s[chosen]
+    requested_s = examples.requested_s[chosen]
+    return Workload.from_arrays(
+        submit_s=start_s - start_s[0],
+        runtime_s=np.minimum(lived_s, requested_s),
+        requested_s=requested_s,
+        procs=examples.procs[chosen],
+        mem_bytes_per_proc=examples.mem_bytes_per_proc[chosen],
+        queue=trace.flavour,
+        user=trace.batch - trace.batch[0],
+        tasks=None if examples.tasks is None else examples.tasks.ordered(chosen),
+        name=name,
+        max_procs=int(examples.procs.max()),
+        start_unix_s=float(start_s[0]),
+        time_zone="UTC",
+    )
+
+
+DAY_S = 86_400.0
+LEAST_DAYS = 2.0
+"""Of the window that is learnt from."""
+
+LEAST_PERIODS = 12
+"""Of the window that is foreseen."""
+
+_OTHERS = "others up to "
+
+
+@dataclass(frozen=True, eq=False)
+class WindowJobs:
+    """What the jobs of a window are to somebody who looks on; columns have shape [n_jobs].
+
+    Attributes:
+        start_s: float64, submitted so many seconds after the begin of the window, never falling.
+        lived_s: float64; what is known of it if it had not ended.
+        procs: int64, processors; cores of a cloud.
+        mem_bytes: int64, of the whole job; -1 where unknown.
+        ended: bool, whether its end was seen.
+        batch_size: int64 [n_batches], jobs of each batch.
+    """
+
+    start_s: Floats
+    lived_s: Floats
+    procs: Ints
+    mem_bytes: Ints
+    ended: NDArray[np.bool_]
+    batch_size: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CloudWindows:
+    """What is learnt from, and what is foreseen.
+
+    Attributes:
+        names: of both, for people.
+        train: jobs in batches, whose flavours all are.
+        lived: what lifetimes are learnt from; mostly `train`.
+        examples: jobs of each flavour.
+        test: jobs in batches.
+        jobs: those of `test`, in the order of their submission.
+        lived_s: float64 [n_jobs], how long each job of `test` lived, in its order; spread evenly
+            within bins where only these are known.
+        taught_s: float64 [n], likewise of `lived`, in any order; None where only bins are known.
+        notes: what had to be decided, for people.
+    """
+
+    names: tuple[str, str]
+    train: CloudTrace
+    lived: CloudTrace
+    examples: JobExamples
+    test: CloudTrace
+    jobs: WindowJobs
+    lived_s: Floats
+    taught_s: Floats | None = None
+    notes: tuple[str, ...] = ()
+
+
+def windows_of(
+    train: Workload, test: Workload, *, period_s: float = 300.0, most_flavours: int = 32
+) -> CloudWindows:
+    """Return the windows of two workloads.
+
+    Args:
+        train: what is learnt from; its users are known.
+        test: what is foreseen; likewise.
+        period_s: length of a period.
+        most_flavours: requests with a flavour of their own.
+
+    Raises:
+        WorkloadError: no users, too short, or no request in common.
+    """
+    learnt, examples = batches_of(train, period_s=period_s, most_flavours=most_flavours)
+    days = learnt.n_periods * period_s / DAY_S
+    if days < LEAST_DAYS:
+        raise WorkloadError(
+            f"{train.name} spans {days:.1f} days; {LEAST_DAYS:g} or more can be learnt from."
+        )
+    # Every request of its own, so that each is looked up in the flavours that are learnt.
+    asked, own, rows = batches_and_rows(test, period_s=period_s, most_flavours=test.n_jobs)
+    if asked.n_periods < LEAST_PERIODS:
+        raise WorkloadError(
+            f"{test.name} spans {asked.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} or "
+            "more can be foreseen."
+        )
+    known, is_common = _common_flavours(learnt, examples, own)
+    flavour = known[asked.flavour]
+    strange = int((~is_common[asked.flavour]).sum())
+    if strange == asked.n_jobs:
+        raise WorkloadError(
+            f"no job of {test.name} asks for what a job of {train.name} asked for; there is "
+            "nothing in common to foresee."
+        )
+    notes = []
+    if strange:
+        notes.append(
+            f"{strange:,} of {asked.n_jobs:,} jobs of {test.name} ask for what no job of "
+            f"{train.name} asked for; they count as the nearest flavour."
+        )
+    shift, said = _shift(train, test, learnt, asked)
+    notes += said
+    first = asked.first_period + shift
+    moved = replace(
+        asked, flavour=flavour, flavours=learnt.flavours, period=asked.period + shift,
+        first_period=first,
+    )  # fmt: skip
+    begin_s = test.submit_s + _offset_s(test, asked, period_s)
+    jobs = WindowJobs(
+        begin_s, test.runtime_s, test.procs, _memory(test.procs, test.mem_bytes_per_proc),
+        np.ones(test.n_jobs, dtype=bool), asked.batch_sizes,
+    )  # fmt: skip
+    return CloudWindows(
+        (train.name, test.name), learnt, learnt, examples, moved, jobs, test.runtime_s[rows],
+        train.runtime_s, tuple(notes),
+    )  # fmt: skip
+
+
+def windows_of_traces(
+    train: CloudTrace, test: CloudTrace, lived: CloudTrace | None = None,
+    names: tuple[str, str] = ("train", "test"),
+) -> CloudWindows:  # fmt: skip
+    """Return the windows of two traces of the same flavours, such as those of the authors.
+
+    Args:
+        train: what is learnt from.
+        test: what is foreseen; its lifetimes are known.
+        lived: what lifetimes are learnt from; None is `train`.
+        names: of both.
+
+    Raises:
+        WorkloadError: they have other flavours, periods or bins, or lifetimes are unknown.
+    """
+    told = lived or train
+    alike = all(
+        (one.flavours, one.period_s, one.bins) == (test.flavours, test.period_s, test.bins)
+        for one in (train, told)
+    )
+    if not alike:
+        raise WorkloadError("the windows have other flavours, periods or bins of lifetimes.")
+    for one, name in ((told, names[0]), (test, names[1])):
+        if not one.knows_lifetimes:
+            raise WorkloadError(f"the lifetimes of {name} are unknown; name a file that has them.")
+    examples = examples_of(train)
+    rng = np.random.default_rng(0)
+    lived_s = test.bins.seconds(test.lifetime, rng)
+    jobs = WindowJobs(
+        starts_of(test), lived_s, examples.procs[test.flavour],
+        _memory(examples.procs, examples.mem_bytes_per_proc)[test.flavour],
+        test.censored == 0, test.batch_sizes,
+    )  # fmt: skip
+    return CloudWindows(names, train, told, examples, test, jobs, lived_s)
+
+
+def examples_of(trace: CloudTrace) -> JobExamples:
+    """Return one job for each flavour of a trace: its whole cores, and no limit of time."""
+    n = len(trace.flavours)
+    cores = np.array([max(one.mcpu // 1000, 1) for one in trace.flavours])
+    memory = np.array([one.mem_bytes for one in trace.flavours])
+    return JobExamples(
+        np.arange(n + 1), cores, np.full(n, trace.bins.longest_s),
+        np.where(memory >= 0, memory // cores, -1),
+    )  # fmt: skip
+
+
+def starts_of(trace: CloudTrace) -> Floats:
+    """Return when jobs begin after the begin of the window, evenly apart within their periods."""
+    _, first, which, counts = np.unique(
+        trace.period, return_index=True, return_inverse=True, return_counts=True
+    )
+    rank = np.arange(trace.n_jobs) - first[which]
+    begin: Floats = (trace.period - trace.first_period + rank / counts[which]) * trace.period_s
+    return begin
+
+
+def generated_jobs(
+    trace: CloudTrace,
+    examples: JobExamples,
+    lifetimes: np.random.Generator,
+    chosen: np.random.Generator,
+) -> WindowJobs:
+    """Return the jobs of a generated trace, as `workload_of` makes them.
+
+    Args:
+        trace: with lifetimes.
+        examples: of its flavours.
+        lifetimes: draws how long jobs live within their bins.
+        chosen: draws an example of each flavour.
+    """
+    lived_s = trace.bins.seconds(trace.lifetime, lifetimes)
+    rows = examples.draw(trace.flavour, chosen)
+    return WindowJobs(
+        starts_of(trace), np.minimum(lived_s, examples.requested_s[rows]), examples.procs[rows],
+        _memory(examples.procs, examples.mem_bytes_per_proc)[rows],
+        np.ones(trace.n_jobs, dtype=bool), trace.batch_sizes,
+    )  # fmt: skip
+
+
+def cores_by_period(jobs: WindowJobs, n_periods: int, period_s: float) -> Floats:
+    """Return the processors of the jobs that live in each period of a window: float64 [n_periods].
+
+    As `demand.cores_in_use`: a job counts from the period of its begin on for its lifetime in whole
+    periods; one whose end was not seen lives to the end of the window.
+    """
+    begin = np.minimum((jobs.start_s / period_s).astype(np.int64), n_periods - 1)
+    stop = begin + np.ceil(jobs.lived_s / period_s).astype(np.int64)
+    stop = np.minimum(np.where(jobs.ended, stop, n_periods), n_periods)
+    change = np.bincount(begin, jobs.procs, n_periods + 1).astype(np.float64)
+    change -= np.bincount(stop, jobs.procs, n_periods + 1)
+    used: Floats = np.cumsum(change)[:n_periods]
+    return used
+
+
+def _memory(procs: Ints, per_proc: Ints) -> Ints:
+    """Return the memory of whole jobs in bytes, -1 where unknown."""
+    whole: Ints = np.where(per_proc >= 0, per_proc * procs, -1)
+    return whole
+
+
+def _common_flavours(
+    learnt: CloudTrace, examples: JobExamples, own: JobExamples
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the learnt flavour of every request, and whether it is in common: [n_requests]."""
+    requests = {}
+    others = {}
+    for flavour, one in enumerate(learnt.flavours):
+        if one.name.startswith(_OTHERS):
+            others[round(np.log2(one.mcpu / 1000))] = flavour
+        else:
+            requests[_request(examples, int(examples.first[flavour]))] = flavour
+    procs = np.array([one.mcpu / 1000 for one in learnt.flavours])
+    found = np.zeros(len(own.first) - 1, dtype=np.int64)
+    is_common = np.ones(len(found), dtype=bool)
+    for at, first in enumerate(own.first[:-1].tolist()):
+        exact = requests.get(_request(own, first))
+        if exact is None:
+            power = int(np.ceil(np.log2(max(int(own.procs[first]), 1))))
+            exact = others.get(power)
+        if exact is None:
+            is_common[at] = False
+            exact = int(np.abs(np.log2(procs) - np.log2(own.procs[first])).argmin())
+        found[at] = exact
+    return found, is_common
+
+
+def _request(examples: JobExamples, row: int) -> tuple[int, int, int]:
+    return (
+        int(examples.procs[row]), round(float(examples.requested_s[row])),
+        int(examples.mem_bytes_per_proc[row]),
+    )  # fmt: skip
+
+
+def _shift(
+    train: Workload, test: Workload, learnt: CloudTrace, asked: CloudTrace
+) -> tuple[int, list[str]]:
+    """Return by how many periods the window to foresee is moved, and what is said of it."""
+    stop = learnt.first_period + learnt.n_periods
+    if train.start_unix_s is None or test.start_unix_s is None:
+        per_day = DAY_S / learnt.period_s
+        day = int(np.ceil(stop / per_day))
+        own_day = int(np.floor(asked.first_period / per_day))
+        shift = round((day - own_day) * per_day)
+        unknown = train.name if train.start_unix_s is None else test.name
+        said = (
+            f"The dates of {unknown} are unknown; {test.name} is taken to begin on the day after "
+            f"{train.name} ends."
+        )
+        return shift, [said]
+    if asked.first_period < stop:
+        hours = (stop - asked.first_period) * learnt.period_s / 3600.0
+        said = (
+            f"{test.name} begins {hours:,.1f} h before {train.name} ends; what was learnt from is "
+            "no test, and the figures are flattered."
+        )
+        return 0, [said]
+    return 0, []
+
+
+def _offset_s(test: Workload, asked: CloudTrace, period_s: float) -> float:
+    """Return how long after the begin of its first period the first job is submitted."""
+    return float(clock_of(test)[0]) - asked.first_period * period_s

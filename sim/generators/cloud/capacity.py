@@ -1,0 +1,350 @@
+"""How many servers futures need, from what they ask for at once (Bergsma et al., section 6.1).
+
+Two answers for one future. The fluid one asks for as many servers as have the processors (and the
+memory) of the peak of the demand, as if jobs were water: no placement can do with fewer. The packed
+one places the jobs by first fit and asks how many servers are used; see `sim.engines.capacity_planning`.
+
+Over many futures the answer is the smallest number that suffices in so large a share of them. Its
+interval is that of a quantile by order statistics, which holds for any distribution (David and
+Nagaraja, Order Statistics, 2003, section 7.1).
+
+How much is asked for at once, over time, and in which band futures of a model keep it.
+
+The capacity planning of Bergsma et al., section 6.1: the processors of all jobs that live in each
+period, a band that holds 90 % of many generated windows, and how much of the truth lies in it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.cloud_trace import CloudTrace
+from sim.model.columns import count_text
+from sim.model.errors import WorkloadError
+from sim.model.workload import Workload
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileBand:
+    """Quantiles of the cores in use in each period: float64 [n_periods] each."""
+
+    low: Floats
+    median: Floats
+    high: Floats
+
+    @property
+    def mean_width(self) -> float:
+        """Mean width in cores."""
+        return float((self.high - self.low).mean())
+
+    def covers(self, cores: Floats) -> float:
+        """Return the share of periods in which the cores lie within the band."""
+        return float(((cores >= self.low) & (cores <= self.high)).mean())
+
+    def interval_score(self, cores: Floats, share: float = 0.9) -> float:
+        """Return the mean interval score (Gneiting and Raftery, JASA 102, 2007, section 6.2).
+
+        Width, and for what lies outside its distance times 2 / (1 - share); less is better.
+        """
+        outside = np.maximum(self.low - cores, 0.0) + np.maximum(cores - self.high, 0.0)
+        return float((self.high - self.low + 2.0 / (1.0 - share) * outside).mean())
+
+
+def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
+    """Return the cores of the jobs that live in each period of the window: float64 [n_periods].
+
+    A job that was still running when the window was over lives to its end. Jobs that began before
+    the window are not known here.
+
+    Args:
+        trace: with lifetimes.
+        rng: draws how long jobs live within their bins.
+    """
+    cores = np.array([one.mcpu for one in trace.flavours])[trace.flavour] / 1000.0
+    lived = np.ceil(trace.bins.seconds(trace.lifetime, rng) / trace.period_s).astype(np.int64)
+    begin = trace.period - trace.first_period
+    stop = np.where(trace.censored == 1, trace.n_periods, begin + lived)
+    change = np.bincount(begin, cores, trace.n_periods + 1).astype(np.float64)
+    change -= np.bincount(np.minimum(stop, trace.n_periods), cores, trace.n_periods + 1)
+    used: Floats = np.cumsum(change)[: trace.n_periods]
+    return used
+
+
+def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
+    """Return the band that holds so large a share of some futures, period by period."""
+    low, median, high = np.quantile(
+        np.stack(list(futures)), (0.5 - share / 2, 0.5, 0.5 + share / 2), axis=0
+    )
+    return QuantileBand(low, median, high)
+
+
+def cores_needed(futures: Iterable[Floats], share: float = 0.95) -> float:
+    """Return how many cores suffice at all times in so large a share of the futures."""
+    peaks = [float(cores.max()) for cores in futures]
+    return float(np.quantile(peaks, share, method="higher"))
+
+
+LEVEL = 0.95
+"""Of the interval of an answer."""
+
+MOST_CORES, MOST_BYTES = 2**20, 2**53
+
+DEFINITIONS: dict[str, str] = {
+    "servers": "The smallest number of servers that suffices in so large a share of the generated "
+    "futures, at every moment of the days.",
+    "fluid": "Peak of the processors (and of the memory, if servers have one) of all jobs that "
+    "live at once if none has to wait, divided by what a server has: no placement needs fewer.",
+    "first fit": "Jobs are placed in the order of their submission, each on the first server that "
+    "has room; the servers in use during the days. With fewer, first fit turns a job away. A job "
+    "that is wider than a server takes whole servers and a rest.",
+    "interval": f"{100 * LEVEL:g} %, by order statistics over the futures; none above if there are "
+    "too few futures to tell.",
+    "scale": "Factor on the rate of arrivals. Every scale is drawn anew with the same seeds; of "
+    "few futures a larger one may need fewer servers by chance.",
+    "warm-up": "Days that are generated before those that count, since a future begins empty. "
+    "Jobs that live longer are missing at the begin: the share of the demand that this makes is "
+    "told.",
+}
+"""What each figure means, for people."""
+
+
+@dataclass(frozen=True)
+class ServerSize:
+    """What a server has.
+
+    Attributes:
+        cores: whole processors.
+        mem_bytes: None if memory is not looked at.
+
+    Raises:
+        WorkloadError: a number that cannot be.
+    """
+
+    cores: int
+    mem_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, most in (
+            ("cores", self.cores, MOST_CORES), ("mem_bytes", self.mem_bytes, MOST_BYTES),
+        ):  # fmt: skip
+            if value is None and name == "mem_bytes":
+                continue
+            if type(value) is not int or not 1 <= value <= most:
+                raise WorkloadError(
+                    f"{name} of a server is {count_text(value)}; allowed are whole numbers from 1 "
+                    f"to {most:,}."
+                )
+
+
+@dataclass(frozen=True)
+class ServerRequirement:
+    """How many servers futures need.
+
+    Attributes:
+        servers: that suffice in the share of the futures that is asked for.
+        low: of its interval.
+        high: None if more futures are needed to tell.
+        median: over the futures.
+        most: likewise.
+        each: of every future, in order of the seeds.
+    """
+
+    servers: int
+    low: int
+    high: int | None
+    median: int
+    most: int
+    each: tuple[int, ...]
+
+    @classmethod
+    def of(cls, each: Sequence[int], share: float) -> "ServerRequirement":
+        """Return what suffices in a share of the futures.
+
+        Raises:
+            WorkloadError: no future, or a share that cannot be.
+        """
+        if not each or not 0.0 < share <= 1.0:
+            raise WorkloadError(
+                f"share is {share:g} of {len(each)} futures; allowed are shares above 0 to 1 of 1 "
+                "future or more."
+            )
+        from scipy.stats import binom
+
+        ordered = sorted(each)
+        n = len(ordered)
+        tail = (1.0 - LEVEL) / 2.0
+        first = max(int(binom.ppf(tail, n, share)), 1)
+        last = int(binom.ppf(1.0 - tail, n, share)) + 1
+        high = ordered[last - 1] if last <= n else None
+        return cls(
+            ordered[_place(n, share)], ordered[first - 1], high, ordered[_place(n, 0.5)],
+            ordered[-1], tuple(each),
+        )  # fmt: skip
+
+    def suffice(self) -> list[tuple[int, float]]:
+        """Return numbers of servers and the share of the futures in which they suffice, rising."""
+        numbers, counts = np.unique(self.each, return_counts=True)
+        shares = np.cumsum(counts) / len(self.each)
+        return list(zip(numbers.tolist(), shares.tolist(), strict=True))
+
+
+def _place(n: int, share: float) -> int:
+    """Return the place, from 0, of the least of n ordered values that covers a share of them."""
+    return max(math.ceil(share * n - 1e-9), 1) - 1
+
+
+@dataclass(frozen=True)
+class CapacityCase:
+    """One supposition about the future and what it needs.
+
+    Attributes:
+        name: for people.
+        scale: factor on the rate of arrivals.
+        settings: parameters of the model that have other values.
+        jobs: mean number in the days that count.
+        missing: share of the demand that is missing at the begin for want of a longer warm-up.
+        fluid: see `DEFINITIONS`.
+        packed: by first fit; None if nobody asked.
+    """
+
+    name: str
+    scale: float
+    settings: Mapping[str, Any]
+    jobs: float
+    missing: float
+    fluid: ServerRequirement
+    packed: ServerRequirement | None
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """How many servers suffice, for one or more suppositions.
+
+    Attributes:
+        generator: that drew the futures.
+        source: what its model was fitted to, for people.
+        server: what each has.
+        days: that count.
+        warm_up_days: generated before these.
+        futures: of each case.
+        share: of the futures in which the servers suffice.
+        seed: of the first future; the others count on from it.
+        cases: in order.
+    """
+
+    generator: str
+    source: str
+    server: ServerSize
+    days: float
+    warm_up_days: float
+    futures: int
+    share: float
+    seed: int
+    cases: tuple[CapacityCase, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        return {**asdict(self), "definitions": DEFINITIONS}
+
+
+def check_countable(workload: Workload, server: ServerSize) -> None:
+    """Refuse jobs that cannot be told against servers.
+
+    Raises:
+        WorkloadError: they consist of tasks, tell no memory, or need more of it per processor than
+            a server has.
+    """
+    if workload.tasks is not None:
+        raise WorkloadError(
+            f"the jobs of {workload.name} consist of tasks with resources of their own; capacity "
+            "is told for jobs that ask for processors. Place them with copperline simulate."
+        )
+    if server.mem_bytes is None:
+        return
+    if (workload.mem_bytes_per_proc < 0).any():
+        raise WorkloadError(
+            f"jobs of {workload.name} do not tell their memory; leave the memory of servers out."
+        )
+    most = int(workload.mem_bytes_per_proc.max())
+    if most > server.mem_bytes:
+        raise WorkloadError(
+            f"a job of {workload.name} needs {most:,} bytes for each processor, and a server has "
+            f"{server.mem_bytes:,}."
+        )
+
+
+def peak(start_s: Floats, stop_s: Floats, amount: Ints, begin_s: float, end_s: float) -> int:
+    """Return the most that is in use at once from a begin up to an end.
+
+    Args:
+        start_s: float64 [n], from when each amount is in use.
+        stop_s: float64 [n], until when; at that moment it no longer is.
+        amount: int64 [n].
+        begin_s: from when on it counts.
+        end_s: until when.
+    """
+    start, stop = np.maximum(start_s, begin_s), np.minimum(stop_s, end_s)
+    there = start < stop
+    if not there.any():
+        return 0
+    moment = np.concatenate([stop[there], start[there]])
+    change = np.concatenate([-amount[there], amount[there]])
+    order = np.argsort(moment, kind="stable")  # who stops does so before the next starts
+    return int(np.cumsum(change[order]).max())
+
+
+def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
+    """Return how many servers a future needs at least, whoever places its jobs.
+
+    Args:
+        workload: the future.
+        server: what each has.
+        begin_s: from when on it counts, after the first submission.
+        end_s: until when.
+    """
+    start, stop = workload.submit_s, workload.submit_s + workload.runtime_s
+    needed = -(-peak(start, stop, workload.procs, begin_s, end_s) // server.cores)
+    if server.mem_bytes is not None:
+        memory = workload.procs * workload.mem_bytes_per_proc
+        needed = max(needed, -(-peak(start, stop, memory, begin_s, end_s) // server.mem_bytes))
+    return int(needed)
+
+
+def missing_share(workload: Workload, warm_up_s: float) -> float:
+    """Return the share of a steady demand that is missing so long after an empty begin.
+
+    That of the processor-seconds that jobs do after they have lived so long.
+    """
+    every = float(workload.procs @ workload.runtime_s)
+    later = float(workload.procs @ np.maximum(workload.runtime_s - warm_up_s, 0.0))
+    return later / every if every > 0 else 0.0
+
+
+def placement_units(workload: Workload, server: ServerSize) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return what is placed as one, job by job: wide jobs take whole servers and a rest.
+
+    Returns:
+        int64 [n_pieces] each: row of the job, how many alike, processors and memory of one (0 if
+        memory is not looked at).
+    """
+    procs = workload.procs
+    wide = np.full(workload.n_jobs, server.cores, dtype=np.int64)
+    per_proc = np.zeros(workload.n_jobs, dtype=np.int64)
+    if server.mem_bytes is not None:
+        per_proc = workload.mem_bytes_per_proc
+        wide = np.minimum(wide, server.mem_bytes // np.maximum(per_proc, 1))
+    whole, rest = procs // wide, procs % wide
+    job = np.concatenate([np.flatnonzero(whole > 0), np.flatnonzero(rest > 0)])
+    n = int((whole > 0).sum())
+    alike = np.concatenate([whole[job[:n]], np.ones(len(job) - n, dtype=np.int64)])
+    cores = np.concatenate([wide[job[:n]], rest[job[n:]]])
+    order = np.argsort(job, kind="stable")
+    job, alike, cores = job[order], alike[order], cores[order]
+    return job, alike, cores, cores * per_proc[job]

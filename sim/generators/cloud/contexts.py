@@ -1,0 +1,170 @@
+"""Contexts in levels, from none to the most told, and which one applies to a row.
+
+A table of contexts has a row for each context that was seen, at every level. Level 0 tells nothing
+and has one row; each further level tells all that the one before it does, and more. A context that
+was never seen is answered for by the deepest one above it that was.
+
+Arrays of a fitted model, checked: numbers of a shape within a range, shares, contexts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.generator import Model
+from sim.model.errors import WorkloadError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """The contexts of a table; rows count through all levels, level 0 first.
+
+    Attributes:
+        keys: of each level the contexts that were seen, as sorted unique int64.
+        parent: int64 [n_rows], the row of the same context one level above; 0 for row 0.
+    """
+
+    keys: tuple[Ints, ...]
+    parent: Ints
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all levels."""
+        return len(self.parent)
+
+    def first_row(self, level: int) -> int:
+        """Return the row of the first context of a level."""
+        return sum(len(keys) for keys in self.keys[:level])
+
+    def rows(self, told: Sequence[Ints]) -> Ints:
+        """Return the deepest row that was seen of each context: int64 [n].
+
+        Args:
+            told: for each level but 0 the key of every row: int64 [n]; levels that the table does
+                not have are not looked at.
+        """
+        found = np.zeros(len(told[0]), dtype=np.int64)
+        left = np.arange(len(found))
+        for level in range(min(len(told), len(self.keys) - 1), 0, -1):
+            keys, wanted = self.keys[level], told[level - 1][left]
+            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            hit = keys[at] == wanted
+            found[left[hit]] = self.first_row(level) + at[hit]
+            left = left[~hit]
+            if len(left) == 0:
+                break
+        return found
+
+
+def seen(told: Sequence[Ints], least: int = 1) -> tuple[Contexts, tuple[Ints, ...]]:
+    """Return the contexts of some rows, and to which row of each level they belong.
+
+    Args:
+        told: for each level but 0 the key of every row: int64 [n].
+        least: contexts that were seen less often are left out, from level 2 on.
+
+    Returns:
+        the contexts; for each level int64 [n], the row of the table, -1 where it was left out.
+    """
+    n = len(told[0])
+    keys: list[Ints] = [np.zeros(1, dtype=np.int64)]
+    parents: list[Ints] = [np.zeros(1, dtype=np.int64)]
+    of_level: list[Ints] = [np.zeros(n, dtype=np.int64)]
+    first = 1
+    for level, column in enumerate(told, start=1):
+        kept, example, place, count = np.unique(
+            column, return_index=True, return_inverse=True, return_counts=True
+        )
+        is_kept = count >= (least if level > 1 else 1)
+        # A context is never seen more often than the one above it, so that is kept too.
+        number = np.where(is_kept, first + np.cumsum(is_kept) - 1, -1)
+        keys.append(kept[is_kept])
+        parents.append(of_level[-1][example[is_kept]])
+        of_level.append(number[place])
+        first += int(is_kept.sum())
+    return Contexts(tuple(keys), np.concatenate(parents)), tuple(of_level)
+
+
+def encode_contexts(name: str, contexts: Contexts) -> dict[str, NDArray[Any]]:
+    """Return the arrays of some contexts."""
+    keys = {f"{name}_keys_{level}": keys for level, keys in enumerate(contexts.keys)}
+    return {**keys, f"{name}_parent": contexts.parent}
+
+
+def contexts_of(model: Model, name: str) -> Contexts:
+    """Return the contexts of a name. Raises WorkloadError if they cannot be."""
+    keys: list[NDArray[np.int64]] = []
+    while (key := f"{name}_keys_{len(keys)}") in model.arrays:
+        keys.append(integers_of(model, key, (None,), 0))
+        if len(keys[-1]) == 0 or (np.diff(keys[-1]) <= 0).any():
+            raise WorkloadError(f"array '{key}' of '{model.generator}' must rise.")
+    n_rows = sum(map(len, keys))
+    parent = integers_of(model, f"{name}_parent", (n_rows,), 0, max(n_rows - 1, 0))
+    if not keys or len(keys[0]) != 1 or (parent[1:] >= np.arange(1, n_rows)).any():
+        raise WorkloadError(f"the contexts '{name}' of '{model.generator}' are no tree.")
+    return Contexts(tuple(keys), parent)
+
+
+def shares_of(model: Model, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """Return an array of probabilities that add up to 1 along its last axis."""
+    found = array_of(model, name, shape, 0.0, 1.0)
+    if np.abs(found.sum(axis=-1) - 1.0).max() > 1e-6:
+        raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares that are not 1.")
+    return found
+
+
+def array_of(
+    model: Model,
+    name: str,
+    shape: tuple[int | None, ...],
+    lowest: float,
+    highest: float,
+) -> NDArray[np.float64]:
+    """Return an array of numbers as float64.
+
+    Args:
+        model: that has it.
+        name: of the array.
+        shape: None is any length from 1.
+        lowest: that is allowed.
+        highest: that is allowed.
+
+    Raises:
+        WorkloadError: it is missing, of another shape, or out of range.
+    """
+    found = model.arrays.get(name)
+    if found is None:
+        raise WorkloadError(f"a model of '{model.generator}' needs the array '{name}'.")
+    is_shape = found.ndim == len(shape) and all(
+        n == want if want is not None else n > 0 for n, want in zip(found.shape, shape, strict=True)
+    )
+    if not is_shape or found.dtype.kind not in "iuf":
+        raise WorkloadError(
+            f"array '{name}' of '{model.generator}' has shape {found.shape}; numbers of shape "
+            f"{tuple('any' if n is None else n for n in shape)} are expected."
+        )
+    if not ((found >= lowest) & (found <= highest)).all():
+        raise WorkloadError(
+            f"array '{name}' of '{model.generator}' has values outside {lowest:g} to {highest:g}."
+        )
+    return found.astype(np.float64)
+
+
+def integers_of(
+    model: Model,
+    name: str,
+    shape: tuple[int | None, ...],
+    lowest: int,
+    highest: int = 2**62,
+) -> NDArray[np.int64]:
+    """Return an array of whole numbers as int64; see `array_of`."""
+    array_of(model, name, shape, float(lowest), float(highest))
+    found = model.arrays[name]
+    if found.dtype.kind == "f" and (found % 1 != 0).any():
+        raise WorkloadError(f"array '{name}' of '{model.generator}' must hold whole numbers.")
+    return found.astype(np.int64)

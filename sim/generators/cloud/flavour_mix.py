@@ -1,0 +1,369 @@
+"""Which flavour comes next, told by many tables at once: a log-linear mix (quality ``mix``).
+
+One table of contexts must choose what it remembers. A dozen of them remember different things: how
+long the runs were, where in the batch we are, the last five flavours, the hour, what happened
+lately. Each gives probabilities p_i of the next token; the mix is
+
+    p(token) ~ product over i of p_i(token) ** w_i,
+
+Hinton's product of experts (Neural Computation 14(8), 2002) with weights. They are those that make
+the held-back last part of the log likeliest, one set for each class of how long the last flavour
+has been repeated, by Newton's method: the problem is convex. With the weights known, the tables
+are fitted again to all of the log.
+
+A generated day leans on a day of the history, as with one table: what the table of that day says
+of a token, over what the table of all days says, multiplies the mix.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.contexts import Contexts
+from sim.generators.cloud.flavours import (
+    LONGEST_RUN,
+    FlavourTable,
+    FlavourTokens,
+    fitted_chain,
+    recency,
+    run_class,
+    tilted_shares,
+    tokens_of,
+)
+from sim.model.cloud_trace import CloudTrace
+from sim.model.errors import WorkloadError
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+HELD_SHARE = 0.15
+"""Of the jobs, the last ones: what the weights are fitted to."""
+
+RUN_CLASSES = (0, 1, 2, 4, 8, 14, 20)
+"""Classes of runs (`run_class`) that have weights of their own end at these; the last is open."""
+
+LEAN = 30.0
+"""Strength of a normal prior on each weight, around one share each: so few tokens as a class may
+have in a small log do not tell a dozen weights."""
+
+MOST_CELLS = 2_000_000
+"""Tokens times kinds of tokens that weights are fitted to; of more, an even sample is taken."""
+
+MOST_STEPS, ENOUGH = 30, 1e-7
+HOURS, WEEKDAYS = 24, 7
+_PAST = ("second", "third", "fourth", "fifth")
+Facts = Mapping[str, Ints]
+"""What came before each token, by name: see `facts_of`."""
+
+
+@dataclass(frozen=True)
+class ExpertContext:
+    """What one table of the mix remembers.
+
+    Attributes:
+        levels: names of the facts that each level of its contexts adds.
+        half_life: in half-lives of the generator; 0 counts all days alike.
+    """
+
+    levels: tuple[tuple[str, ...], ...]
+    half_life: float = 1.0
+
+
+MEMORIES: tuple[ExpertContext, ...] = (
+    ExpertContext((("before",), ("run",), ("earlier",))),
+    ExpertContext((("before",), ("run",), ("earlier",)), half_life=1 / 7),
+    ExpertContext((("before",), ("run",), ("earlier",)), half_life=0.0),
+    ExpertContext((("before",), ("run",), ("earlier",), ("place",))),
+    ExpertContext((("before",), ("run",), ("earlier",), ("run_before",))),
+    ExpertContext(
+        (("before",), ("run",), ("earlier",), ("run_before",), ("place",)), half_life=0.0
+    ),
+    ExpertContext((("before",), ("second",), ("third",))),
+    ExpertContext((("before",), ("second",), ("third",), ("fourth",), ("fifth",))),
+    ExpertContext((("before",), ("second",), ("third",), ("fourth",), ("fifth",)), half_life=0.0),
+    ExpertContext((("before",), ("place",), ("second",))),
+    ExpertContext((("before",), ("run",), ("hour",))),
+    ExpertContext((("before",), ("run",), ("hour", "weekday"))),
+)
+
+
+def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
+    """Return what came before each token: int64 [n] by name.
+
+    ``before``, ``run`` (its class), ``earlier`` as in `FlavourTokens`; ``run_before``, the class of the
+    run of `earlier`, 0 if there is none; ``place`` in the batch, in the same classes; ``second`` to
+    ``fifth``, the tokens so many steps before, `end` if that is not in the batch; ``hour`` and
+    ``weekday``.
+    """
+    at = np.arange(len(tokens.token))
+    begins = tokens.before == tokens.end
+    place = at - np.maximum.accumulate(np.where(begins, at, 0))
+    runs = run_class(tokens.run)
+    # Where the run of the flavour before began, one token back is the end of the run before it.
+    ends_at = np.maximum(at - tokens.run, 0)
+    run_before = np.where(tokens.earlier == tokens.end, 0, runs[ends_at])
+    facts = {
+        "before": tokens.before, "run": runs, "earlier": tokens.earlier, "run_before": run_before,
+        "place": run_class(place), "hour": tokens.hour, "weekday": tokens.weekday,
+    }  # fmt: skip
+    for steps, name in enumerate(_PAST, start=2):
+        past = np.full(len(at), tokens.end, dtype=np.int64)
+        past[steps:] = tokens.token[:-steps]
+        facts[name] = np.where(place >= steps, past, tokens.end)
+    return facts
+
+
+def keys_of(memory: ExpertContext, facts: Facts, end: int) -> list[Ints]:
+    """Return the keys of the levels of contexts of a table."""
+    sizes = {"hour": HOURS, "weekday": WEEKDAYS}
+    sizes |= dict.fromkeys(("run", "run_before", "place"), LONGEST_RUN + 1)
+    key: Ints = np.zeros(len(facts["before"]), dtype=np.int64)
+    keys = []
+    for level in memory.levels:
+        for name in level:
+            key = key * sizes.get(name, end + 1) + facts[name]
+        keys.append(key)
+    return keys
+
+
+def class_of(run: Ints) -> Ints:
+    """Return the class of weights of each class of runs, from 0."""
+    return np.searchsorted(RUN_CLASSES, run, side="left").astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class FlavourExpert:
+    """One table of the mix.
+
+    Attributes:
+        contexts: in levels, as its memory says.
+        probability: float64 [n_rows, K + 1].
+    """
+
+    contexts: Contexts
+    probability: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FlavourMix:
+    """Probabilities of the next token by a mix of tables.
+
+    Attributes:
+        table: of days, see the head of this module.
+        experts: one for each of `MEMORIES`.
+        weight: float64 [classes of runs, experts].
+        odds: float64 [K + 1], factors on the odds of each token (what if).
+        among: float64 [K], factors on the shares of flavours among each other (what if).
+    """
+
+    table: FlavourTable
+    experts: tuple[FlavourExpert, ...]
+    weight: Floats
+    odds: Floats
+    among: Floats
+
+    @property
+    def end(self) -> int:
+        """The token that ends a batch: the number of flavours."""
+        return self.table.end
+
+    def probabilities(self, tokens: FlavourTokens) -> Floats:
+        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        return self._shares(self._logs(facts_of(tokens)))
+
+    def tilted(self, odds: Floats, weight: Floats) -> "FlavourMix":
+        """Return the mix with other odds of tokens; see `flavours.tilted_shares`."""
+        return replace(self, odds=self.odds * odds, among=self.among * weight)
+
+    def _shares(self, logs: Floats) -> Floats:
+        shares = _shares(logs)
+        if (self.among == 1).all():
+            return shares
+        return tilted_shares(shares, np.ones(self.end + 1), self.among)
+
+    def draw(
+        self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
+    ) -> tuple[Ints, Ints]:
+        """Draw the flavours of some batches; see `flavours.draw_flavours`.
+
+        Args:
+            n_batches: that are drawn.
+            rng: where the draws come from.
+            day: int64 [n_batches], which day of the history each takes; None takes that of all.
+            hour: int64 [n_batches], hour of the week at which each begins.
+        """
+        end = self.end
+        none: Ints = np.full(n_batches, end, dtype=np.int64)
+        zero: Ints = np.zeros(n_batches, dtype=np.int64)
+        past = [none] * 5  # the tokens before, the last one first
+        run, earlier, run_before = zero, none, zero
+        going: Ints = np.arange(n_batches)
+        drawn: list[Ints] = []
+        of_batch: list[Ints] = []
+        while len(going):
+            place: Ints = np.full(len(going), len(drawn), dtype=np.int64)
+            facts = {
+                "before": past[0], "run": run_class(run), "earlier": earlier,
+                "run_before": run_class(run_before), "place": run_class(place),
+                "hour": hour[going] % HOURS, "weekday": hour[going] // HOURS,
+                **dict(zip(_PAST, past[1:], strict=True)),
+            }  # fmt: skip
+            logs = self._logs(facts)
+            if day is not None and len(self.table.by_day):
+                logs += self._of_day(day[going], past[0], run, earlier)
+            if not drawn:
+                logs[:, end] = -np.inf  # no batch is empty
+            sums = np.cumsum(self._shares(logs), axis=1)
+            mark = rng.random(len(going)) * sums[:, -1]
+            token = np.minimum((sums <= mark[:, None]).sum(axis=1), end)
+            goes_on = token < end
+            going, token = going[goes_on], token[goes_on]
+            past = [one[goes_on] for one in past]
+            repeats = past[0] == token
+            run_before = np.where(repeats, run_before[goes_on], run[goes_on])
+            earlier = np.where(repeats, earlier[goes_on], past[0])
+            run = np.where(repeats, run[goes_on] + 1, 1)
+            past = [token, *past[:-1]]
+            drawn.append(token)
+            of_batch.append(going)
+        flavour, batch = np.concatenate(drawn), np.concatenate(of_batch)
+        order = np.argsort(batch, kind="stable")
+        return flavour[order], batch[order]
+
+    def _logs(self, facts: Facts) -> Floats:
+        """Return logarithms of what the tokens' probabilities are proportional to."""
+        weight = self.weight[class_of(facts["run"])]
+        found: Floats = np.broadcast_to(np.log(self.odds), (len(weight), self.end + 1)).copy()
+        for place, told in enumerate(_expert_logs(self.experts, facts, self.end)):
+            found += weight[:, place, None] * told
+        return found
+
+    def _of_day(self, day: Ints, before: Ints, run: Ints, earlier: Ints) -> Floats:
+        rows = self.table.rows(before, run, earlier)
+        place = day - (self.table.n_days - len(self.table.by_day))
+        kept = place >= 0
+        found = np.zeros((len(day), self.end + 1))
+        here = self.table.by_day[place[kept], rows[kept]]
+        found[kept] = np.log(here / self.table.probability[rows[kept]])
+        return found
+
+
+def _expert_logs(experts: Sequence[FlavourExpert], facts: Facts, end: int) -> list[Floats]:
+    """Return what each table says: logarithms, float64 [n, K + 1]."""
+    return [
+        np.log(one.probability)[one.contexts.rows(keys_of(memory, facts, end))]
+        for memory, one in zip(MEMORIES, experts, strict=True)
+    ]
+
+
+def _shares(logs: Floats) -> Floats:
+    told = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares: Floats = told / told.sum(axis=1, keepdims=True)
+    return shares
+
+
+def fit_mix(
+    trace: CloudTrace, table: FlavourTable, half_life_days: float, held: CloudTrace | None = None
+) -> FlavourMix:
+    """Fit the mix to a trace.
+
+    Args:
+        trace: what is learnt from.
+        table: of its days.
+        half_life_days: see `flavours.recency`; 0 counts all alike.
+        held: what the weights are fitted to, with tables of `trace`; None holds the last part of
+            `trace` back for that.
+    """
+    if held is None:
+        parted = _split_validation(trace)
+        taught, held = parted if parted is not None else (trace, None)
+    else:
+        taught = trace
+    even = np.full((len(RUN_CLASSES) + 1, len(MEMORIES)), 1.0 / len(MEMORIES))
+    weight = even
+    if held is not None:
+        tokens = tokens_of(held)
+        n = len(tokens.token)
+        some = np.arange(0, n, max(1, -(-n * (tokens.end + 1) // MOST_CELLS)))
+        facts = {name: fact[some] for name, fact in facts_of(tokens).items()}
+        told = np.array(
+            _expert_logs(fit_experts(taught, half_life_days), facts, tokens.end), dtype=np.float32
+        )
+        weight = fit_weights(told, tokens.token[some], class_of(facts["run"]), even)
+    experts = fit_experts(trace, half_life_days)
+    return FlavourMix(table, experts, weight, np.ones(table.end + 1), np.ones(table.end))
+
+
+def _split_validation(trace: CloudTrace) -> tuple[CloudTrace, CloudTrace] | None:
+    """Return the first and the last part of a trace; None if it has but one period with jobs."""
+    at = int(trace.period[int((1.0 - HELD_SHARE) * trace.n_jobs)])
+    if at == trace.period[0]:
+        return None
+    stop = trace.first_period + trace.n_periods
+    return trace.part(trace.first_period, at), trace.part(at, stop)
+
+
+def fit_experts(trace: CloudTrace, half_life_days: float) -> tuple[FlavourExpert, ...]:
+    """Fit the tables of the mix to a trace."""
+    tokens = tokens_of(trace)
+    facts = facts_of(tokens)
+    return tuple(
+        FlavourExpert(
+            *fitted_chain(
+                keys_of(memory, facts, tokens.end),
+                tokens.token,
+                tokens.end + 1,
+                recency(tokens, trace, half_life_days * memory.half_life),
+            )[:2]
+        )
+        for memory in MEMORIES
+    )
+
+
+def fit_weights(told: Singles, token: Ints, of_class: Ints, prior: Floats) -> Floats:
+    """Return the weights that make tokens likeliest under a normal prior: float64 like `prior`.
+
+    Args:
+        told: float32 [experts, n, K + 1], logarithms of probabilities.
+        token: int64 [n], what came.
+        of_class: int64 [n], whose weights count.
+        prior: float64 [classes, experts], means of the prior; its precision is `LEAN`.
+
+    Raises:
+        WorkloadError: it does not come to an end.
+    """
+    weight = prior.copy()
+    for one in np.unique(of_class).tolist():
+        some = np.flatnonzero(of_class == one)
+        weight[one] = _newton(told[:, some], token[some], prior[one])
+    return weight
+
+
+def _newton(told: Singles, token: Ints, prior: Floats) -> Floats:
+    n = np.arange(len(token))
+    weight, loss = prior, _loss(told, token, prior, prior)
+    for _ in range(MOST_STEPS):
+        share = _shares(np.tensordot(weight, told, axes=1)).astype(np.float32)
+        mean = (share * told).sum(axis=2)
+        slope = (mean - told[:, n, token]).sum(axis=1) + LEAN * (weight - prior)
+        apart = ((told - mean[:, :, None]) * np.sqrt(share)).reshape(len(told), -1)
+        curve = (apart @ apart.T).astype(np.float64) + LEAN * np.eye(len(weight))
+        step, size = np.linalg.solve(curve, slope), 1.0
+        while (now := _loss(told, token, weight - size * step, prior)) > loss and size > ENOUGH:
+            size /= 2.0
+        if size <= ENOUGH or loss - now < ENOUGH * max(abs(loss), 1.0):
+            return weight if now > loss else weight - size * step
+        weight, loss = weight - size * step, now
+    raise WorkloadError("the weights of the mix were not found; fit quality 'tables' instead.")
+
+
+def _loss(told: Singles, token: Ints, weight: Floats, prior: Floats) -> float:
+    logs = np.tensordot(weight, told, axes=1)
+    most = logs.max(axis=1)
+    total = np.log(np.exp(logs - most[:, None]).sum(axis=1)) + most
+    prized = LEAN / 2.0 * ((weight - prior) ** 2).sum()
+    return float((total - logs[np.arange(len(token)), token]).sum() + prized)

@@ -1,0 +1,292 @@
+"""Which flavour comes next, or that the batch is over: a table of contexts.
+
+Bergsma et al., section 2.2: a token is a flavour or the end of a batch (EOB), and the next one is
+drawn given those before. Their network remembers; what it remembers is told here by three facts:
+the token before, how long it has been repeated, and which flavour came before it in the batch. Each
+is a level of contexts; a level borrows from the one above as much as it has seen different tokens
+(Witten and Bell, IEEE Transactions on Information Theory 37(4), 1991).
+
+Days differ: on one a tenant asks for thousands of small machines, on another nobody does. A table
+of all days mixes them, and every generated day is then like the mean of all, which none was. So
+there may be a table for each of the last days, and a generated day takes its flavours from the same
+day of the history as the number of its batches, a day of the same weekday.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.contexts import Contexts, seen
+from sim.model.cloud_trace import DAY_S, HOUR_S, CloudTrace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+EXACT_RUNS, LONGEST_RUN = 8, 31
+MOST_DAYS = 42
+"""Days that have a table of their own, the last ones; others have that of all days."""
+
+DAY_LEANS = 10_000.0
+"""So many tokens of the table of all days are added to what a day tells of a context. Fewer let
+days differ more, and the band of their demand is the wider."""
+
+
+@dataclass(frozen=True, eq=False)
+class FlavourTokens:
+    """A trace as a sequence of flavours and ends of batches.
+
+    Attributes:
+        token: int64 [n], a flavour, or `end`.
+        before: int64 [n], the token before; `end` at the begin of a batch.
+        run: int64 [n], how often `before` has been repeated; 0 at the begin of a batch.
+        earlier: int64 [n], the flavour before that run; `end` if there is none in the batch.
+        job: int64 [n], row of the job that it is, or behind which its batch ends.
+        end: the number of flavours.
+        hour: int64 [n], hour of the day of its period, from 0.
+        weekday: int64 [n], from 0, the first day of the clock.
+    """
+
+    token: Ints
+    before: Ints
+    run: Ints
+    earlier: Ints
+    job: Ints
+    end: int
+    hour: Ints
+    weekday: Ints
+
+
+def tokens_of(trace: CloudTrace) -> FlavourTokens:
+    """Return the tokens of a trace with what came before each."""
+    end, n_jobs = len(trace.flavours), trace.n_jobs
+    is_last = np.append(trace.first_in_batch[1:], True)
+    place = np.arange(n_jobs) + np.cumsum(is_last) - is_last
+    token = np.full(n_jobs + trace.n_batches, end, dtype=np.int64)
+    token[place] = trace.flavour
+    before = np.concatenate([[end], token[:-1]])
+    begins = before == end
+    changed = begins | (before != np.concatenate([[-1], before[:-1]]))
+    at = np.arange(len(token))
+    since = np.maximum.accumulate(np.where(changed, at, 0))
+    run = np.where(begins, 0, at - since + 1)
+    earlier = np.where(begins, end, before[np.maximum(since - 1, 0)])
+    job = np.searchsorted(place, at, side="right") - 1
+    hours = hours_of(trace.period, trace.period_s)[job]
+    return FlavourTokens(token, before, run, earlier, job, end, hours % 24, hours // 24)
+
+
+def hours_of(period: Ints, period_s: float) -> Ints:
+    """Return the hour of the week of each period, from 0 on the first day of the clock."""
+    hours: Ints = np.floor(period * (period_s / HOUR_S)).astype(np.int64) % (7 * 24)
+    return hours
+
+
+def keys_of(before: Ints, run: Ints, earlier: Ints, end: int) -> tuple[Ints, Ints, Ints]:
+    """Return the keys of the three levels of contexts."""
+    with_run = before * (LONGEST_RUN + 1) + run_class(run)
+    return before, with_run, with_run * (end + 1) + earlier
+
+
+def run_class(run: Ints) -> Ints:
+    """Return a class of each run: as it is up to 8, then by half powers of two, up to 31."""
+    above = np.maximum(run, EXACT_RUNS) / EXACT_RUNS
+    classes = EXACT_RUNS + np.ceil(2 * np.log2(above)).astype(np.int64)
+    return np.where(run <= EXACT_RUNS, run, np.minimum(classes, LONGEST_RUN))
+
+
+@dataclass(frozen=True, eq=False)
+class FlavourTable:
+    """Probabilities of the next token by context.
+
+    Attributes:
+        contexts: in three levels, see `keys_of`.
+        probability: float64 [n_rows, K + 1]; the last column is the end of the batch.
+        by_day: float64 [n, n_rows, K + 1], the same on each of the last n days of the history; n is
+            0 if days do not differ.
+        n_days: of the history.
+    """
+
+    contexts: Contexts
+    probability: Floats
+    by_day: Floats
+    n_days: int
+
+    @property
+    def end(self) -> int:
+        """The token that ends a batch: the number of flavours."""
+        return int(self.probability.shape[1]) - 1
+
+    def rows(self, before: Ints, run: Ints, earlier: Ints) -> Ints:
+        """Return the row of the table for what came before."""
+        return self.contexts.rows(keys_of(before, run, earlier, self.end))
+
+    def probabilities(self, tokens: FlavourTokens) -> Floats:
+        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        found: Floats = self.probability[self.rows(tokens.before, tokens.run, tokens.earlier)]
+        return found
+
+    def tilted(self, odds: Floats, weight: Floats) -> "FlavourTable":
+        """Return the table with other odds of tokens; see `tilted_shares`."""
+        return replace(
+            self,
+            probability=tilted_shares(self.probability, odds, weight),
+            by_day=tilted_shares(self.by_day, odds, weight),
+        )
+
+    def draw(
+        self,
+        n_batches: int,
+        rng: np.random.Generator,
+        day: Ints | None,
+        hour: Ints,  # noqa: ARG002 - as `qualities.NextFlavour`
+    ) -> tuple[Ints, Ints]:
+        """Draw the flavours of some batches; the hour says nothing. See `draw_flavours`."""
+        return draw_flavours(self, n_batches, rng, day)
+
+
+def tilted_shares(told: Floats, odds: Floats, weight: Floats) -> Floats:
+    """Return other probabilities of tokens, whose last is the end of a batch.
+
+    Args:
+        told: float64 [..., K + 1].
+        odds: float64 [K + 1], factors on the odds of each token.
+        weight: float64 [K], factors on the shares of flavours among each other; the end keeps its.
+    """
+    found = told * odds
+    if (weight != 1).any():
+        kept = found[..., :-1].sum(axis=-1, keepdims=True)
+        found[..., :-1] *= weight
+        left = found[..., :-1].sum(axis=-1, keepdims=True)
+        found[..., :-1] *= np.divide(kept, left, out=np.zeros_like(kept), where=left > 0)
+    shares: Floats = found / found.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def fit_flavours(
+    tokens: FlavourTokens, weight: Floats | None = None, day: Ints | None = None
+) -> FlavourTable:
+    """Fit the table to a sequence of tokens.
+
+    Args:
+        tokens: of a trace.
+        weight: float64 [n], what each counts; None counts all alike.
+        day: int64 [n], day of the history of each, from 0 and never falling, if days differ.
+    """
+    told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
+    width = tokens.end + 1
+    contexts, probability, deepest = fitted_chain(told, tokens.token, width, weight)
+    n_days = 1 if day is None else int(day[-1]) + 1
+    kept = range(0 if day is None else max(0, n_days - MOST_DAYS), n_days if day is not None else 0)
+    by_day = np.empty((len(kept), *probability.shape))
+    for place, one in enumerate(kept):
+        some = day == one
+        there = np.bincount(deepest[some] * width + tokens.token[some], minlength=probability.size)
+        there = there.reshape(-1, width)
+        by_day[place] = (there + DAY_LEANS * probability) / (
+            there.sum(axis=1, keepdims=True) + DAY_LEANS
+        )
+    return FlavourTable(contexts, probability, by_day, n_days)
+
+
+def fitted_chain(
+    told: Sequence[Ints], token: Ints, width: int, weight: Floats | None = None
+) -> tuple[Contexts, Floats, Ints]:
+    """Fit probabilities of tokens to levels of contexts, each leaning on the one above.
+
+    Args:
+        told: of each level but 0 the key of every row: int64 [n].
+        token: int64 [n].
+        width: kinds of tokens.
+        weight: float64 [n], what each counts; None counts all alike.
+
+    Returns:
+        the contexts; probabilities float64 [n_rows, width]; the deepest row of each token.
+    """
+    contexts, of_level = seen(told)
+    counts = np.zeros((contexts.n_rows, width))
+    for rows in of_level:
+        counts += np.bincount(rows * width + token, weight, counts.size).reshape(-1, width)
+    probability = np.full((contexts.n_rows, width), 1.0 / width)
+    for level in range(len(contexts.keys)):
+        first, stop = contexts.first_row(level), contexts.first_row(level + 1)
+        here = counts[first:stop]
+        above = probability[contexts.parent[first:stop]]
+        borrowed = (here > 0).sum(axis=1, keepdims=True)
+        probability[first:stop] = (here + borrowed * above) / (
+            here.sum(axis=1, keepdims=True) + borrowed
+        )
+    return contexts, probability, of_level[-1]
+
+
+def days_of(tokens: FlavourTokens, trace: CloudTrace) -> Ints:
+    """Return the day of the history of each token, from 0."""
+    day = np.floor(trace.period * (trace.period_s / DAY_S)).astype(np.int64)
+    first = int(np.floor(trace.first_period * (trace.period_s / DAY_S)))
+    since: Ints = day[tokens.job] - first
+    return since
+
+
+def recency(tokens: FlavourTokens, trace: CloudTrace, half_life_days: float) -> Floats | None:
+    """Return what each token counts, halved with every so many days before the end of the window.
+
+    Args:
+        tokens: of the trace.
+        trace: where they come from.
+        half_life_days: 0 counts all alike, which is told by None.
+    """
+    if half_life_days == 0:
+        return None
+    last = trace.first_period + trace.n_periods
+    age_days = (last - trace.period[tokens.job]) * trace.period_s / DAY_S
+    weight: Floats = np.exp2(-age_days / half_life_days).astype(np.float64)
+    return weight
+
+
+def draw_flavours(
+    table: FlavourTable, n_batches: int, rng: np.random.Generator, day: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Draw the flavours of some batches, none of them empty.
+
+    All batches are drawn side by side, one job of each after another: within a trace nothing that
+    the table knows crosses from one batch to the next.
+
+    Args:
+        table: of contexts.
+        n_batches: that are drawn.
+        rng: where the draws come from.
+        day: int64 [n_batches], which day of the history each takes; None takes that of all days.
+
+    Returns:
+        flavours int64 [n_jobs] and their batches int64 [n_jobs], in order.
+    """
+    end = table.end
+    every = np.concatenate([table.probability[None], table.by_day])
+    sums = np.cumsum(every, axis=2).reshape(-1, end + 1)
+    oldest = table.n_days - len(table.by_day)
+    first_row = np.zeros(n_batches, dtype=np.int64)
+    if day is not None:
+        first_row = np.maximum(day - oldest + 1, 0) * table.contexts.n_rows
+    before = np.full(n_batches, end, dtype=np.int64)
+    run, earlier = np.zeros(n_batches, dtype=np.int64), before.copy()
+    going = np.arange(n_batches)
+    drawn: list[Ints] = []
+    of_batch: list[Ints] = []
+    while len(going):
+        rows = first_row[going] + table.rows(before[going], run[going], earlier[going])
+        most = sums[rows, end - 1] if not drawn else sums[rows, end]
+        mark = rng.random(len(going)) * most
+        token = np.minimum((sums[rows] <= mark[:, None]).sum(axis=1), end)
+        goes_on = token < end
+        going, token = going[goes_on], token[goes_on]
+        repeats = before[going] == token
+        earlier[going] = np.where(repeats, earlier[going], before[going])
+        run[going] = np.where(repeats, run[going] + 1, 1)
+        before[going] = token
+        drawn.append(token)
+        of_batch.append(going.copy())
+    flavour, batch = np.concatenate(drawn), np.concatenate(of_batch)
+    order = np.argsort(batch, kind="stable")
+    return flavour[order], batch[order]

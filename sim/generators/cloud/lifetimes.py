@@ -1,0 +1,528 @@
+"""How long jobs live: hazards over bins, pooled (Kaplan-Meier) or by context.
+
+Bergsma et al., section 2.3. The hazard of a bin is the probability that a job that lived up to it
+ends in it. A job that ended in bin k tells of the bins 0 ... k, one that was seen last in bin c
+(censored) of 0 ... c - 1; everything is estimated from such rows at risk, as by Kaplan and Meier.
+
+Where the paper's network is given features, the table has levels of contexts: the flavour; what
+became of the job before it in the batch; of the one before that; the size of the batch; and the
+third job before. Jobs that live long are mostly seen unended: all that lived for half of the
+window of observation or longer are one, whether they ended or not, so that what follows them can be
+learnt at all. A level of few rows leans on the one above: so many rows at risk of the hazard
+above are added as `LEAN` says: the more different ends a context has seen, the less it is trusted.
+
+Boosted trees as plain arrays: grown by scikit-learn, kept as numbers, evaluated by NumPy.
+
+How long jobs live, by boosted trees over what came before in the batch (quality ``trees``).
+
+Every job tells of the bins up to its own (see `lifetimes`): at each it either ended or went on.
+Trees are grown on these rows, with the features of the paper's network (section 2.3.3) that matter:
+the flavour and the one before, size of the batch and place in it, what became of the three jobs
+before, how long they have been alike, the bin itself, and how far it lies beyond the bins of the
+jobs before. Rows that are the same are one row that counts so often, so a fit takes seconds.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.contexts import Contexts, seen
+from sim.model.cloud_trace import CloudTrace
+from sim.model.errors import WorkloadError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+LEAN = 8.0
+"""Times the different bins that a context has seen: so many rows at risk it borrows."""
+
+LEAN_ALONE = 0.5
+"""Rows at risk that a flavour borrows in the estimate by flavour, which is Kaplan and Meier's."""
+
+LEAST_SEEN = 2
+SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 25, 50)
+"""Classes of batch sizes end at these, as the authors' published map has them; the last is open."""
+
+
+ALMOST = 1e-7
+"""Hazards are at least so far from 0 and 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class LifetimeTable:
+    """Hazards by context.
+
+    Attributes:
+        contexts: in levels, see `keys_of`; only level 0 in the pooled estimate.
+        hazard: float64 [n_rows, n_bins], above 0 and below 1.
+        long_bin: jobs before that lived in this bin or a later one are taken for alike.
+    """
+
+    contexts: Contexts
+    hazard: Floats
+    long_bin: int
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of lifetimes."""
+        return int(self.hazard.shape[1])
+
+    def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
+        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        return self.hazard, self.contexts.rows(lifetime_keys(trace, self.long_bin))
+
+    def ending(self, rate: float) -> "LifetimeTable":
+        """Return the table for jobs that end at another rate; see `rescale_hazards`."""
+        return self if rate == 1 else replace(self, hazard=rescale_hazards(self.hazard, rate))
+
+    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
+        """Draw a bin for every job; see `draw_lifetimes`."""
+        return draw_lifetimes(self, flavour, batch, n_flavours, rng)
+
+
+def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints:
+    """Return what became of each job: its bin, or n_bins + the bin in which it was seen last.
+
+    From `long_bin` on both are that bin.
+    """
+    seen_or_ended = np.where(censored == 1, n_bins + lifetime, lifetime)
+    return np.where(lifetime >= long_bin, long_bin, seen_or_ended)
+
+
+def long_bin_of(trace: CloudTrace) -> int:
+    """Return the bin of half of the window of a trace."""
+    half_s = trace.n_periods * trace.period_s / 2.0
+    return int(trace.bins.of(np.array([half_s]))[0])
+
+
+def size_class(sizes: Ints) -> Ints:
+    """Return the class of each size of a batch, from 0."""
+    return np.searchsorted(SIZES, sizes, side="left").astype(np.int64)
+
+
+def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: int) -> list[Ints]:
+    """Return the keys of the levels of contexts.
+
+    Args:
+        flavour: int64 [n].
+        size: int64 [n], of the batch.
+        states: of the job before, of the one before that, and so on: three int64 [n]; 2 * n_bins
+            where there is none in the batch.
+        n_bins: of lifetimes.
+        n_flavours: of jobs.
+    """
+    many = 2 * n_bins + 1
+    last, second, third = states
+    by_last = last * n_flavours + flavour
+    by_second = by_last * many + second
+    by_size = by_second * (len(SIZES) + 1) + size_class(size)
+    return [flavour, by_last, by_second, by_size, by_size * many + third]
+
+
+def lagged_states(trace: CloudTrace, steps: int, long_bin: int) -> Ints:
+    """Return what became of the job so many steps before, in the same batch."""
+    state = state_of(trace.lifetime, trace.censored, long_bin, trace.bins.n)
+    found = np.full(trace.n_jobs, 2 * trace.bins.n, dtype=np.int64)
+    same = trace.batch[steps:] == trace.batch[:-steps]
+    found[steps:][same] = state[:-steps][same]
+    return found
+
+
+def lifetime_keys(trace: CloudTrace, long_bin: int) -> list[Ints]:
+    """Return the keys of the contexts of every job of a trace, see `LifetimeTable.long_bin`."""
+    sizes = trace.batch_sizes[trace.batch - trace.batch[0]]
+    states = (lagged_states(trace, steps, long_bin) for steps in (1, 2, 3))
+    n_bins, n_flavours = trace.bins.n, len(trace.flavours)
+    return keys_of(trace.flavour, sizes, *states, n_bins=n_bins, n_flavours=n_flavours)
+
+
+def checked_lifetimes(trace: CloudTrace) -> None:
+    """Raise `WorkloadError` if the lifetimes of a trace are unknown."""
+    if not trace.knows_lifetimes:
+        raise WorkloadError("the lifetimes of this trace are unknown; fit one that tells them.")
+
+
+def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
+    """Fit hazards to the lifetimes of a trace.
+
+    Args:
+        trace: with lifetimes.
+        levels: of contexts: 0 is Kaplan and Meier's estimate for all jobs, 1 the same for each
+            flavour, 5 the whole table.
+
+    Raises:
+        WorkloadError: lifetimes are unknown.
+    """
+    checked_lifetimes(trace)
+    long_bin = long_bin_of(trace)
+    told = lifetime_keys(trace, long_bin)[: max(levels, 1)]
+    contexts, of_level = seen(told, LEAST_SEEN)
+    if levels == 0:
+        contexts, of_level = Contexts(contexts.keys[:1], contexts.parent[:1]), of_level[:1]
+    n_rows, n_bins = contexts.n_rows, trace.bins.n
+    counts = np.zeros((2, n_rows * n_bins))
+    for rows in of_level:
+        place = rows * n_bins + trace.lifetime
+        for censored in (0, 1):
+            of = place[(rows >= 0) & (trace.censored == censored)]
+            counts[censored] += np.bincount(of, minlength=n_rows * n_bins)
+    ended, last_seen = counts.reshape(2, n_rows, n_bins)
+    at_risk = np.cumsum((ended + last_seen)[:, ::-1], axis=1)[:, ::-1] - last_seen
+    hazard = np.empty((n_rows, n_bins))
+    hazard[0] = (ended[0] + 0.5) / (at_risk[0] + 1.0)
+    for level in range(1, len(contexts.keys)):
+        first, stop = contexts.first_row(level), contexts.first_row(level + 1)
+        above = hazard[contexts.parent[first:stop]]
+        kinds = (ended[first:stop] > 0).sum(axis=1, keepdims=True)
+        lean = LEAN * np.maximum(kinds, 1) if levels > 1 else np.full_like(above[:, :1], LEAN_ALONE)
+        hazard[first:stop] = (ended[first:stop] + lean * above) / (at_risk[first:stop] + lean)
+    return LifetimeTable(contexts, np.clip(hazard, 1e-7, 1 - 1e-7), long_bin)
+
+
+def rescale_hazards(hazard: Floats, rate: float) -> Floats:
+    """Return the hazards under which survival to each bin is what it was to the power of a rate."""
+    found: Floats = np.clip(-np.expm1(rate * np.log1p(-hazard)), ALMOST, 1 - ALMOST)
+    return found
+
+
+def lifetime_probabilities(hazard: Floats) -> Floats:
+    """Return the probability of each bin: float64 [..., n_bins]; the last one has what is left."""
+    survived = np.cumprod(1.0 - hazard, axis=-1)
+    reached = np.concatenate([np.ones_like(survived[..., :1]), survived[..., :-1]], axis=-1)
+    found: Floats = reached * hazard
+    found[..., -1] = reached[..., -1]
+    return found
+
+
+def draw_lifetimes(
+    table: LifetimeTable, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator
+) -> Ints:
+    """Draw a bin for every job, given flavours in batches: int64 [n_jobs].
+
+    Batches are drawn side by side, as in `flavours.draw_flavours`; each job is given what became of
+    those before it. Nothing is censored.
+    """
+    n_bins, n_jobs = table.n_bins, len(flavour)
+    sums = np.cumsum(lifetime_probabilities(table.hazard), axis=1)
+    first = np.flatnonzero(np.concatenate([[True], np.diff(batch) > 0]))
+    sizes = np.diff(np.append(first, n_jobs))
+    order = np.argsort(-sizes, kind="stable")  # those that go on are the first ones, always
+    begins, lengths = first[order], sizes[order]
+    drawn = np.zeros(n_jobs, dtype=np.int64)
+    states = [np.full(len(first), 2 * n_bins, dtype=np.int64) for _ in range(3)]
+    for step in range(int(lengths[0])):
+        n = int(np.searchsorted(-lengths, -step, side="left"))
+        jobs = begins[:n] + step
+        told = keys_of(
+            flavour[jobs], lengths[:n], *(state[:n] for state in states), n_bins=n_bins,
+            n_flavours=n_flavours,
+        )  # fmt: skip
+        rows = table.contexts.rows(told)
+        found = first_above(sums, rows, rng.random(n))
+        drawn[jobs] = found
+        states = [np.minimum(found, table.long_bin), states[0][:n], states[1][:n]]
+    return drawn
+
+
+def first_above(sums: Floats, rows: Ints, mark: Floats) -> Ints:
+    """Return the first column of each row whose sum is above a mark, by bisection: int64 [n]."""
+    low = np.zeros(len(rows), dtype=np.int64)
+    high = np.full(len(rows), sums.shape[1] - 1, dtype=np.int64)
+    for _ in range(int(np.ceil(np.log2(sums.shape[1])))):
+        middle = (low + high) // 2
+        above = sums[rows, middle] > mark
+        high = np.where(above, middle, high)
+        low = np.where(above, low, np.minimum(middle + 1, high))
+    return high
+
+
+AT_ONCE = 8192
+"""Rows that are sent down the trees together: their places stay in the processor's cache."""
+
+LEAF_REGULARISATION = 1.0
+"""What the curvature of a leaf is added to: leaves of few jobs say little. Their rows cannot be
+counted instead, since a row may stand for thousands of jobs."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedTrees:
+    """Trees whose values add up. Nodes of all trees stand one tree after another.
+
+    Attributes:
+        first: int64 [n_trees + 1], the root of each tree, and where the last one ends.
+        feature: int64 [n_nodes], column that a node asks for; 0 at leaves.
+        threshold: float64 [n_nodes], up to which a row goes to the left; infinite at leaves.
+        left: int64 [n_nodes], node of those; a leaf names itself, another node a later one.
+        right: int64 [n_nodes], node of all others; a leaf names itself.
+        value: float64 [n_nodes], what a leaf adds.
+        baseline: what is added to.
+    """
+
+    first: Ints
+    feature: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+    value: Floats
+    baseline: float
+
+    @property
+    def depths(self) -> Ints:
+        """Steps from the root of each tree to its deepest leaf: int64 [n_trees]."""
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        for node, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
+            if left != node:
+                depth[[left, right]] = depth[node] + 1
+        return np.maximum.reduceat(depth, self.first[:-1])
+
+    def sums(self, columns: Floats) -> Floats:
+        """Return what the trees say of some rows: float64 [n].
+
+        Args:
+            columns: float64 [n_features, n], one row of the array for each feature.
+        """
+        depths = self.depths.tolist()
+        found = np.full(columns.shape[1], self.baseline)
+        for begin in range(0, len(found), AT_ONCE):
+            some = np.ascontiguousarray(columns[:, begin : begin + AT_ONCE])
+            n = some.shape[1]
+            flat, at = some.ravel(), np.arange(n)
+            for root, depth in zip(self.first[:-1].tolist(), depths, strict=True):
+                node: Ints = np.full(n, root, dtype=np.int64)
+                for _ in range(depth):
+                    told = flat[self.feature[node] * n + at]
+                    node = np.where(told <= self.threshold[node], self.left[node], self.right[node])
+                found[begin : begin + n] += self.value[node]
+        return found
+
+
+def grow_trees(
+    rows: Floats, ended: Ints, weight: Floats, *, rounds: int, rate: float, leaves: int, depth: int
+) -> BoostedTrees:
+    """Grow trees for the logit of a probability (gradient boosting over histograms).
+
+    Args:
+        rows: float64 [n, n_features].
+        ended: int64 [n], 1 where it happened.
+        weight: float64 [n], how often such a row was seen.
+        rounds: trees at most.
+        rate: what each tree is shrunk to.
+        leaves: of a tree at most.
+        depth: of a tree at most.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    library = HistGradientBoostingClassifier(
+        max_iter=rounds, learning_rate=rate, max_leaf_nodes=leaves, max_depth=depth,
+        l2_regularization=LEAF_REGULARISATION, min_samples_leaf=1, early_stopping=False, random_state=0,
+    )  # fmt: skip
+    return export_trees(library.fit(rows, ended, sample_weight=weight))
+
+
+def export_trees(library: Any) -> BoostedTrees:
+    """Return the trees of a fitted binary classifier of scikit-learn (histogram boosting)."""
+    trees = [stage[0].nodes for stage in library._predictors]
+    first = np.concatenate([[0], np.cumsum([len(tree) for tree in trees])]).astype(np.int64)
+    nodes = np.concatenate(trees)
+    own = np.arange(len(nodes))
+    root = np.repeat(first[:-1], np.diff(first))
+    is_leaf = nodes["is_leaf"].astype(bool)
+    return BoostedTrees(
+        first=first,
+        feature=np.where(is_leaf, 0, nodes["feature_idx"]).astype(np.int64),
+        threshold=np.where(is_leaf, np.inf, nodes["num_threshold"]),
+        left=np.where(is_leaf, own, root + nodes["left"]).astype(np.int64),
+        right=np.where(is_leaf, own, root + nodes["right"]).astype(np.int64),
+        value=np.where(is_leaf, nodes["value"], 0.0),
+        baseline=float(np.ravel(library._baseline_prediction)[0]),
+    )
+
+
+PLACES = (0, 1, 2, 3, 5, 8, 12, 20, 40)
+"""Classes of places in a batch end at these; the last is open."""
+
+MOST_ALIKE = 6
+"""Jobs before that were alike; more count as so many."""
+
+MOST_TAUGHT = 300_000
+"""Jobs that trees are grown on, the last ones of a log."""
+
+ROUNDS, RATE, LEAVES, DEPTH = 60, 0.2, 63, 8
+N_FEATURES = 13
+CONTEXTS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class LifetimeTrees:
+    """Hazards by boosted trees.
+
+    Attributes:
+        trees: of `N_FEATURES` features, see `_columns`.
+        n_bins: of lifetimes.
+        n_flavours: of jobs.
+        rate: factor on the rate at which jobs end (what if).
+    """
+
+    trees: BoostedTrees
+    n_bins: int
+    n_flavours: int
+    rate: float = 1.0
+
+    def ending(self, rate: float) -> "LifetimeTrees":
+        """Return the trees for jobs that end at another rate; see `lifetimes.ending_at`."""
+        return replace(self, rate=self.rate * rate)
+
+    def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
+        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        keys, rows = np.unique(tree_keys(trace), return_inverse=True)
+        return self._of(keys), rows.reshape(-1)
+
+    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
+        """Draw a bin for every job; see `lifetimes.draw_lifetimes`.
+
+        What the trees say of a context is kept for as long as the draw lasts: they are asked once.
+        """
+        n_bins, n_jobs = self.n_bins, len(flavour)
+        first = np.flatnonzero(np.concatenate([[True], np.diff(batch) > 0]))
+        sizes = np.diff(np.append(first, n_jobs))
+        order = np.argsort(-sizes, kind="stable")  # those that go on are the first ones, always
+        begins, lengths = first[order], sizes[order]
+        drawn = np.zeros(n_jobs, dtype=np.int64)
+        none = np.full(len(first), 2 * n_bins, dtype=np.int64)
+        states, alike = [none, none, none], np.zeros(len(first), dtype=np.int64)
+        before = np.full(len(first), n_flavours, dtype=np.int64)
+        known: dict[int, int] = {}
+        sums = np.empty((0, n_bins))
+        for step in range(int(lengths[0])):
+            n = int(np.searchsorted(-lengths, -step, side="left"))
+            jobs = begins[:n] + step
+            states, alike, before = [one[:n] for one in states], alike[:n], before[:n]
+            place: Ints = np.full(n, step, dtype=np.int64)
+            keys = _packed(
+                [flavour[jobs], before, size_class(lengths[:n]), _place_class(place), alike,
+                 *states], n_bins, n_flavours,
+            )  # fmt: skip
+            asked, rows = np.unique(keys, return_inverse=True)
+            new = [one for one in asked.tolist() if one not in known]
+            if new:
+                known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+                told = np.cumsum(lifetime_probabilities(self._of(np.array(new))), axis=1)
+                sums = np.concatenate([sums[: len(known) - len(new)], told])
+            rows = np.array([known[one] for one in asked.tolist()])[rows.reshape(-1)]
+            found = first_above(sums, rows, rng.random(n))
+            drawn[jobs] = found
+            alike = np.where(found == states[0], np.minimum(alike + 1, MOST_ALIKE), 0)
+            states, before = [found, *states[:2]], flavour[jobs]
+        return drawn
+
+    def _of(self, keys: Ints) -> Floats:
+        """Return the hazards of contexts: float64 [n, n_bins]."""
+        found = np.empty((len(keys), self.n_bins))
+        for begin in range(0, len(keys), CONTEXTS_AT_ONCE):
+            some = _unpacked(keys[begin : begin + CONTEXTS_AT_ONCE], self.n_bins, self.n_flavours)
+            n = len(some[0])
+            at, bins = np.divmod(np.arange(n * self.n_bins), self.n_bins)
+            logit = self.trees.sums(_columns(some, self.n_bins, at, bins))
+            found[begin : begin + n] = (1.0 / (1.0 + np.exp(-logit))).reshape(n, self.n_bins)
+        found = np.clip(found, ALMOST, 1 - ALMOST)
+        return found if self.rate == 1 else rescale_hazards(found, self.rate)
+
+
+def tree_keys(trace: CloudTrace) -> Ints:
+    """Return the context of every job of a trace, packed into one number: int64 [n_jobs]."""
+    n_bins, n_flavours = trace.bins.n, len(trace.flavours)
+    begins = trace.first_in_batch
+    before = np.where(begins, n_flavours, np.concatenate([[n_flavours], trace.flavour[:-1]]))
+    at = np.arange(trace.n_jobs)
+    place = at - np.maximum.accumulate(np.where(begins, at, 0))
+    states = [lagged_states(trace, steps, n_bins) for steps in (1, 2, 3)]
+    # The last two jobs before were other than one another, or there are no two: counted from here.
+    differs = (states[0] != states[1]) | (place < 2)
+    alike = np.minimum(at - np.maximum.accumulate(np.where(differs, at, 0)), MOST_ALIKE)
+    sizes = trace.batch_sizes[trace.batch - trace.batch[0]]
+    return _packed(
+        [trace.flavour, before, size_class(sizes), _place_class(place), alike, *states],
+        n_bins, n_flavours,
+    )  # fmt: skip
+
+
+def fit_trees(trace: CloudTrace) -> LifetimeTrees:
+    """Grow trees for the hazards of a trace.
+
+    Raises:
+        WorkloadError: lifetimes are unknown, or every job ended in the first bin.
+    """
+    checked_lifetimes(trace)
+    n_bins, n_flavours = trace.bins.n, len(trace.flavours)
+    last = slice(max(0, trace.n_jobs - MOST_TAUGHT), None)
+    lifetime, censored = trace.lifetime[last], trace.censored[last]
+    keys, row = np.unique(tree_keys(trace)[last], return_inverse=True)
+    ended, last_seen = (
+        np.bincount((row.reshape(-1) * n_bins + lifetime)[some], minlength=len(keys) * n_bins)
+        .reshape(-1, n_bins)
+        for some in (censored == 0, censored == 1)
+    )  # fmt: skip
+    at_risk = np.cumsum((ended + last_seen)[:, ::-1], axis=1)[:, ::-1] - last_seen
+    went_on = at_risk - ended
+    seen_ended, seen_going = np.nonzero(ended), np.nonzero(went_on)
+    if len(seen_ended[0]) == 0 or len(seen_going[0]) == 0:
+        raise WorkloadError(
+            "all jobs of this log ended in the first bin of lifetimes, or none ended; trees learn "
+            "nothing from that: fit quality 'tables'."
+        )
+    facts = _unpacked(keys, n_bins, n_flavours)
+    columns = [_columns(facts, n_bins, *seen) for seen in (seen_ended, seen_going)]
+    weight = np.concatenate([ended[seen_ended], went_on[seen_going]])
+    trees = grow_trees(
+        np.concatenate(columns, axis=1).T,
+        np.repeat([1, 0], [len(seen_ended[0]), len(seen_going[0])]),
+        weight.astype(np.float64),
+        rounds=ROUNDS,
+        rate=RATE,
+        leaves=LEAVES,
+        depth=DEPTH,
+    )
+    return LifetimeTrees(trees, n_bins, n_flavours)
+
+
+def _place_class(place: Ints) -> Ints:
+    return np.searchsorted(PLACES, place, side="left").astype(np.int64)
+
+
+def _radices(n_bins: int, n_flavours: int) -> tuple[int, ...]:
+    states = (2 * n_bins + 1,) * 3
+    return (n_flavours, n_flavours + 1, len(SIZES) + 1, len(PLACES) + 1, MOST_ALIKE + 1, *states)
+
+
+def _packed(facts: list[Ints], n_bins: int, n_flavours: int) -> Ints:
+    key: Ints = np.zeros(len(facts[0]), dtype=np.int64)
+    for fact, radix in zip(facts, _radices(n_bins, n_flavours), strict=True):
+        key = key * radix + fact
+    return key
+
+
+def _unpacked(key: Ints, n_bins: int, n_flavours: int) -> list[Ints]:
+    facts: list[Ints] = []
+    for radix in reversed(_radices(n_bins, n_flavours)):
+        facts.append(key % radix)
+        key = key // radix
+    return facts[::-1]
+
+
+def _columns(facts: list[Ints], n_bins: int, row: Ints, bins: Ints) -> Floats:
+    """Return the features of some contexts at some bins: float64 [N_FEATURES, n].
+
+    Of a job before: the bin in which it ended or was seen last, -1 if there is none; and whether it
+    ended (0), was seen last (1) or is none (2).
+    """
+    *told, last, second, third = facts
+    bin_of = [np.where(state == 2 * n_bins, -1, state % n_bins) for state in (last, second, third)]
+    kind = [state // n_bins for state in (last, second)]
+    told += [bin_of[0], kind[0], bin_of[1], kind[1], bin_of[2]]
+    columns = [fact[row] for fact in told]
+    columns += [bins, bins - columns[5], bins - columns[7]]
+    found: Floats = np.array(columns, dtype=np.float64)
+    return found

@@ -1,0 +1,490 @@
+"""How well flavours and lifetimes are foreseen, at what price: qualities behind one interface.
+
+| quality | flavours | lifetimes |
+|---|---|---|
+| ``tables`` | one table of contexts (`flavours`) | one table of contexts (`lifetimes`) |
+| ``mix`` | a log-linear mix of a dozen tables (`mix`) | as ``tables`` |
+| ``trees`` | as ``mix`` | boosted trees (`trees`) |
+| ``dimensions`` | a table for the cores, then the memory, then the rest | as ``tables`` |
+
+Every model of flavours is a `NextFlavour` and every model of lifetimes is a `Hazards`; what fits,
+scores, draws and keeps them knows no more.
+
+The parts of a fitted model, in the form of a `Model` and back, with everything checked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.arrivals import DAYS, HOURS, BatchArrivals
+from sim.generators.cloud.batches import JobExamples
+from sim.generators.cloud.contexts import (
+    Contexts,
+    array_of,
+    contexts_of,
+    encode_contexts,
+    integers_of,
+    shares_of,
+)
+from sim.generators.cloud.flavour_dimensions import (
+    DimensionTable,
+    FlavourChain,
+    FlavourDimensions,
+    fit_dimensions,
+)
+from sim.generators.cloud.flavour_mix import (
+    MEMORIES,
+    RUN_CLASSES,
+    FlavourExpert,
+    FlavourMix,
+    fit_mix,
+)
+from sim.generators.cloud.flavours import (
+    FlavourTable,
+    FlavourTokens,
+    days_of,
+    fit_flavours,
+    recency,
+    tokens_of,
+)
+from sim.generators.cloud.lifetimes import (
+    N_FEATURES,
+    BoostedTrees,
+    LifetimeTable,
+    LifetimeTrees,
+    fit_lifetimes,
+    fit_trees,
+)
+from sim.generators.generator import (
+    Json,
+    Model,
+    checked_number,
+    number_of,
+    pack_tasks,
+    unpack_tasks,
+)
+from sim.model.cloud_trace import Bins, CloudTrace, Flavour
+from sim.model.errors import WorkloadError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+QUALITIES = ("tables", "mix", "trees", "dimensions")
+MOST_WEIGHT, MOST_LOGIT = 1e3, 1e6
+Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]
+"""Parameters and arrays of a model."""
+
+
+class NextFlavour(Protocol):
+    """Which token comes next, given those before it in the batch."""
+
+    @property
+    def end(self) -> int:
+        """The token that ends a batch: the number of flavours."""
+
+    def probabilities(self, tokens: FlavourTokens) -> Floats:
+        """Return the probabilities of each next token: float64 [n, K + 1]."""
+
+    def tilted(self, odds: Floats, weight: Floats) -> "NextFlavour":
+        """Return the model with other odds of tokens; see `flavours.tilted_shares`."""
+
+    def draw(
+        self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
+    ) -> tuple[Ints, Ints]:
+        """Draw the flavours of some batches, none of them empty.
+
+        Args:
+            n_batches: that are drawn.
+            rng: where the draws come from.
+            day: int64 [n_batches], which day of the history each takes; None takes that of all.
+            hour: int64 [n_batches], hour of the week at which each begins.
+
+        Returns:
+            flavours int64 [n_jobs] and their batches int64 [n_jobs], in order.
+        """
+
+
+class Hazards(Protocol):
+    """How likely a job that lived up to a bin ends in it, given those before it in the batch."""
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of lifetimes."""
+
+    def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
+        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+
+    def ending(self, rate: float) -> "Hazards":
+        """Return the model for jobs that end at another rate; see `lifetimes.ending_at`."""
+
+    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
+        """Draw a bin for every job, given flavours in batches: int64 [n_jobs]; none censored."""
+
+
+def fit_next_flavour(
+    quality: str, trace: CloudTrace, half_life_days: float, days_differ: bool
+) -> NextFlavour:
+    """Fit the model of flavours of a quality.
+
+    Args:
+        quality: one of `QUALITIES`.
+        trace: what is learnt from.
+        half_life_days: flavours of so long ago count half; 0 counts all alike.
+        days_differ: each day has a table.
+    """
+    tokens = tokens_of(trace)
+    day = days_of(tokens, trace) if days_differ else None
+    table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
+    if quality == "tables":
+        return table
+    if quality == "dimensions":
+        return fit_dimensions(trace, table, half_life_days)
+    return fit_mix(trace, table, half_life_days)
+
+
+def fit_hazards(quality: str, trace: CloudTrace) -> Hazards:
+    """Fit the model of lifetimes of a quality. Raises WorkloadError if lifetimes are unknown."""
+    return fit_trees(trace) if quality == "trees" else fit_lifetimes(trace)
+
+
+def quality_of(model: Model) -> str:
+    """Return the quality of a model; those that do not tell have one table.
+
+    Raises:
+        WorkloadError: there is no such quality.
+    """
+    quality = model.parameters.get("quality", QUALITIES[0])
+    if quality not in QUALITIES:
+        raise WorkloadError(
+            f"parameter 'quality' of '{model.generator}' is {quality!r}; allowed are "
+            f"{', '.join(QUALITIES)}."
+        )
+    return str(quality)
+
+
+def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model of flavours."""
+    table = flavours.table if isinstance(flavours, FlavourMix | FlavourDimensions) else flavours
+    if not isinstance(table, FlavourTable):
+        raise TypeError(f"{type(flavours).__name__} is no model of flavours that can be kept.")
+    arrays = {
+        "flavours_probability": table.probability,
+        "flavours_by_day": table.by_day,
+        **encode_contexts("flavours", table.contexts),
+    }
+    if isinstance(flavours, FlavourMix):
+        arrays["mix_weight"] = flavours.weight
+        for place, expert in enumerate(flavours.experts):
+            arrays[f"mix_{place}_probability"] = expert.probability
+            arrays |= encode_contexts(f"mix_{place}", expert.contexts)
+    if isinstance(flavours, FlavourDimensions):
+        arrays["dimensions_value"] = flavours.chain.value
+        for place, one in enumerate((flavours.ends, *flavours.dimensions)):
+            arrays[f"dimensions_{place}_probability"] = one.probability
+            arrays |= encode_contexts(f"dimensions_{place}", one.contexts)
+    return arrays
+
+
+def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
+    """Return the model of flavours that `encode_flavours` kept. Raises WorkloadError."""
+    table = _flavour_table_of(model, n_flavours, n_days)
+    quality = quality_of(model)
+    if quality == "tables":
+        return table
+    if quality == "dimensions":
+        return _dimensions_of(model, table)
+    experts = []
+    for place, memory in enumerate(MEMORIES):
+        name = f"mix_{place}"
+        contexts = _contexts_of(model, name, len(memory.levels) + 1)
+        shape = (contexts.n_rows, n_flavours + 1)
+        experts.append(
+            FlavourExpert(contexts, _positive_shares(model, f"{name}_probability", shape))
+        )
+    weight = array_of(
+        model, "mix_weight", (len(RUN_CLASSES) + 1, len(MEMORIES)), -MOST_WEIGHT, MOST_WEIGHT
+    )
+    return FlavourMix(table, tuple(experts), weight, np.ones(n_flavours + 1), np.ones(n_flavours))
+
+
+def _dimensions_of(model: Model, table: FlavourTable) -> FlavourDimensions:
+    n = table.end
+    value = integers_of(model, "dimensions_value", (n, None), 0, n - 1)
+    chain = FlavourChain.of(value)
+    if not chain.parts:
+        raise WorkloadError(
+            f"array 'dimensions_value' of '{model.generator}' tells two flavours the same; each "
+            "has values of its own."
+        )
+    found = []
+    for place in range(chain.n_dimensions + 1):
+        name = f"dimensions_{place}"
+        contexts = _contexts_of(model, name, chain.n_levels(place - 1) + 1)
+        shape = (contexts.n_rows, chain.width(place - 1) if place else 2)
+        found.append(
+            DimensionTable(contexts, _positive_shares(model, f"{name}_probability", shape))
+        )
+    return FlavourDimensions(table, chain, found[0], tuple(found[1:]), np.ones(n + 1), np.ones(n))
+
+
+def _contexts_of(model: Model, name: str, n_levels: int) -> Contexts:
+    contexts = contexts_of(model, name)
+    if len(contexts.keys) != n_levels:
+        raise WorkloadError(
+            f"the contexts '{name}' of '{model.generator}' have {len(contexts.keys)} levels; "
+            f"{n_levels} are expected."
+        )
+    return contexts
+
+
+def encode_hazards(hazards: Hazards) -> Packed:
+    """Return parameters and arrays of a model of lifetimes."""
+    if isinstance(hazards, LifetimeTable):
+        arrays = {
+            "lifetimes_hazard": hazards.hazard,
+            **encode_contexts("lifetimes", hazards.contexts),
+        }
+        return {"long_bin": hazards.long_bin}, arrays
+    if not isinstance(hazards, LifetimeTrees):
+        raise TypeError(f"{type(hazards).__name__} is no model of lifetimes that can be kept.")
+    trees = hazards.trees
+    return {"trees_baseline": trees.baseline}, {
+        f"trees_{name}": getattr(trees, name)
+        for name in ("first", "feature", "threshold", "left", "right", "value")
+    }
+
+
+def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
+    """Return the model of lifetimes that `encode_hazards` kept. Raises WorkloadError."""
+    if quality_of(model) != "trees":
+        long_bin = int(number_of(model, "long_bin", 0, n_bins))
+        contexts = contexts_of(model, "lifetimes")
+        hazard = array_of(model, "lifetimes_hazard", (contexts.n_rows, n_bins), 0.0, 1.0)
+        return LifetimeTable(contexts, hazard, long_bin)
+    return LifetimeTrees(_trees_of(model), n_bins, n_flavours)
+
+
+def _flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTable:
+    contexts = contexts_of(model, "flavours")
+    shape = (contexts.n_rows, n_flavours + 1)
+    found = model.arrays.get("flavours_by_day")
+    n_told = 0 if found is None else len(found)
+    if not n_told <= n_days:
+        raise WorkloadError(f"array 'flavours_by_day' of '{model.generator}' has too many days.")
+    by_day = np.empty((0, *shape))
+    if n_told:
+        by_day = shares_of(model, "flavours_by_day", (n_told, *shape))
+    probability = shares_of(model, "flavours_probability", shape)
+    return FlavourTable(contexts, probability, by_day, n_days)
+
+
+def _positive_shares(model: Model, name: str, shape: tuple[int, int]) -> Floats:
+    found = shares_of(model, name, shape)
+    if found.min() <= 0:
+        raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares of 0.")
+    return found
+
+
+def _trees_of(model: Model) -> BoostedTrees:
+    where = f"the trees of '{model.generator}'"
+    first = integers_of(model, "trees_first", (None,), 0)
+    n = int(first[-1])
+    own = np.arange(n)
+    if first[0] != 0 or len(first) < 2 or (np.diff(first) < 1).any():
+        raise WorkloadError(f"{where} must begin one after another, from 0.")
+    left = integers_of(model, "trees_left", (n,), 0, n - 1)
+    right = integers_of(model, "trees_right", (n,), 0, n - 1)
+    stop = np.repeat(first[1:], np.diff(first))
+    is_leaf = (left == own) & (right == own)
+    goes_on = (left > own) & (right > own) & (left < stop) & (right < stop)
+    if not (is_leaf | goes_on).all():
+        raise WorkloadError(f"{where} go around; a node's children come after it, in its tree.")
+    threshold = model.arrays.get("trees_threshold")
+    is_whole = threshold is not None and threshold.shape == (n,) and threshold.dtype.kind == "f"
+    if threshold is None or not is_whole or np.isnan(threshold).any():
+        raise WorkloadError(f"{where} need the array 'trees_threshold', a number per node.")
+    return BoostedTrees(
+        first=first,
+        feature=integers_of(model, "trees_feature", (n,), 0, N_FEATURES - 1),
+        threshold=threshold.astype(np.float64),
+        left=left,
+        right=right,
+        value=array_of(model, "trees_value", (n,), -MOST_LOGIT, MOST_LOGIT),
+        baseline=number_of(model, "trees_baseline", -MOST_LOGIT, MOST_LOGIT),
+    )
+
+
+MOST_DAYS = 100_000
+_FURTHER = ("mgpu", "requested_s")
+_EXAMPLES = ("procs", "requested_s", "mem_bytes_per_proc")
+
+
+@dataclass(frozen=True, eq=False)
+class CloudModelParts:
+    """What all models of clouds have.
+
+    Attributes:
+        period_s: length of a period.
+        bins: of lifetimes.
+        flavours: all of them.
+        examples: jobs of each flavour.
+        arrivals: of batches, or of jobs.
+        lifetimes: hazards, by context or by trees.
+        jobs_per_arrival: mean size of what arrives.
+    """
+
+    period_s: float
+    bins: Bins
+    flavours: tuple[Flavour, ...]
+    examples: JobExamples
+    arrivals: BatchArrivals
+    lifetimes: Hazards
+    jobs_per_arrival: float
+
+
+def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
+    """Return parameters and arrays of a model."""
+    law = ground.arrivals
+    parameters = {
+        "period_s": ground.period_s,
+        "bin_ends_s": list(ground.bins.ends_s),
+        "longest_s": ground.bins.longest_s,
+        "flavours": [_flavour_entries(one) for one in ground.flavours],
+        "arrivals": {
+            "intercept": law.intercept,
+            "dispersion": law.dispersion,
+            "first_day": law.first_day,
+            "back": law.back,
+        },
+        "jobs_per_arrival": ground.jobs_per_arrival,
+    }
+    arrays = {
+        "arrivals_of_hour": law.of_hour,
+        "arrivals_of_day": law.of_day,
+        "arrivals_of_history": law.of_history,
+        "examples_first": ground.examples.first,
+        **{f"examples_{name}": getattr(ground.examples, name) for name in _EXAMPLES},
+    }
+    told, more = encode_hazards(ground.lifetimes)
+    examples = ground.examples
+    if examples.tasks is not None and examples.runtime_s is not None:
+        of_tasks, arrays_of_tasks = pack_tasks(examples.tasks)
+        told |= of_tasks
+        more |= arrays_of_tasks | {"examples_runtime_s": examples.runtime_s}
+    return parameters | told, arrays | more
+
+
+def model_parts_of(model: Model) -> CloudModelParts:
+    """Return the parts of a model.
+
+    Raises:
+        WorkloadError: one is missing or cannot be.
+    """
+    flavours = _flavours(model)
+    bins = Bins(tuple(_numbers(model, "bin_ends_s")), number_of(model, "longest_s", 1e-6))
+    told = model.parameters.get("arrivals")
+    wanted = ["back", "dispersion", "first_day", "intercept"]
+    if not isinstance(told, dict) or sorted(told) != wanted:
+        raise WorkloadError(
+            f"parameter 'arrivals' of '{model.generator}' must have exactly the entries "
+            f"{', '.join(wanted)}."
+        )
+
+    def of(name: str, lowest: float, highest: float) -> float:
+        where = f"parameter '{name}' of 'arrivals' of '{model.generator}'"
+        return checked_number(where, told[name], lowest, highest)
+
+    history = array_of(model, "arrivals_of_history", (None,), -50.0, 50.0)
+    arrivals = BatchArrivals(
+        intercept=of("intercept", -50.0, 50.0),
+        of_hour=array_of(model, "arrivals_of_hour", (HOURS,), -50.0, 50.0),
+        of_day=array_of(model, "arrivals_of_day", (DAYS,), -50.0, 50.0),
+        of_history=history,
+        dispersion=of("dispersion", 0.0, 1e3),
+        first_day=int(of("first_day", 0, MOST_DAYS)),
+        back=of("back", 1e-6, 1.0),
+    )
+    return CloudModelParts(
+        period_s=number_of(model, "period_s", 1e-3, 86_400.0),
+        bins=bins,
+        flavours=flavours,
+        examples=_examples(model, len(flavours)),
+        arrivals=arrivals,
+        lifetimes=hazards_of(model, bins.n, len(flavours)),
+        jobs_per_arrival=number_of(model, "jobs_per_arrival", 1e-6, 1e6),
+    )
+
+
+def _flavours(model: Model) -> tuple[Flavour, ...]:
+    told = model.parameters.get("flavours")
+    if not isinstance(told, list) or not told:
+        raise WorkloadError(
+            f"parameter 'flavours' of '{model.generator}' must be a list of tables."
+        )
+    return tuple(_flavour(model, one) for one in told)
+
+
+def _flavour_entries(flavour: Flavour) -> dict[str, Json]:
+    further = {name: getattr(flavour, name) for name in _FURTHER}
+    known = {name: value for name, value in further.items() if value >= 0}
+    return {
+        "name": flavour.name, "mcpu": flavour.mcpu, "mem_bytes": flavour.mem_bytes, **known
+    }  # fmt: skip
+
+
+def _flavour(model: Model, told: Json) -> Flavour:
+    entries: Mapping[str, Json] = told if isinstance(told, dict) else {}
+    where = f"of a flavour of '{model.generator}'"
+    needed = {"mcpu", "mem_bytes", "name"}
+    are_known = needed <= set(entries) <= {*needed, *_FURTHER}
+    if not are_known or not isinstance(entries["name"], str):
+        raise WorkloadError(
+            f"the entries {where} are name, mcpu and mem_bytes, and mgpu and requested_s if known."
+        )
+    return Flavour(
+        entries["name"],
+        int(checked_number(f"mcpu {where}", entries["mcpu"], 1, 2.0**53)),
+        int(checked_number(f"mem_bytes {where}", entries["mem_bytes"], -1, 2.0**53)),
+        *(
+            int(checked_number(f"{name} {where}", entries.get(name, -1), -1, 2.0**53))
+            for name in _FURTHER
+        ),
+    )
+
+
+def _numbers(model: Model, name: str) -> list[float]:
+    told = model.parameters.get(name)
+    if not isinstance(told, list) or not told:
+        raise WorkloadError(f"parameter '{name}' of '{model.generator}' must be a list of numbers.")
+    where = f"an entry of parameter '{name}' of '{model.generator}'"
+    return [checked_number(where, one, 0.0, 1e12) for one in told]
+
+
+def _examples(model: Model, n_flavours: int) -> JobExamples:
+    first = integers_of(model, "examples_first", (n_flavours + 1,), 0)
+    if first[0] != 0 or (np.diff(first) < 1).any():
+        raise WorkloadError(f"every flavour of '{model.generator}' needs an example.")
+    n = int(first[-1])
+    tasks, runtime_s = unpack_tasks(model), None
+    if tasks is not None:
+        runtime_s = array_of(model, "examples_runtime_s", (n,), 0.0, 2.0**53)
+        inside = np.repeat(np.arange(n_flavours), np.diff(first))
+        falls = (np.diff(runtime_s) < 0) & (np.diff(inside) == 0)
+        if falls.any() or tasks.n_jobs != n:
+            raise WorkloadError(
+                f"the tasks of '{model.generator}' are those of its examples, whose run times rise "
+                "within each flavour."
+            )
+    return JobExamples(
+        first,
+        integers_of(model, "examples_procs", (n,), 1, 2**53),
+        array_of(model, "examples_requested_s", (n,), 0.0, 2.0**53),
+        integers_of(model, "examples_mem_bytes_per_proc", (n,), -1, 2**53),
+        runtime_s,
+        tasks,
+    )

@@ -1,0 +1,551 @@
+"""What the report on how well a window was foreseen holds, and what each figure means.
+
+How a window and what is foreseen of it pack onto servers, for the report (section 6.2).
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.batches import CloudWindows, WindowJobs, generated_jobs
+from sim.generators.cloud.capacity import QuantileBand
+from sim.generators.cloud.lifetimes import draw_lifetimes, fit_lifetimes
+from sim.generators.cloud.packing import (
+    FULL,
+    GIB,
+    PACKING_RULES,
+    PackingRequests,
+    PackingResults,
+    PackingSummary,
+    SchedulingTuple,
+    TupleRanges,
+    draw_tuples,
+    pack,
+)
+
+Floats = NDArray[np.float64]
+
+
+PROBES = 80
+"""Packings by which ranges are chosen."""
+
+MOSTLY = 0.9
+"""Of the packings find no room for a job, where ranges suit."""
+
+WIDE = 0.01
+"""Of the jobs may be wider than the smallest server."""
+
+HALF = (0.3, 0.7)
+"""Shares limited by cores that count as about half: with 80 packings one more or less by chance."""
+
+TRIES = 6
+
+
+@dataclass(frozen=True)
+class WindowPacking:
+    """What became of a window, or of the windows of a generator.
+
+    Attributes:
+        name: ``real``, or of the generator.
+        every: of all packings.
+        by_algorithm: by the names of the rules.
+        cpu: share of all cores that is allocated at the first failure, by tuple; None where every
+            job found room.
+        memory: likewise.
+    """
+
+    name: str
+    every: PackingSummary
+    by_algorithm: dict[str, PackingSummary]
+    cpu: tuple[float | None, ...]
+    memory: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, name: str, told: PackingResults) -> "WindowPacking":
+        """Return what packings say."""
+        rules = [rule.name for rule in PACKING_RULES if rule.name in told.algorithm]
+        return cls(
+            name, told.of(None), {rule: told.of(rule) for rule in rules}, _optional_shares(told.cpu),
+            _optional_shares(told.memory),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PackingReport:
+    """How the real window and generated ones pack.
+
+    Attributes:
+        skipped: one sentence that says why nothing was packed; None if it was.
+        ranges: that tuples are drawn from.
+        tuples: of all windows.
+        windows: the real one, and by generator.
+    """
+
+    skipped: str | None
+    ranges: TupleRanges | None = None
+    tuples: tuple[SchedulingTuple, ...] = ()
+    windows: tuple[WindowPacking, ...] = ()
+
+
+def requests_of_jobs(jobs: WindowJobs, span_s: float, begin_s: float = 0.0) -> PackingRequests:
+    """Return what the jobs of a window ask for, from `begin_s` on.
+
+    Args:
+        jobs: whose memory is known.
+        span_s: length of the window.
+        begin_s: jobs that began before are left out.
+    """
+    kept = jobs.start_s >= begin_s
+    end_s = np.where(jobs.ended, jobs.start_s + jobs.lived_s, np.inf)
+    return PackingRequests(
+        start_s=jobs.start_s[kept], end_s=end_s[kept], mcpu=jobs.procs[kept] * 1000,
+        mem_bytes=jobs.mem_bytes[kept], begin_s=begin_s, span_s=span_s - begin_s,
+    )  # fmt: skip
+
+
+def packing_plan(windows: CloudWindows, n: int, seed: int) -> PackingReport:
+    """Choose ranges, draw tuples and pack the real window by them.
+
+    Args:
+        windows: both.
+        n: packings; 0 packs nothing.
+        seed: of the tuples.
+    """
+    reason = _refusal(windows, n)
+    if reason is not None:
+        return PackingReport(reason)
+    ranges = suited_ranges(_taught(windows))
+    if ranges is None:
+        return PackingReport(
+            f"Nothing is packed: of {windows.names[0]} so little is asked for at once that even "
+            "one server is hardly ever too small."
+        )
+    tuples = draw_tuples(n, seed, ranges)
+    test = windows.test
+    real = pack(requests_of_jobs(windows.jobs, test.n_periods * test.period_s), tuples)
+    if np.isnan(real.cpu).all():
+        return PackingReport(
+            f"Nothing is packed: on servers that {windows.names[0]} fills, every job of "
+            f"{windows.names[1]} finds room."
+        )
+    return PackingReport(None, ranges, tuples, (WindowPacking.of("real", real),))
+
+
+def _refusal(windows: CloudWindows, n: int) -> str | None:
+    if n == 0:
+        return "Nothing is packed: no packings were asked for."
+    if windows.examples.tasks is not None:
+        return (
+            "Nothing is packed: jobs consist of tasks here; `copperline workload pack` packs them "
+            "instance by instance."
+        )
+    for name, memory in zip(
+        windows.names, (windows.examples.mem_bytes_per_proc, windows.jobs.mem_bytes), strict=True
+    ):
+        if (memory < 0).any() or not memory.any():
+            return (
+                f"Nothing is packed: {name} does not tell how much memory every job asks for; "
+                "`copperline workload pack --cores-only` packs by cores."
+            )
+    return None
+
+
+def _taught(windows: CloudWindows) -> PackingRequests:
+    """Return what is learnt from as requests: its last part, as long as the window foreseen."""
+    train, rng = windows.train, np.random.default_rng(0)
+    if not train.knows_lifetimes:
+        law = fit_lifetimes(windows.lived)
+        lived = draw_lifetimes(law, train.flavour, train.batch, len(train.flavours), rng)
+        train = replace(train, lifetime=lived, censored=np.zeros_like(lived))
+    jobs = generated_jobs(train, windows.examples, rng, rng)
+    n_left_out = max(train.n_periods - windows.test.n_periods, 0)
+    return requests_of_jobs(jobs, train.n_periods * train.period_s, n_left_out * train.period_s)
+
+
+def suited_ranges(taught: PackingRequests) -> TupleRanges | None:
+    """Return ranges by which cores and memory each limit in about half of the packings.
+
+    Servers of the usual ranges if they do, in nine packings of ten, and hardly a job is too wide
+    for them. Otherwise servers have 2 to 6 times the cores that 99 of 100 jobs do with, and are so
+    many that together they have up to half of the peak of the demand, or fewer until they fill;
+    memory is what jobs ask for by the core, made more or less until each limits about as often.
+
+    Args:
+        taught: what is learnt from; memory is known.
+
+    Returns:
+        None if even single servers are not filled in half of the packings.
+    """
+    usual = TupleRanges()
+    if float((taught.mcpu > usual.cores[0] * 1000).mean()) <= WIDE:
+        told = _probed(taught, usual)
+        if told.n_failed >= MOSTLY * PROBES and _is_half(told):
+            return usual
+    least = 2 * max(1, int(np.ceil(np.quantile(taught.mcpu, 0.99) / 1000)))
+    cores = (least, 3 * least)
+    for most in _halved(int(_peak(taught) / 2 / (2000 * least))):
+        ranges, told = _balanced(taught, (max(1, most // 5), most), cores)
+        if told.n_failed >= MOSTLY * PROBES or (most == 1 and told.n_failed >= PROBES / 2):
+            return ranges
+    return None
+
+
+def _halved(most: int) -> Iterator[int]:
+    most = min(max(most, 1), 10_000)
+    while most > 1:
+        yield most
+        most //= 2
+    yield 1
+
+
+def _balanced(
+    taught: PackingRequests, servers: tuple[int, int], cores: tuple[int, int]
+) -> tuple[TupleRanges, PackingSummary]:
+    """Return ranges of memory by which cores limit in the share nearest to half of the packings."""
+    lived_s = np.minimum(taught.end_s, taught.begin_s + taught.span_s) - taught.start_s
+    lived_s = np.maximum(lived_s, 1.0)
+    per_core = float(taught.mem_bytes @ lived_s) / float(taught.mcpu @ lived_s) * 1000.0 / GIB
+    low, high = -2.0, 2.0
+    best: tuple[float, TupleRanges, PackingSummary] | None = None
+    for _ in range(TRIES):
+        factor = (low + high) / 2.0
+        middle = max(per_core * 2.0**factor, 0.0015)
+        ranges = TupleRanges(servers, cores, (2.0 * middle / 3.0, 4.0 * middle / 3.0))
+        told = _probed(taught, ranges)
+        by_cores = 0.0 if told.cpu_limited is None else told.cpu_limited
+        if best is None or abs(by_cores - 0.5) < best[0]:
+            best = (abs(by_cores - 0.5), ranges, told)
+        if _is_half(told) and best[0] <= 0.1:
+            break
+        low, high = (low, factor) if by_cores > 0.5 else (factor, high)
+    assert best is not None  # noqa: S101 - there is a try or more
+    return best[1], best[2]
+
+
+def _probed(taught: PackingRequests, ranges: TupleRanges) -> PackingSummary:
+    return pack(taught, draw_tuples(PROBES, 0, ranges)).of(None)
+
+
+def _is_half(told: PackingSummary) -> bool:
+    return told.cpu_limited is not None and HALF[0] <= told.cpu_limited <= HALF[1]
+
+
+def _peak(taught: PackingRequests) -> float:
+    """Return the most thousandths of a core that are asked for at once."""
+    at_s = np.concatenate([taught.end_s, taught.start_s])  # who leaves makes room first
+    change = np.concatenate([-taught.mcpu, taught.mcpu])
+    return float(np.cumsum(change[np.argsort(at_s, kind="stable")]).max())
+
+
+@dataclass(eq=False)
+class WindowPacker:
+    """Packs the windows of a generator, which take turns with the tuples.
+
+    Attributes:
+        name: of the generator.
+        tuples: of all windows; none packs nothing.
+        n_windows: how many windows come.
+        cpu: float64 [n_tuples], grows by every window; `memory` likewise.
+        memory: see above.
+    """
+
+    name: str
+    tuples: tuple[SchedulingTuple, ...]
+    n_windows: int
+    cpu: Floats
+    memory: Floats
+
+    @classmethod
+    def of(cls, name: str, plan: PackingReport, n_windows: int) -> "WindowPacker":
+        """Return one that has packed nothing."""
+        n = len(plan.tuples)
+        return cls(name, plan.tuples, n_windows, np.full(n, np.nan), np.full(n, np.nan))
+
+    def add(self, place: int, jobs: WindowJobs, span_s: float) -> None:
+        """Pack a window by its share of the tuples."""
+        turn = slice(place, None, self.n_windows)
+        if self.tuples[turn]:
+            told = pack(requests_of_jobs(jobs, span_s), self.tuples[turn])
+            self.cpu[turn], self.memory[turn] = told.cpu, told.memory
+
+    def packed(self) -> WindowPacking | None:
+        """Return what became of all windows; None if nothing is packed."""
+        if not self.tuples:
+            return None
+        names = tuple(one.algorithm for one in self.tuples)
+        return WindowPacking.of(self.name, PackingResults(self.cpu, self.memory, names))
+
+
+def _optional_shares(shares: Floats) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(one) else float(one) for one in shares)
+
+
+SHARE = 0.9
+"""Of generated windows within a band."""
+
+LEVELS: tuple[float, ...] = tuple(np.round(np.linspace(0.01, 0.99, 99), 2).tolist())
+"""Quantiles that are held against each other."""
+
+DEFINITIONS: dict[str, str] = {
+    "NLL": "Mean negative log-likelihood, in nats, of the next flavour or end of a batch, given "
+    "what really came before it. Less is better.",
+    "error": "Share of the steps at which the likeliest outcome is not the true one, of all that "
+    "could have come (honest). Of lifetimes: of jobs whose end was seen.",
+    "error as the paper counts it": "The same for lifetimes, but the likeliest bin is looked for "
+    "among those up to the true one only, as the authors' program does. It knows a part of the "
+    "answer, so it is no forecast and compares with nothing but the paper's own column.",
+    "BCE": "Mean binary cross entropy over the bins that a job is known to have lived through or "
+    "to have ended in.",
+    "NLL per job": "Negative log-likelihood of the bin of a lifetime, in nats per job.",
+    "Survival-MSE": "Mean over the jobs that ended, and over time up to the end of the last bin "
+    "(30 days), of the squared difference between the curve foreseen and the true one, which is 1 "
+    "until the job ends and 0 from there on (Kvamme and Borgan 2021). CDI: jobs end evenly spread "
+    "within their bin; stepped: at its end. Where only bins are known, true lives are spread "
+    "evenly within theirs. Less is better.",
+    "inside": f"Share of the periods in which the real value lies in the band that holds "
+    f"{100 * SHARE:g} % of the generated windows; the nearer to that, the better. Every job of "
+    "`naive` is a batch of its own.",
+    "width": "Mean width of that band.",
+    "interval score": "Width, and what lies outside of the band times 2 / (1 - share), averaged "
+    "(Gneiting and Raftery 2007). Less is better.",
+    "demand": "Processors of the jobs that live in each period if none had to wait. Jobs that "
+    "began before the window count on neither side.",
+    "reuse distance": "How many other flavours were asked for since a flavour was asked for last "
+    "(Hadary et al. 2020); total variation is half of the summed differences of the shares.",
+    "survival": "Share of the jobs that live longer than so many seconds, by Kaplan and Meier; "
+    "the distance is the largest difference between the real curve and the mean generated one.",
+    "KS": "Kolmogorov-Smirnov distance of a generated window from the real one, with the range "
+    "that 90 % of the generated windows have.",
+    "Wasserstein": "Wasserstein-1 distance, likewise, in the unit of the values.",
+    "first failure": "Share of all cores, or of all memory, of empty servers that is allocated "
+    "when the first job has room nowhere (FFAR, section 6.2). Jobs come in their order from a "
+    "random start, lie on one server each, and leave at their end; one that is wider than an empty "
+    "server is passed over. The larger of the two shares counts, and its resource limits. The real "
+    "window and generated ones are packed by the same tuples; beside the median are the shares of "
+    f"the packings above {100 * FULL:g} % and of those limited by cores.",
+}  # fmt: skip
+"""What each figure means, for people."""
+
+
+@dataclass(frozen=True)
+class FlavourRow:
+    """How well something foresees the next flavour or end of batch.
+
+    Attributes:
+        name: a generator, or a baseline of the paper.
+        nll: None if it gives no probabilities.
+        error: honest.
+    """
+
+    name: str
+    nll: float | None
+    error: float
+
+
+@dataclass(frozen=True)
+class LifetimeRow:
+    """How well something foresees the bin of a lifetime; see `DEFINITIONS`.
+
+    Attributes:
+        name: a generator, or a baseline of the paper.
+        bce: None if it gives no probabilities.
+        nll: per job; likewise.
+        error: honest; None if it does not tell bins.
+        masked_error: as the paper counts it; None if that is not another figure.
+        survival_mse: of jobs that ended, by curves that fall evenly within bins (CDI); None if it
+            gives no probabilities.
+        survival_mse_stepped: by curves that fall at the ends of bins.
+    """
+
+    name: str
+    bce: float | None
+    nll: float | None
+    error: float | None
+    masked_error: float | None
+    survival_mse: float | None = None
+    survival_mse_stepped: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionBand:
+    """A number in each period, and the band that generated windows keep it in.
+
+    Attributes:
+        band: of the windows: float64 [n_periods] each.
+        inside: share of the periods in which the real number is within.
+        width: mean.
+        score: interval score.
+    """
+
+    band: QuantileBand
+    inside: float
+    width: float
+    score: float
+
+    @classmethod
+    def of(cls, windows: Floats, real: Floats) -> "PredictionBand":
+        """Hold the real numbers [n_periods] against generated ones [n_windows, n_periods]."""
+        tail = (1.0 - SHARE) / 2.0
+        low, median, high = np.quantile(windows, (tail, 0.5, 1.0 - tail), axis=0)
+        band = QuantileBand(low, median, high)
+        return cls(band, band.covers(real), band.mean_width, band.interval_score(real, SHARE))
+
+
+@dataclass(frozen=True)
+class WindowSpread:
+    """A figure of generated windows: its mean, and the range of 90 % of them."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Floats) -> "WindowSpread":
+        """Return the spread of a figure over windows."""
+        tail = (1.0 - SHARE) / 2.0
+        low, high = np.quantile(values, (tail, 1.0 - tail))
+        return cls(float(values.mean()), float(low), float(high))
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionDistance:
+    """How like the values of a column are to the real ones.
+
+    Attributes:
+        column: what is distributed.
+        unit: of the values.
+        ks: distance, see `DEFINITIONS`.
+        wasserstein: likewise.
+        real: float64 [len(LEVELS)], quantiles of the real values.
+        low: float64 [len(LEVELS)], of generated windows; `median` and `high` likewise.
+        median: see above.
+        high: see above.
+    """
+
+    column: str
+    unit: str
+    ks: WindowSpread
+    wasserstein: WindowSpread
+    real: Floats
+    low: Floats
+    median: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorReport:
+    """What a generator makes of the window.
+
+    Attributes:
+        name: of the generator.
+        source: what it was fitted to, for people.
+        n_jobs: in a window.
+        batches: that begin in each period.
+        jobs: likewise.
+        cores: demand in each period.
+        reuse: float64 [n_flavours], shares of the reuse distances.
+        reuse_variation: total variation from the real ones.
+        survival: float64 [n_bins - 1] each, at the ends of the bins.
+        survival_distance: from the real curve.
+        columns: by column.
+        picture: see `BatchSample`.
+    """
+
+    name: str
+    source: str
+    n_jobs: WindowSpread
+    batches: PredictionBand
+    jobs: PredictionBand
+    cores: PredictionBand
+    reuse: Floats
+    reuse_variation: float
+    survival: QuantileBand
+    survival_distance: float
+    columns: tuple[DistributionDistance, ...]
+    picture: "BatchSample"
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSample:
+    """Some periods as in figure 1 of the paper: a row each, its jobs in order.
+
+    Attributes:
+        period: int64 [n], row of each job, from 0.
+        batch: int64 [n], from 0 in each row.
+        flavour: int64 [n].
+        lifetime: int64 [n], bin.
+        left_out: int64 [n_rows], further jobs of the row that are not shown.
+    """
+
+    period: NDArray[np.int64]
+    batch: NDArray[np.int64]
+    flavour: NDArray[np.int64]
+    lifetime: NDArray[np.int64]
+    left_out: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CloudReport:
+    """How well generators that learnt from one window foresee another.
+
+    Attributes:
+        train: name of what was learnt from.
+        test: name of what was foreseen.
+        n_jobs: of both.
+        n_batches: of both.
+        days: of both.
+        period_s: length of a period.
+        n_windows: that each generator drew.
+        seed: of the draws.
+        flavours: names, in their order.
+        ends_s: float64 [n_bins - 1], where bins of lifetimes end.
+        notes: what had to be decided.
+        next_flavour: scores.
+        next_lifetime: scores.
+        batches: float64 [n_periods], real; `jobs`, `cores` likewise.
+        jobs: see above.
+        cores: see above.
+        reuse: float64 [n_flavours], real.
+        survival: float64 [n_bins - 1], real.
+        picture: of the real window.
+        generators: what each made.
+        packing: how the windows pack onto servers.
+    """
+
+    train: str
+    test: str
+    n_jobs: tuple[int, int]
+    n_batches: tuple[int, int]
+    days: tuple[float, float]
+    period_s: float
+    n_windows: int
+    seed: int
+    flavours: tuple[str, ...]
+    ends_s: Floats
+    notes: tuple[str, ...]
+    next_flavour: tuple[FlavourRow, ...]
+    next_lifetime: tuple[LifetimeRow, ...]
+    batches: Floats
+    jobs: Floats
+    cores: Floats
+    reuse: Floats
+    survival: Floats
+    picture: BatchSample
+    generators: tuple[GeneratorReport, ...]
+    packing: PackingReport
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        told: dict[str, Any] = _plain(asdict(self))
+        return {**told, "levels": list(LEVELS), "definitions": DEFINITIONS}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,385 @@
+"""A model that may be given away: slightly fictitious, and close to the real one.
+
+Bergsma et al., section 7, would alter what is confidential, such as rates and flavours, and hand a
+generator on in the place of a trace. Here a model of `three_stage` is made for that from a log:
+
+- A request (processors, time, memory) that fewer than ``least_users`` users made is rounded up,
+  ever more coarsely (`RUNGS`), until so many make it; jobs that are too rare for any rung are left
+  out. So whatever a generated job asks for was asked for, as it stands or rounded up to that, by so
+  many users. Jobs of nobody known are all of one user.
+- A context of fewer than so many users is taken out, and the one above it, which tells less,
+  answers for it. Days have no tables of their own.
+- With a ``strength`` s above 0 every probability is drawn anew, as if its row had been counted in a
+  sample of 1/s**2 (nine parts of a Dirichlet law around the row, one of the row), and every factor
+  of the arrivals, of hours, weekdays, days of the history and of all, is multiplied by exp(s z), z
+  standard normal.
+- Neither names nor numbers of users, jobs or dates are kept: days of the history keep their weekday
+  alone.
+
+What that does not promise: it is no differential privacy. Shares of what many users asked for may
+come from one of them alone, who asks the most; with strength 0 shares and rates are the real ones;
+and whoever knows the seed, or gets two models of one log, can take noise out. The bins of lifetimes
+are those of all logs, and tell of no job.
+
+k users: L. Sweeney, "k-anonymity: a model for protecting privacy", International Journal of
+Uncertainty, Fuzziness and Knowledge-Based Systems 10(5), 2002. Rounding up is her generalisation,
+leaving out her suppression.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.arrivals import DAYS, BatchArrivals
+from sim.generators.cloud.batches import LIVES, batches_of, observed_of
+from sim.generators.cloud.contexts import Contexts, encode_contexts
+from sim.generators.cloud.flavours import FlavourTable, FlavourTokens, keys_of, tokens_of
+from sim.generators.cloud.lifetimes import LifetimeTable, lifetime_keys, lifetime_probabilities
+from sim.generators.cloud.model_parts import encode_parts, model_parts_of, next_flavour_of
+from sim.generators.cloud.scores import score_flavours, score_lifetimes
+from sim.generators.cloud.three_stage import KNOBS, THREE_STAGE_NAME, fit_batches
+from sim.generators.generator import EPOCH_UNIX_S, Model, RandomStreams, checked_number
+from sim.model.cloud_trace import CloudTrace
+from sim.model.errors import UnknownNameError, WorkloadError
+from sim.model.workload import Workload
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+USUAL_LEAST, USUAL_STRENGTH = 5, 0.1
+MOST_STRENGTH = 1.0
+
+HOURS_S = 3600.0 * np.array([0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 720])
+COARSE_S = 3600.0 * np.array([1, 8, 24, 168, 720])
+RUNGS = ("as it stands", "powers of two, usual hours", "powers of four, few hours", "one of four")
+"""How a request is rounded up: processors and memory per processor to powers of two and the time to
+one of 13, then to powers of four and one of 5, then as this without memory, both."""
+
+REAL = 0.1
+"""Share of the real probability in a drawn one, lest what is rare become impossible."""
+
+
+@dataclass(frozen=True)
+class SharingLoss:
+    """What was changed, and what that costs.
+
+    Attributes:
+        rounded: share of the jobs whose request was rounded.
+        left_out: share of the jobs whose request is too rare for any rung.
+        contexts: share of the contexts of flavours and lifetimes that were taken out.
+        flavour_nll: what the next flavour costs more than in the model without noise, and with all
+            contexts, in nats per token of the log's own.
+        flavour_tv: mean total variation between the two for the next token.
+        lifetime_nll: what a lifetime costs more, in nats per job.
+        lifetime_tv: mean total variation between the two for the bin of the next lifetime.
+        rate: arrivals of the model over those of the one without noise, in the long run.
+    """
+
+    rounded: float
+    left_out: float
+    contexts: float
+    flavour_nll: float
+    flavour_tv: float
+    lifetime_nll: float
+    lifetime_tv: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class ShareableModel:
+    """A model to give away, and what was lost with it."""
+
+    model: Model
+    loss: SharingLoss
+
+
+def make_shareable(
+    workload: Workload,
+    seed: int | RandomStreams,
+    *,
+    least_users: int = USUAL_LEAST,
+    strength: float = USUAL_STRENGTH,
+    knobs: Mapping[str, float | str] | None = None,
+) -> ShareableModel:
+    """Make a model of a log that may be given away; the same for the same seed.
+
+    Args:
+        workload: whose users are known.
+        seed: of the noise; keep it to yourself.
+        least_users: who must have made a request, or been in a context; 1 keeps all.
+        strength: of the noise, 0 to 1; 0 has none.
+        knobs: of fitting `three_stage`.
+
+    Raises:
+        WorkloadError: no user is known, every request is too rare, or a value is not allowed.
+        UnknownNameError: no such knob.
+        ScenarioError: a knob out of range.
+    """
+    if type(least_users) is not int or least_users < 1:
+        raise WorkloadError(f"least_users is {least_users!r}; allowed are whole numbers from 1.")
+    strength = checked_number("strength", strength, 0.0, MOST_STRENGTH)
+    streams = seed if isinstance(seed, RandomStreams) else RandomStreams(seed)
+    told = _knobs(knobs or {})
+    rounded, level = generalise_requests(workload, least_users)
+    trace, examples = batches_of(
+        rounded, period_s=told["period_s"], most_flavours=int(told["flavours"])
+    )
+    fitted = fit_batches(THREE_STAGE_NAME, trace, examples, told | {"days_differ": 0.0}, of="a log")
+    observed = observed_of(rounded, most_flavours=int(told["flavours"]))
+    user = rounded.user[observed.batches(told["period_s"], LIVES)[1]]
+    ground = model_parts_of(fitted)
+    plain = next_flavour_of(fitted, len(trace.flavours), ground.arrivals.n_days)
+    if not isinstance(plain, FlavourTable) or not isinstance(ground.lifetimes, LifetimeTable):
+        raise AssertionError("tables are fitted where nothing else is told")
+    tokens = tokens_of(trace)
+    flavours = _fewer_flavours(plain, tokens, user, least_users)
+    lifetimes = _fewer_lifetimes(ground.lifetimes, trace, user, least_users)
+    n_contexts = plain.contexts.n_rows + ground.lifetimes.contexts.n_rows
+    n_kept = flavours.contexts.n_rows + lifetimes.contexts.n_rows
+    arrivals = ground.arrivals
+    if strength > 0:
+        flavours = replace(
+            flavours, probability=_redrawn(flavours.probability, strength, streams.of("flavours"))
+        )
+        lives = _redrawn(
+            lifetime_probabilities(lifetimes.hazard), strength, streams.of("lifetimes")
+        )
+        lifetimes = replace(lifetimes, hazard=_hazard(lives))
+        arrivals = _other_arrivals(arrivals, strength, streams.of("arrivals"))
+    arrivals = replace(arrivals, first_day=_nobodys_day(arrivals.first_day))
+    parameters, arrays = encode_parts(
+        replace(
+            ground, arrivals=arrivals, lifetimes=lifetimes,
+            jobs_per_arrival=float(f"{ground.jobs_per_arrival:.2g}"),
+        )
+    )  # fmt: skip
+    arrays |= encode_contexts("flavours", flavours.contexts)
+    arrays |= {
+        "flavours_probability": flavours.probability,
+        "flavours_by_day": np.empty((0, *flavours.probability.shape)),
+    }
+    source = (
+        f"Made to be shared: no request or context of fewer than {least_users} users, noise of "
+        f"strength {strength:g}."
+    )
+    model = Model(THREE_STAGE_NAME, {**fitted.parameters, **parameters}, arrays, source)
+    loss = SharingLoss(
+        rounded=float(((level > 0) & (level < len(RUNGS))).mean()),
+        left_out=float((level == len(RUNGS)).mean()),
+        contexts=1.0 - n_kept / n_contexts,
+        flavour_nll=score_flavours(flavours, tokens).nll - score_flavours(plain, tokens).nll,
+        flavour_tv=_flavour_variation(plain, flavours, tokens),
+        lifetime_nll=score_lifetimes(lifetimes, trace).nll
+        - score_lifetimes(ground.lifetimes, trace).nll,
+        lifetime_tv=_lifetime_variation(ground.lifetimes, lifetimes, trace),
+        rate=_rate(arrivals) / _rate(ground.arrivals),
+    )
+    return ShareableModel(model, loss)
+
+
+def _knobs(given: Mapping[str, float | str]) -> dict[str, float]:
+    known = {knob.name: knob for knob in KNOBS}
+    for name in given:
+        if name not in known:
+            raise UnknownNameError(f"knob of fitting '{THREE_STAGE_NAME}'", name, known)
+    return {
+        name: knob.checked(given.get(name, knob.usual), f"fitting '{THREE_STAGE_NAME}'")
+        for name, knob in known.items()
+    }
+
+
+def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload, Ints]:
+    """Return the jobs with requests that so many users made each, and how each was rounded.
+
+    Returns:
+        the workload without the jobs that are too rare; int64 [n_jobs] of the given one, an index
+        of `RUNGS`, and their number for what is left out.
+
+    Raises:
+        WorkloadError: all are too rare.
+    """
+    level = np.full(workload.n_jobs, len(RUNGS), dtype=np.int64)
+    settled = np.zeros((workload.n_jobs, 3), dtype=np.int64)
+    for rung in range(len(RUNGS)):
+        left = level == len(RUNGS)
+        asked = np.where(left[:, None], _rounded(workload, rung), settled)
+        users = users_by(_numbered(asked), workload.user)
+        fits = left & (users >= least_users)
+        level[fits], settled[fits] = rung, asked[fits]
+    kept = np.flatnonzero(level < len(RUNGS))
+    if len(kept) == 0:
+        raise WorkloadError(
+            f"no request of {workload.name} was made by {least_users} users, not even rounded; ask "
+            "for fewer users."
+        )
+    procs, requested_s, memory = settled[kept].T
+    first_s, start = float(workload.submit_s[kept[0]]), workload.start_unix_s
+    return (
+        Workload.from_arrays(
+            submit_s=workload.submit_s[kept] - first_s,
+            runtime_s=np.minimum(workload.runtime_s[kept], requested_s),
+            requested_s=requested_s.astype(np.float64),
+            procs=procs,
+            mem_bytes_per_proc=memory,
+            user=workload.user[kept],
+            name=workload.name,
+            max_procs=workload.max_procs,
+            start_unix_s=None if start is None else start + first_s,
+            time_zone=workload.time_zone,
+        ),
+        level,
+    )
+
+
+def users_by(group: Ints, user: Ints) -> Ints:
+    """Return of each row how many different users its group has: int64 [n].
+
+    Args:
+        group: int64 [n], from 0; rows of -1 belong to none and have no users.
+        user: int64 [n]; all that are unknown (-1) are one.
+    """
+    pairs = np.unique(np.column_stack([group, user]), axis=0)
+    pairs = pairs[pairs[:, 0] >= 0]
+    counts = np.bincount(pairs[:, 0], minlength=int(group.max(initial=0)) + 1)
+    return np.where(group >= 0, counts[np.maximum(group, 0)], 0).astype(np.int64)
+
+
+def _rounded(workload: Workload, rung: int) -> Ints:
+    """Return what jobs ask for on a rung: int64 [n_jobs, 3], processors, seconds, memory."""
+    procs = workload.procs.astype(np.float64)
+    requested_s = np.ceil(workload.requested_s)
+    memory = workload.mem_bytes_per_proc.astype(np.float64)
+    if rung > 0:
+        power, hours = (1, HOURS_S) if rung == 1 else (2, COARSE_S)
+        procs = _up_to_power(procs, power)
+        place = np.searchsorted(hours, requested_s, side="left")
+        longer = np.ceil(requested_s / hours[-1]) * hours[-1]
+        requested_s = np.where(place < len(hours), np.append(hours, 0.0)[place], longer)
+        memory = np.where(memory > 0, _up_to_power(np.maximum(memory, 1), power), memory)
+    if rung == len(RUNGS) - 1:
+        memory = np.full_like(memory, -1.0)
+    return np.column_stack([procs, requested_s, memory]).astype(np.int64)
+
+
+def _up_to_power(told: Floats, step: int) -> Floats:
+    powers: Floats = np.exp2(step * np.ceil(np.log2(told) / step))
+    return powers
+
+
+def _numbered(rows: Ints) -> Ints:
+    found: Ints = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return found
+
+
+def _fewer_flavours(
+    table: FlavourTable, tokens: FlavourTokens, user: Ints, least_users: int
+) -> FlavourTable:
+    told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
+    contexts, rows = drop_rare_contexts(table.contexts, told, user[tokens.job], least_users)
+    none = np.empty((0, len(rows), table.probability.shape[1]))
+    return FlavourTable(contexts, table.probability[rows], none, table.n_days)
+
+
+def _fewer_lifetimes(
+    table: LifetimeTable, trace: CloudTrace, user: Ints, least_users: int
+) -> LifetimeTable:
+    told = lifetime_keys(trace, table.long_bin)
+    contexts, rows = drop_rare_contexts(table.contexts, told, user, least_users)
+    return replace(table, contexts=contexts, hazard=table.hazard[rows])
+
+
+def drop_rare_contexts(
+    contexts: Contexts, told: Sequence[Ints], user: Ints, least_users: int
+) -> tuple[Contexts, Ints]:
+    """Take out contexts of fewer users.
+
+    Args:
+        contexts: of a table.
+        told: of each level but 0 the key of every row of the data.
+        user: int64 [n], of every row of the data.
+        least_users: that a context has, from level 1 on.
+
+    Returns:
+        the contexts that are left, and their rows in the table, int64 [n_left].
+    """
+    keys, parents, rows = [contexts.keys[0]], [np.zeros(1, dtype=np.int64)], [np.zeros(1, np.int64)]
+    place = np.full(contexts.n_rows, -1, dtype=np.int64)
+    place[0], n = 0, 1
+    for level in range(1, len(contexts.keys)):
+        known, first = contexts.keys[level], contexts.first_row(level)
+        at = np.minimum(np.searchsorted(known, told[level - 1]), len(known) - 1)
+        group = np.where(known[at] == told[level - 1], at, -1)
+        users = np.zeros(len(known), dtype=np.int64)
+        users[group[group >= 0]] = users_by(group, user)[group >= 0]
+        kept = np.flatnonzero(users >= least_users)
+        if len(kept) == 0:
+            break
+        place[first + kept] = n + np.arange(len(kept))
+        keys.append(known[kept])
+        parents.append(place[contexts.parent[first + kept]])
+        rows.append(first + kept)
+        n += len(kept)
+    return Contexts(tuple(keys), np.concatenate(parents)), np.concatenate(rows)
+
+
+def _redrawn(share: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """Draw rows of shares around the given ones, as if counted in 1 / strength**2: [n, k]."""
+    drawn = rng.standard_gamma(share / strength**2) + np.finfo(np.float64).tiny
+    mixed = REAL * share + (1.0 - REAL) * drawn / drawn.sum(axis=1, keepdims=True)
+    shares: Floats = mixed / mixed.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _hazard(share: Floats) -> Floats:
+    """Return the hazards of rows of shares of bins; the inverse of `lifetime_probabilities`."""
+    reached = np.cumsum(share[:, ::-1], axis=1)[:, ::-1]
+    hazard: Floats = np.clip(share / reached, 1e-7, 1 - 1e-7)
+    return hazard
+
+
+def _other_arrivals(law: BatchArrivals, strength: float, rng: np.random.Generator) -> BatchArrivals:
+    levels = law.history() + strength * rng.normal(size=law.n_days)
+    return replace(
+        law,
+        intercept=law.intercept + strength * float(rng.normal()),
+        of_hour=law.of_hour + strength * rng.normal(size=len(law.of_hour)),
+        of_day=law.of_day + strength * rng.normal(size=len(law.of_day)),
+        of_history=np.diff(levels, prepend=0.0),
+    )
+
+
+def _nobodys_day(day: int) -> int:
+    """Return a day of the same weekday, in the first week of `EPOCH_UNIX_S` or the one before."""
+    epoch = int(EPOCH_UNIX_S // 86_400)
+    return epoch - epoch % DAYS + day % DAYS
+
+
+def _rate(law: BatchArrivals) -> float:
+    """Return the mean count of a period over hours, weekdays and days of the history alike."""
+    usual = np.exp(law.of_hour).mean() * np.exp(law.of_day).mean()
+    return float(np.exp(law.intercept) * usual * np.exp(law.history()).mean())
+
+
+def _flavour_variation(one: FlavourTable, other: FlavourTable, tokens: FlavourTokens) -> float:
+    first, second = (
+        table.rows(tokens.before, tokens.run, tokens.earlier) for table in (one, other)
+    )
+    return _variation(one.probability, other.probability, first, second)
+
+
+def _lifetime_variation(one: LifetimeTable, other: LifetimeTable, trace: CloudTrace) -> float:
+    told = lifetime_keys(trace, one.long_bin)
+    first, second = (table.contexts.rows(told) for table in (one, other))
+    return _variation(
+        lifetime_probabilities(one.hazard), lifetime_probabilities(other.hazard), first, second
+    )
+
+
+def _variation(one: Floats, other: Floats, first: Ints, second: Ints) -> float:
+    """Return the mean total variation of pairs of rows, each pair of rows looked at once."""
+    pairs, counts = np.unique(np.column_stack([first, second]), axis=0, return_counts=True)
+    apart = np.abs(one[pairs[:, 0]] - other[pairs[:, 1]]).sum(axis=1) / 2.0
+    return float((apart * counts).sum() / counts.sum())

@@ -1,0 +1,464 @@
+"""The generator of Bergsma et al. in three stages, and the two that it is measured against.
+
+- ``three_stage``: batches arrive; a sequence of flavours, in which what came before matters; a
+  lifetime for each, in which the lifetimes before matter (section 2). Here with tables of contexts,
+  or better ones for longer fits (`qualities`).
+- ``simple_batch``: batches arrive; each has a size drawn from those seen, one flavour and one
+  lifetime for all of its jobs (section 6, SIMPLEBATCH).
+- ``naive``: jobs arrive one by one; flavours and lifetimes are drawn independently (NAIVE).
+
+A generated workload begins at the midnight after the last day that the model was fitted to. Whoever
+submits a batch is a user of his own: the paper generates no users. What-ifs: see `tilts`.
+
+What if: a model told to draw something else than it has learnt.
+
+Bergsma et al., section 7 and its note 5: probabilities are tilted after they were learnt. Each tilt
+is a parameter of a model, and nothing is changed where it is as usual:
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.cloud.arrivals import DAY_S, BatchArrivals, fit_arrivals, recent_mean
+from sim.generators.cloud.batches import JobExamples, batches_of, workload_of
+from sim.generators.cloud.contexts import integers_of, shares_of
+from sim.generators.cloud.flavours import hours_of
+from sim.generators.cloud.lifetimes import LifetimeTable, fit_lifetimes, lifetime_probabilities
+from sim.generators.cloud.model_parts import (
+    QUALITIES,
+    CloudModelParts,
+    NextFlavour,
+    encode_flavours,
+    encode_parts,
+    fit_hazards,
+    fit_next_flavour,
+    model_parts_of,
+    next_flavour_of,
+)
+from sim.generators.generator import (
+    Generator,
+    Horizon,
+    Json,
+    Model,
+    RandomStreams,
+    check_number_of_jobs,
+    checked_number,
+)
+from sim.model.cloud_trace import CloudTrace, Flavour
+from sim.model.errors import WorkloadError
+from sim.model.workload import Workload
+from sim.policies.policy import PolicyOption
+
+Floats = NDArray[np.float64]
+
+Ints = NDArray[np.int64]
+
+
+MOST_ODDS = 1e6
+MOST_TILT = 10.0
+WEEKEND = (2, 3)
+"""Saturday and Sunday by the clock of a model, whose day 0 is 1 January 1970, a Thursday."""
+
+FOR_ALL: dict[str, Json] = {
+    "flavour_odds": {}, "cores_tilt": 0.0, "memory_tilt": 0.0, "ending_rate": 1.0,
+    "weekend_load": 1.0,
+}  # fmt: skip
+"""Parameters of every model of clouds, as usual; a model that lacks one is drawn with it."""
+
+FOR_BATCHES: dict[str, Json] = {"end_odds": 1.0}
+"""And of those whose batches end by their tables."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTilts:
+    """What a model is told to do otherwise.
+
+    Attributes:
+        end_odds: factor on the odds of the end of a batch.
+        flavour_odds: float64 [K], factors on the odds of flavours, batches getting larger or
+            smaller with them.
+        weight: float64 [K], factors on the shares of flavours among each other, at most 1.
+        ending_rate: factor on the rate at which jobs end.
+        weekend_load: factor on the arrivals of Saturdays and Sundays.
+    """
+
+    end_odds: float
+    flavour_odds: Floats
+    weight: Floats
+    ending_rate: float
+    weekend_load: float
+
+    def ground(self, ground: CloudModelParts) -> CloudModelParts:
+        """Return the parts of a model with other arrivals and lifetimes."""
+        return replace(
+            ground,
+            arrivals=self.arrivals(ground.arrivals),
+            lifetimes=ground.lifetimes.ending(self.ending_rate),
+        )
+
+    def arrivals(self, law: BatchArrivals) -> BatchArrivals:
+        """Return the law of arrivals with other weekends."""
+        if self.weekend_load == 1:
+            return law
+        of_day = law.of_day.copy()
+        of_day[list(WEEKEND)] += np.log(self.weekend_load)
+        return replace(law, of_day=of_day)
+
+    def next_flavour(self, flavours: NextFlavour) -> NextFlavour:
+        """Return the model with other odds of flavours and of the end of a batch."""
+        odds = np.append(self.flavour_odds, self.end_odds)
+        if (odds == 1).all() and (self.weight == 1).all():
+            return flavours
+        return flavours.tilted(odds, self.weight)
+
+    def shares(self, share: Floats) -> Floats:
+        """Return other shares of flavours that are drawn independently: float64 [K]."""
+        found = share * self.flavour_odds * self.weight
+        other: Floats = found / found.sum()
+        return other
+
+
+def tilts_of(model: Model, flavours: Sequence[Flavour]) -> ModelTilts:
+    """Return what a model is told to do otherwise.
+
+    Raises:
+        WorkloadError: a value is not allowed, or a flavour or its memory is not known.
+    """
+
+    def number(name: str, lowest: float, highest: float) -> float:
+        told = {**FOR_ALL, **FOR_BATCHES, **model.parameters}[name]
+        return checked_number(f"parameter '{name}' of '{model.generator}'", told, lowest, highest)
+
+    weight = np.zeros(len(flavours))
+    for name, column in (
+        ("cores_tilt", [one.mcpu for one in flavours]),
+        ("memory_tilt", [one.mem_bytes for one in flavours]),
+    ):
+        tilt = number(name, -MOST_TILT, MOST_TILT)
+        if tilt != 0:
+            weight += tilt * _logs(model, name, column)
+    return ModelTilts(
+        end_odds=number("end_odds", 1 / MOST_ODDS, MOST_ODDS),
+        flavour_odds=_odds(model, [one.name for one in flavours]),
+        weight=np.exp(weight - weight.max()),
+        ending_rate=number("ending_rate", 1 / MOST_ODDS, MOST_ODDS),
+        weekend_load=number("weekend_load", 1 / MOST_ODDS, MOST_ODDS),
+    )
+
+
+def _logs(model: Model, name: str, column: Sequence[int]) -> Floats:
+    told = np.array(column, dtype=np.float64)
+    if (told <= 0).all():
+        raise WorkloadError(
+            f"parameter '{name}' of '{model.generator}' must be 0: no flavour tells its memory."
+        )
+    logs: Floats = np.log(np.where(told > 0, told, told[told > 0].min()))
+    return logs
+
+
+def _odds(model: Model, names: Sequence[str]) -> Floats:
+    told = model.parameters.get("flavour_odds", {})
+    if not isinstance(told, dict):
+        raise WorkloadError(
+            f"parameter 'flavour_odds' of '{model.generator}' is {told!r}; it is a table of "
+            "numbers by flavour, and empty if nothing is tilted."
+        )
+    odds = np.ones(len(names))
+    for name, factor in told.items():
+        if name not in names:
+            raise WorkloadError(
+                f"parameter 'flavour_odds' of '{model.generator}' names '{name}'; its "
+                f"flavours are {', '.join(names[:20])}."
+            )
+        what = f"flavour_odds of '{name}' of '{model.generator}'"
+        odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
+    return odds
+
+
+Arrays = dict[str, NDArray[Any]]
+
+THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME = "three_stage", "simple_batch", "naive"
+
+KNOBS: tuple[PolicyOption, ...] = (
+    PolicyOption("period_s", 300.0, "Length of a period.", 1.0, 86_400.0, unit="s"),
+    PolicyOption("flavours", 32, "Requests with a flavour of their own.", 1, 1000, is_whole=True),
+    PolicyOption("penalty", 1e-3, "Weight of the lasso on the arrivals.", 1e-9, 1e3),
+    PolicyOption(
+        "back_days", 7.0, "How far back days that recur lie on average.", 1.0, 1e4, unit="d"
+    ),
+    PolicyOption(
+        "half_life_days",
+        7.0,
+        "Flavours of so long ago count half; 0 counts all alike.",
+        0.0,
+        1e4,
+        unit="d",
+    ),
+    PolicyOption("days_differ", 1, "Each day has a table of flavours.", 0, 1, is_whole=True),
+    PolicyOption("overdispersed", 1, "Counts may vary more than Poisson's.", 0, 1, is_whole=True),
+)
+
+QUALITY = PolicyOption(
+    "quality", 0, "How flavours and lifetimes are foreseen; all but the first fit longer.",
+    0, len(QUALITIES) - 1, is_whole=True, names=QUALITIES,
+)  # fmt: skip
+
+
+def _fit(name: str, workload: Workload, knobs: Mapping[str, float]) -> Model:
+    trace, examples = batches_of(
+        workload, period_s=knobs["period_s"], most_flavours=int(knobs["flavours"])
+    )
+    return fit_batches(name, trace, examples, knobs, of=workload.name)
+
+
+def fit_batches(
+    name: str,
+    trace: CloudTrace,
+    examples: JobExamples,
+    knobs: Mapping[str, float],
+    *,
+    of: str,
+    lived: CloudTrace | None = None,
+) -> Model:
+    """Fit one of the three generators to batches.
+
+    Args:
+        name: of the generator.
+        trace: what arrivals and flavours are learnt from.
+        examples: jobs of its flavours.
+        knobs: values of all `KNOBS` but those about periods and flavours; of `QUALITY` too for
+            three_stage, which is ``tables`` if it is not told.
+        of: name of what it is fitted to, for people.
+        lived: what lifetimes are learnt from; None is `trace`.
+
+    Raises:
+        WorkloadError: nothing arrives, or lifetimes are unknown.
+    """
+    by_job = name == NAIVE_NAME
+    quality = QUALITIES[int(knobs.get(QUALITY.name, QUALITY.usual))]
+    in_stages = name == THREE_STAGE_NAME
+    counts = trace.jobs_by_period() if by_job else trace.batches_by_period()
+    arrivals = fit_arrivals(
+        counts,
+        trace.first_period,
+        trace.period_s,
+        penalty=knobs["penalty"],
+        with_history=not by_job,
+        overdispersed=bool(knobs["overdispersed"]) and not by_job,
+        back=1.0 / knobs["back_days"],
+    )
+    ground = CloudModelParts(
+        trace.period_s, trace.bins, trace.flavours, examples, arrivals,
+        fit_hazards(quality, lived or trace) if in_stages else fit_lifetimes(lived or trace, 1),
+        trace.n_jobs / int(counts.sum()),
+    )  # fmt: skip
+    parameters, arrays = encode_parts(ground)
+    parameters |= FOR_ALL
+    if in_stages:
+        parameters |= {"quality": quality, **FOR_BATCHES}
+        arrays |= encode_flavours(
+            fit_next_flavour(quality, trace, knobs["half_life_days"], bool(knobs["days_differ"]))
+        )
+    else:
+        share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
+        arrays |= {"flavour_share": share}
+    if name == SIMPLE_BATCH_NAME:
+        sizes, times = np.unique(trace.batch_sizes, return_counts=True)
+        arrays |= {"sizes": sizes, "size_share": times / times.sum()}
+    source = (
+        f"Fitted to {of}: {trace.n_jobs:,} jobs in {trace.n_batches:,} batches of "
+        f"{len(trace.flavours)} flavours."
+    )
+    if not by_job:
+        per_day = DAY_S / trace.period_s
+        jobs = trace.jobs_by_period()
+        recent = recent_mean(jobs, trace.first_period, trace.period_s, 1.0 / knobs["back_days"])
+        source += (
+            f" Days are taken from its last weeks, with about {recent * per_day:,.0f} jobs a day; "
+            f"all of it has {float(jobs.mean()) * per_day:,.0f}."
+        )
+    return Model(name, parameters, arrays, source)
+
+
+def _jobs_in_batches(
+    model: Model, ground: CloudModelParts, day: Ints, hour: Ints, streams: RandomStreams
+) -> tuple[Ints, Ints, Ints]:
+    """Draw flavour, batch and bin of lifetime of each job by the models of the quality."""
+    flavours = tilts_of(model, ground.flavours).next_flavour(_next_flavour(model, ground))
+    flavour, batch = flavours.draw(len(day), streams.of("flavours"), day, hour)
+    lifetime = ground.lifetimes.draw(flavour, batch, len(ground.flavours), streams.of("lifetimes"))
+    return flavour, batch, lifetime
+
+
+def _alike_in_batches(
+    model: Model, ground: CloudModelParts, day: Ints, _hour: Ints, streams: RandomStreams
+) -> tuple[Ints, Ints, Ints]:
+    n = len(day)
+    sizes = integers_of(model, "sizes", (None,), 1, 10**7)
+    share = shares_of(model, "size_share", (len(sizes),))
+    drawn = sizes[_draw_indices(share, n, streams.of("sizes"))]
+    flavour = _draw_indices(_flavour_share(model, ground), n, streams.of("flavours"))
+    lifetime = ground.lifetimes.draw(
+        flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
+    )
+    return np.repeat(flavour, drawn), np.repeat(np.arange(n), drawn), np.repeat(lifetime, drawn)
+
+
+def _jobs_alone(
+    model: Model, ground: CloudModelParts, day: Ints, _hour: Ints, streams: RandomStreams
+) -> tuple[Ints, Ints, Ints]:
+    n = len(day)
+    flavour = _draw_indices(_flavour_share(model, ground), n, streams.of("flavours"))
+    lifetime = ground.lifetimes.draw(
+        flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
+    )
+    return flavour, np.arange(n), lifetime
+
+
+_Stages = Callable[[Model, CloudModelParts, Ints, Ints, RandomStreams], tuple[Ints, Ints, Ints]]
+"""Model, its parts, the day of the history and the hour of the week of each batch, and streams, to
+the flavour, the batch and the bin of the lifetime of each job."""
+
+
+def draw_batches(
+    model: Model, first_period: int, n_periods: int, streams: RandomStreams, scale: float = 1.0
+) -> CloudTrace | None:
+    """Draw the jobs of some periods; None if there are none.
+
+    Args:
+        model: of one of the three generators.
+        first_period: by the clock of the model.
+        n_periods: from there on.
+        streams: ``arrivals``, ``flavours``, ``sizes`` and ``lifetimes`` are used.
+        scale: factor on the rate of arrivals.
+
+    Raises:
+        WorkloadError: parameters that cannot be, or more jobs than anyone can hold.
+    """
+    stages, ground = _STAGES[model.generator], _ground_of(model)
+    period = first_period + np.arange(n_periods)
+    counts, day = ground.arrivals.draw(
+        period,
+        ground.period_s,
+        streams.of("arrivals"),
+        scale,
+        by_week=model.generator == THREE_STAGE_NAME,
+    )
+    check_number_of_jobs(float(counts.sum()) * ground.jobs_per_arrival)
+    if counts.sum() == 0:
+        return None
+    hour = hours_of(period, ground.period_s)
+    begun = np.repeat(np.arange(n_periods), counts)
+    flavour, batch, lifetime = stages(model, ground, day[begun], hour[begun], streams)
+    return CloudTrace(
+        period=np.repeat(period, counts)[batch],
+        batch=batch,
+        flavour=flavour,
+        lifetime=lifetime,
+        censored=np.zeros(len(batch), dtype=np.int64),
+        flavours=ground.flavours,
+        first_period=first_period,
+        n_periods=n_periods,
+        period_s=ground.period_s,
+        bins=ground.bins,
+    )
+
+
+_STAGES: Mapping[str, _Stages] = {
+    THREE_STAGE_NAME: _jobs_in_batches,
+    SIMPLE_BATCH_NAME: _alike_in_batches,
+    NAIVE_NAME: _jobs_alone,
+}
+
+
+def _draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
+    ground = _ground_of(model)
+    law = ground.arrivals
+    n_periods = int(np.ceil(horizon.duration_s / ground.period_s))
+    highest = law.intercept + law.of_hour.mean() + law.of_day.mean() + law.history().mean()
+    check_number_of_jobs(n_periods * horizon.scale * np.exp(highest) * ground.jobs_per_arrival)
+    begin_s = (law.first_day + law.n_days) * DAY_S
+    first_period = int(np.ceil(begin_s / ground.period_s))
+    trace = draw_batches(model, first_period, n_periods, streams, horizon.scale)
+    if trace is None:
+        raise WorkloadError(_nothing(horizon))
+    made = workload_of(trace, ground.examples, streams, name=f"{model.generator} (generated)")
+    told_s = made.start_unix_s or 0.0
+    offset_s = told_s - first_period * ground.period_s
+    n = int(np.searchsorted(made.submit_s + offset_s, horizon.duration_s, side="left"))
+    if n == 0:
+        raise WorkloadError(_nothing(horizon))
+    return made.head(n)
+
+
+def _nothing(horizon: Horizon) -> str:
+    return (
+        f"no job is submitted within {horizon.duration_s:g} s; ask for a longer duration or a "
+        "larger scale."
+    )
+
+
+def _draw_indices(share: NDArray[np.float64], n: int, rng: np.random.Generator) -> Ints:
+    sums = np.cumsum(share)
+    found = np.searchsorted(sums, rng.random(n) * sums[-1], side="right")
+    drawn: Ints = np.minimum(found, len(share) - 1).astype(np.int64)
+    return drawn
+
+
+def _flavour_share(model: Model, ground: CloudModelParts) -> NDArray[np.float64]:
+    share = shares_of(model, "flavour_share", (len(ground.flavours),))
+    return tilts_of(model, ground.flavours).shares(share)
+
+
+def _ground_of(model: Model) -> CloudModelParts:
+    ground = model_parts_of(model)
+    return tilts_of(model, ground.flavours).ground(ground)
+
+
+def _next_flavour(model: Model, ground: CloudModelParts) -> NextFlavour:
+    return next_flavour_of(model, len(ground.flavours), ground.arrivals.n_days)
+
+
+def _check(model: Model) -> None:
+    ground = model_parts_of(model)
+    if model.generator == THREE_STAGE_NAME:
+        _next_flavour(model, ground)
+        known = {"quality", *FOR_ALL, *FOR_BATCHES}
+    else:
+        _flavour_share(model, ground)
+        known = {*FOR_ALL}
+    tilts_of(model, ground.flavours)
+    if model.generator == SIMPLE_BATCH_NAME:
+        n = len(integers_of(model, "sizes", (None,), 1, 10**7))
+        shares_of(model, "size_share", (n,))
+    unknown = set(model.parameters) - set(encode_parts(ground)[0]) - known
+    if unknown:
+        raise WorkloadError(f"'{model.generator}' has no parameter '{min(unknown)}'.")
+    table = ground.lifetimes
+    if isinstance(table, LifetimeTable) and lifetime_probabilities(table.hazard).min() < 0:
+        raise WorkloadError(f"array 'lifetimes_hazard' of '{model.generator}' holds no hazards.")
+
+
+def _generator(name: str, summary: str, *more: PolicyOption) -> Generator:
+    knobs = (*more, *KNOBS)
+    return Generator(name, summary, check=_check, draw=_draw, fit=partial(_fit, name), knobs=knobs)
+
+
+THREE_STAGE = _generator(
+    THREE_STAGE_NAME,
+    "Batches of like jobs, with the memory of a cloud (Bergsma et al. 2021).",
+    QUALITY,
+)
+SIMPLE_BATCH = _generator(
+    SIMPLE_BATCH_NAME,
+    "Batches whose jobs are all the same (SIMPLEBATCH of Bergsma et al. 2021).",
+)
+NAIVE = _generator(
+    NAIVE_NAME,
+    "Jobs that know nothing of each other (NAIVE of Bergsma et al. 2021).",
+)

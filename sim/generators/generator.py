@@ -1,0 +1,564 @@
+"""What a generator is: it fits a model to a workload and draws workloads from a model.
+
+Named streams of random numbers: what one stage draws never shifts another.
+
+What a generator has learnt or is told: numbers by name and arrays, kept as JSON and npz.
+
+A whole workload inside a model: its columns and tasks as arrays and what JSON can say.
+
+Submissions at random: exponential gaps whose rate may differ from weekday to weekday.
+"""
+
+import hashlib
+import io
+import json
+import math
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.metrics.wall_clock import DAY_S
+from sim.model.errors import TraceError, WorkloadError
+from sim.model.tasks import Tasks, TaskWork, Term
+from sim.model.workload import Workload
+from sim.policies.policy import PolicyOption
+
+Floats = NDArray[np.float64]
+
+
+_N_WORDS = 4
+
+
+@dataclass(frozen=True)
+class RandomStreams:
+    """The streams of one seed.
+
+    Attributes:
+        seed: a whole number from 0.
+        within: names of the stages that this one is part of.
+
+    Raises:
+        WorkloadError: another seed.
+    """
+
+    seed: int
+    within: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int or self.seed < 0:
+            raise WorkloadError(f"seed is {self.seed!r}; allowed are whole numbers from 0.")
+
+    def of(self, name: str) -> np.random.Generator:
+        """Return a new generator at the beginning of the stream of a stage."""
+        return np.random.default_rng(self.sequence(name))
+
+    def sequence(self, name: str) -> np.random.SeedSequence:
+        """Return the seed of the stream of a stage, for who spawns streams of its own."""
+        path = "/".join((*self.within, name)).encode()
+        words = np.frombuffer(hashlib.sha256(path).digest()[: 4 * _N_WORDS], dtype="<u4")
+        return np.random.SeedSequence(self.seed, spawn_key=tuple(int(word) for word in words))
+
+    def inside(self, name: str) -> "RandomStreams":
+        """Return the streams of the parts of a stage."""
+        return RandomStreams(self.seed, (*self.within, name))
+
+
+FORMAT = "copperline-workload-model"
+VERSION = 1
+MOST_JSON_BYTES = 2**24
+MOST_ARRAY_BYTES = 2**31
+"""Unpacked, of all arrays of a model together."""
+
+KINDS = "bifU"
+"""Of numpy, that arrays of a model may have: truth values, whole and other numbers, texts."""
+
+Json = Any
+"""What JSON can say; the generator of the model checks it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model of workloads, of one generator.
+
+    Attributes:
+        generator: its name.
+        parameters: numbers, texts, lists and tables by name, as in JSON.
+        arrays: read-only, by name; numbers or texts.
+        source: one sentence for people: what it was fitted on, or where it was published.
+    """
+
+    generator: str
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", _json_copy(self.parameters))
+        kept = {}
+        for name, array in sorted(self.arrays.items()):
+            if array.dtype.kind not in KINDS:
+                raise WorkloadError(f"array '{name}' of a model holds {array.dtype}, not numbers.")
+            kept[name] = array.copy()
+            kept[name].setflags(write=False)
+        object.__setattr__(self, "arrays", kept)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of generator, parameters and arrays; the same on every machine."""
+        sha = hashlib.sha256(f"{self.generator}\n{_text(self.parameters)}\n".encode())
+        for name, array in self.arrays.items():
+            little = array.astype(array.dtype.newbyteorder("<"))
+            sha.update(f"{name} {little.dtype.str} {array.shape}\n".encode())
+            sha.update(np.ascontiguousarray(little).tobytes())
+        return sha.hexdigest()
+
+    def told(self, parameters: Mapping[str, Json]) -> "Model":
+        """Return the model with other values of some of its parameters.
+
+        Raises:
+            WorkloadError: it has no parameter of that name.
+        """
+        for name in parameters:
+            if name not in self.parameters:
+                known = ", ".join(sorted(self.parameters)) or "none"
+                raise WorkloadError(
+                    f"a model of '{self.generator}' has no parameter '{name}'; it has: {known}."
+                )
+        return replace(self, parameters={**self.parameters, **parameters})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def arrays_beside(path: Path) -> Path:
+    """Return where the arrays of the model of a JSON file are: beside it, with the ending npz."""
+    return path.with_suffix(".npz")
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write a model: JSON into `path`, arrays, if it has any, into an npz file beside it.
+
+    Each file is there whole or not at all; the JSON, which names the digest, comes last.
+
+    Raises:
+        WorkloadError: the name does not end in .json, or the file cannot be written.
+    """
+    if path.suffix != ".json":
+        raise WorkloadError(f"{path}: a model is written to a file whose name ends in .json.")
+    told = {
+        "format": FORMAT,
+        "version": VERSION,
+        "generator": model.generator,
+        "source": model.source,
+        "digest": model.digest,
+        "parameters": model.parameters,
+        "arrays": sorted(model.arrays),
+    }
+    try:
+        if model.arrays:
+            packed = io.BytesIO()
+            np.savez_compressed(packed, allow_pickle=False, **dict(model.arrays))
+            write_whole(arrays_beside(path), packed.getvalue())
+        write_whole(path, (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be written ({error.strerror}).") from None
+
+
+def load_model(path: Path) -> Model:
+    """Read a model that `save_model` wrote. Nothing in it is executed.
+
+    Raises:
+        TraceError: no such file, not a model, another version, or arrays that are not its own.
+    """
+    told = read_versioned_json(path, "model", FORMAT, VERSION)
+    try:
+        names, digest = told["arrays"], told["digest"]
+        generator, parameters, source = told["generator"], told["parameters"], told["source"]
+    except KeyError as error:
+        raise TraceError(path, expected=f"there is no {error} in it; it is no model.") from None
+    is_whole = (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and isinstance(parameters, dict)
+        and isinstance(generator, str)
+        and isinstance(source, str)
+    )
+    if not is_whole:
+        raise TraceError(path, expected="its entries are not those of a model.")
+    model = Model(generator, parameters, _read_arrays(path, names) if names else {}, source)
+    if model.digest != digest:
+        beside = f" or {arrays_beside(path).name}" if names else ""
+        expected = f"the digest is not that of what is in it; it{beside} was changed. Fit it again."
+        raise TraceError(path, expected=expected)
+    return model
+
+
+def read_versioned_json(
+    path: Path,
+    what: str,
+    form: str,
+    version: int,
+    pairs: Callable[[list[tuple[str, Json]]], dict[str, Json]] = dict,
+) -> dict[str, Any]:
+    """Read a JSON table that says of which format and version it is.
+
+    Args:
+        path: of the file.
+        what: it is, for people.
+        form: the ``format`` that it must say.
+        version: the ``version`` that it must say.
+        pairs: makes a table of its entries, and may refuse some with a ValueError.
+
+    Raises:
+        TraceError: no such file, too much of one, no JSON, another format or version.
+    """
+    try:
+        if path.stat().st_size > MOST_JSON_BYTES:
+            raise TraceError(path, expected=f"a {what} has at most {MOST_JSON_BYTES:,} bytes.")
+        told = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+    except OSError as error:
+        raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(path, expected=f"it is no JSON ({error}).") from None
+    if not isinstance(told, dict) or told.get("format") != form:
+        raise TraceError(path, expected=f'it is no {what}; one says "format": "{form}".')
+    if told.get("version") != version:
+        expected = f"the {what} is of version {told.get('version')!r}; {version} is read."
+        raise TraceError(path, expected=expected)
+    return told
+
+
+def _read_arrays(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
+    beside = arrays_beside(path)
+    try:
+        with zipfile.ZipFile(beside) as packed:
+            unpacked = sum(one.file_size for one in packed.infolist())
+        if unpacked > MOST_ARRAY_BYTES:
+            raise TraceError(beside, expected=f"arrays have at most {MOST_ARRAY_BYTES:,} bytes.")
+        with np.load(beside, allow_pickle=False) as found:
+            return {name: found[name] for name in names}
+    except KeyError as error:
+        raise TraceError(beside, expected=f"an array of the model is missing: {error}.") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        expected = f"the arrays of {path.name} cannot be read from it ({error})."
+        raise TraceError(beside, expected=expected) from None
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _text(parameters: Mapping[str, Json]) -> str:
+    return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _json_copy(parameters: Mapping[str, Json]) -> dict[str, Json]:
+    """Return parameters as JSON would give them back. Raises WorkloadError if it cannot."""
+    try:
+        back: dict[str, Json] = json.loads(_text(parameters))
+    except (TypeError, ValueError) as error:
+        raise WorkloadError(
+            f"the parameters of a model must be what JSON can say; {error}."
+        ) from None
+    return back
+
+
+MOST_JOBS = 20_000_000
+"""Of one generated workload: what the columns of need fits into some gigabytes."""
+
+
+EPOCH_UNIX_S = 1_704_067_200.0
+"""Monday, 1 January 2024, midnight UTC: when a model begins that knows of no other day."""
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """For how long, and how densely, a workload is drawn.
+
+    Attributes:
+        duration_s: jobs are submitted within so many seconds from the beginning of the model's
+            time (its midnight, if it has days); above 0.
+        scale: factor on the rate of arrivals: 10 gives 10 times the jobs, of the same kinds.
+
+    Raises:
+        WorkloadError: either is not finite and above 0.
+    """
+
+    duration_s: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("duration_s", self.duration_s), ("scale", self.scale)):
+            if checked_number(name, value, 0.0) == 0:
+                raise WorkloadError(f"{name} is {value!r}; allowed are finite numbers above 0.")
+
+
+@dataclass(frozen=True)
+class ModelMoment:
+    """What a model states of a figure of the jobs that it draws.
+
+    Attributes:
+        mean: what is expected of one job; of ``jobs_per_day``, of one day in the long run.
+        sd: the mean over n jobs has the standard deviation sd / sqrt(n); of ``jobs_per_day``, that
+            over n days.
+    """
+
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generator of workloads.
+
+    Attributes:
+        name: as commands and models call it.
+        summary: one line for people, with the source.
+        check: raises `WorkloadError`, in one sentence that names the parameter and what is
+            allowed, if a model cannot be one of this generator. It is called before every draw.
+        draw: model, horizon and streams to a workload; the same for the same three, on every
+            machine. Every stage draws from a stream of its own name.
+        fit: workload and knobs to a model; pure, no draws (those that it needs it makes with a
+            fixed seed of its own).
+        published: the model with the parameters of the source; None if there are none, and a
+            workload must be fitted.
+        knobs: what `fit` can be told.
+        moments: model to what it states of the jobs at scale 1, by the names of
+            `sim.generators.resampling.measure_moments`; None if it states nothing.
+        extends: a workload of a longer duration begins with the one of a shorter.
+    """
+
+    name: str
+    summary: str
+    check: Callable[[Model], None]
+    draw: Callable[[Model, Horizon, RandomStreams], Workload]
+    fit: Callable[[Workload, Mapping[str, float]], Model]
+    published: Callable[[], Model] | None = None
+    knobs: tuple[PolicyOption, ...] = ()
+    moments: Callable[[Model], Mapping[str, ModelMoment]] | None = None
+    extends: bool = False
+
+
+def first_submit_s(submit_s: NDArray[np.float64], horizon: Horizon) -> float:
+    """Return the earliest of submit times in seconds since the model's midnight.
+
+    Raises:
+        WorkloadError: there is none.
+    """
+    if len(submit_s) == 0:
+        raise WorkloadError(
+            f"no job is submitted within {horizon.duration_s:g} s; ask for a longer duration or a "
+            "larger scale."
+        )
+    return float(submit_s.min())
+
+
+def check_number_of_jobs(expected: float) -> None:
+    """Refuse to draw more jobs than `MOST_JOBS`.
+
+    Raises:
+        WorkloadError: more are expected.
+    """
+    if not expected <= MOST_JOBS:
+        raise WorkloadError(
+            f"about {expected:.3g} jobs would be drawn, and {MOST_JOBS:,} are allowed; ask for a "
+            "shorter duration or a smaller scale."
+        )
+
+
+def number_of(model: Model, name: str, lowest: float, highest: float = math.inf) -> float:
+    """Return a parameter of a model as a float.
+
+    Raises:
+        WorkloadError: it is missing, no number, or not from `lowest` to `highest`.
+    """
+    return checked_number(
+        f"parameter '{name}' of '{model.generator}'", _of(model, name), lowest, highest
+    )
+
+
+def checked_number(what: str, value: Json, lowest: float, highest: float = math.inf) -> float:
+    """Return a value as a float; raise `WorkloadError` unless it is from `lowest` to `highest`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and lowest <= value <= min(highest, sys.float_info.max)):
+        upto = "" if math.isinf(highest) else f" to {highest:g}"
+        raise WorkloadError(f"{what} is {value!r}; allowed are numbers from {lowest:g}{upto}.")
+    return float(value)
+
+
+def _of(model: Model, name: str) -> Json:
+    if name not in model.parameters:
+        raise WorkloadError(f"a model of '{model.generator}' needs the parameter '{name}'.")
+    return model.parameters[name]
+
+
+Arrays = dict[str, NDArray[Any]]
+
+COLUMNS: tuple[str, ...] = (
+    "runtime_s", "requested_s", "procs", "user", "group", "queue", "partition", "status",
+    "mem_bytes_per_proc",
+)  # fmt: skip
+"""Of jobs, that are kept. Submit times are kept by who packs, on a clock of their own."""
+
+
+def pack_workload(workload: Workload) -> tuple[dict[str, Json], Arrays]:
+    """Return what is needed to give the jobs back: parameters and arrays."""
+    arrays: Arrays = {name: getattr(workload, name) for name in COLUMNS}
+    told: dict[str, Json] = {
+        "max_procs": workload.max_procs,
+        "requested_is_runtime": workload.requested_is_runtime,
+    }
+    if workload.tasks is None:
+        return told, arrays
+    more, of_tasks = pack_tasks(workload.tasks)
+    return told | more, arrays | of_tasks
+
+
+def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
+    """Return what `unpack_tasks` needs to give tasks back: parameters and arrays."""
+    arrays: Arrays = {}
+    for prefix, holder in (("task ", tasks), ("work ", tasks.work)):
+        for one in () if holder is None else fields(holder):
+            if isinstance(value := getattr(holder, one.name), np.ndarray):
+                arrays[prefix + one.name] = value
+    arrays |= {f"text {name}": np.array(column, dtype=str) for name, column in tasks.texts.items()}
+    told: Json = {
+        "roles": list(tasks.roles),
+        "gpu_resources": list(tasks.gpu_resources),
+        "affinities": [
+            [[term.key, term.operator, list(term.values)] for term in terms]
+            for terms in tasks.affinities
+        ],
+        "classes": None if tasks.work is None else list(tasks.work.classes),
+    }
+    return {"tasks": told}, arrays
+
+
+def unpack_columns(model: Model) -> Mapping[str, NDArray[Any]]:
+    """Return the columns of jobs that `pack_workload` kept.
+
+    Raises:
+        WorkloadError: one is missing or of another length.
+    """
+    rows = model.arrays.get(COLUMNS[0], np.zeros(0)).shape
+    for name in COLUMNS:
+        column = model.arrays.get(name, np.zeros(0))
+        if not rows[0] or column.shape != rows or column.dtype.kind not in "if":
+            raise WorkloadError(
+                f"a model of '{model.generator}' needs the array '{name}', a number per job."
+            )
+    return {name: model.arrays[name] for name in COLUMNS}
+
+
+def unpack_tasks(model: Model) -> Tasks | None:
+    """Return the tasks of the jobs that `pack_workload` kept; None if they had none.
+
+    Raises:
+        WorkloadError: they cannot be tasks.
+    """
+    told = model.parameters.get("tasks")
+    if told is None:
+        return None
+    try:
+        rows: dict[str, Any] = {
+            name.removeprefix("task "): array
+            for name, array in model.arrays.items()
+            if name.startswith("task ")
+        }
+        work = {
+            name.removeprefix("work "): array.copy()
+            for name, array in model.arrays.items()
+            if name.startswith("work ")
+        }
+        flat, first = rows.pop("parent_task"), rows.pop("first_parent")
+        return Tasks.from_arrays(
+            **rows,
+            edges=(first, flat),
+            roles=told["roles"],
+            gpu_resources=told["gpu_resources"],
+            affinities=[
+                [Term(key, operator, tuple(values)) for key, operator, values in terms]
+                for terms in told["affinities"]
+            ],
+            work=None
+            if told["classes"] is None
+            else TaskWork(**work, classes=tuple(told["classes"])),
+            texts={
+                name.removeprefix("text "): array.tolist()
+                for name, array in model.arrays.items()
+                if name.startswith("text ")
+            },
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise WorkloadError(
+            f"parameter 'tasks' of '{model.generator}' is not what tasks are kept as ({error})."
+        ) from None
+
+
+BLOCK = 4096
+
+
+def weekday_rates(what: str, told: Json) -> Floats:
+    """Return jobs per day for Monday to Sunday, float64 [7], from one number or seven.
+
+    Raises:
+        WorkloadError: something else, or no job in a week.
+    """
+    values = told if isinstance(told, list) else [told] * 7
+    if len(values) != 7:
+        raise WorkloadError(
+            f"{what} has {len(values)} numbers; allowed are 1, or 7 from Monday on."
+        )
+    rates = np.array([checked_number(what, value, 0.0, 1e9) for value in values])
+    if rates.sum() <= 0:
+        raise WorkloadError(f"{what} is 0 on every day; allowed are numbers above 0.")
+    return rates
+
+
+def poisson_arrivals(rates: Floats, horizon: Horizon, rng: np.random.Generator) -> Floats:
+    """Draw submit times in seconds since a Monday's midnight, below the duration: float64 [n].
+
+    A longer duration continues a shorter one.
+
+    Args:
+        rates: jobs per day from Monday on, float64 [7].
+        horizon: duration and factor on the rates.
+        rng: one exponential variable is drawn per job, in blocks.
+
+    Raises:
+        WorkloadError: too many jobs would come.
+    """
+    check_number_of_jobs(float(rates.mean()) * horizon.duration_s / DAY_S * horizon.scale)
+    paid = np.concatenate([[0.0], np.cumsum(rates)])
+    clock_s = np.arange(8) * DAY_S
+    found: list[Floats] = []
+    have = 0.0
+    while not found or found[-1][-1] < horizon.duration_s:
+        brought = rng.exponential(1.0, BLOCK) / horizon.scale
+        jobs = np.cumsum(np.concatenate([[have], brought]))[1:]
+        have = float(jobs[-1])
+        weeks, rest = np.divmod(jobs, paid[-1])
+        found.append(weeks * 7 * DAY_S + np.interp(rest, paid, clock_s))
+    submit_s = np.concatenate(found)
+    return submit_s[submit_s < horizon.duration_s]

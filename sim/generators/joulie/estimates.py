@@ -1,0 +1,460 @@
+"""What was learnt, with intervals: shares, lognormal laws with clamps, means.
+
+Arrivals of a log as Joulie's: a rate, a multiplier for every hour of the day, bursts.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.joulie.parameters import ClampedLognormal, JoulieParameters
+from sim.metrics.wall_clock import DAY_S, WallClock
+from sim.model.errors import WorkloadError
+from sim.model.workload import Workload
+
+Floats = NDArray[np.float64]
+
+
+Z = 1.959963984540054
+"""Of a normal variable, 95 % lie within so many standard deviations."""
+
+CLAMP_TIES = 3
+"""An extreme that occurs so often, or more often, is a clamp and not a value."""
+
+LARGEST_SIGMA = 10.0
+
+
+@dataclass(frozen=True)
+class ParameterEstimate:
+    """A number of a model that data changed.
+
+    Attributes:
+        parameter: its place in the model, such as ``families.debug_eval.duration_sec.median``.
+        before: what it was.
+        after: what it is.
+        low: from here, at 95 %; None if no interval can be had.
+        high: to here.
+        n: rows or units that it rests on.
+    """
+
+    parameter: str
+    before: float
+    after: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def share_of(parameter: str, before: float, hits: float, n: int) -> ParameterEstimate:
+    """Return a share with Wilson's interval (1927)."""
+    share = hits / n
+    middle = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    half = Z / (1 + Z * Z / n) * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
+    return ParameterEstimate(
+        parameter, before, share, min(max(middle - half, 0.0), share), max(middle + half, share), n
+    )
+
+
+def mean_of(parameter: str, before: float, values: Floats) -> ParameterEstimate:
+    """Return a mean with its normal interval; two values or more."""
+    mean = float(values.mean())
+    half = Z * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return ParameterEstimate(parameter, before, mean, mean - half, mean + half, len(values))
+
+
+@dataclass(frozen=True)
+class LawFit:
+    """A lognormal law with clamps, as likely as can be, and how sure that is.
+
+    Attributes:
+        law: the law.
+        median_low: of the interval of the median at 95 %; so the others.
+        n: values.
+    """
+
+    law: ClampedLognormal
+    median_low: float
+    median_high: float
+    sigma_low: float
+    sigma_high: float
+    n: int
+
+    def learnt(self, parameter: str, before: ClampedLognormal) -> tuple[ParameterEstimate, ...]:
+        """Return the four numbers of the law as rows of a table."""
+        law = self.law
+        return (
+            ParameterEstimate(
+                f"{parameter}.median", before.median, law.median, self.median_low, self.median_high,
+                self.n,
+            ),
+            ParameterEstimate(
+                f"{parameter}.sigma", before.sigma, law.sigma, self.sigma_low, self.sigma_high,
+                self.n,
+            ),
+            ParameterEstimate(f"{parameter}.least", before.least, law.least, None, None, self.n),
+            ParameterEstimate(f"{parameter}.most", before.most, law.most, None, None, self.n),
+        )  # fmt: skip
+
+
+def fit_law(
+    values: Floats,
+    prior: ClampedLognormal,
+    *,
+    factor: Floats | float = 1.0,
+    half: Floats | float = 0.0,
+) -> LawFit | None:
+    """Fit a clamped lognormal law by maximum likelihood.
+
+    Values at a clamp are known only to lie beyond it (Tobin 1958). The clamps are those of the
+    prior, unless values lie beyond them or pile up at another extreme.
+
+    Args:
+        values: float64 [n], above 0.
+        prior: says where clamps may be.
+        factor: of each value on the law's median, known, applied before the clamps.
+        half: values are rounded, and were up to so much less or more; 0 is not rounded.
+
+    Returns:
+        None if the values do not tell a spread, or no maximum is found.
+    """
+    from scipy import optimize  # as slow to import as all the rest of `sim.api` together
+
+    if len(values) < 2 or np.ptp(values) == 0:
+        return None
+    wide = np.broadcast_to(half, values.shape)
+    least, most = _clamps(values, wide, prior)
+    shift = np.broadcast_to(np.log(factor), values.shape)
+    unlikely = _negative_log_likelihood(values, wide, shift, least, most)
+    logs = np.log(values) - shift
+    start = np.array([logs.mean(), math.log(max(float(logs.std()), 1e-3))])
+    best = optimize.minimize(
+        unlikely, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-7}
+    )
+    mu, log_sigma = float(best.x[0]), float(best.x[1])
+    curvature = _curvature(unlikely, np.array([mu, log_sigma]))
+    is_peak = curvature[0, 0] > 0 and np.linalg.det(curvature) > 0
+    if not (best.success and is_peak and math.exp(log_sigma) <= LARGEST_SIGMA):
+        return None
+    of_mu, of_sigma = (Z * np.sqrt(np.diag(np.linalg.inv(curvature)))).tolist()
+    return LawFit(
+        ClampedLognormal(math.exp(mu), math.exp(log_sigma), least, most),
+        math.exp(mu - of_mu),
+        math.exp(mu + of_mu),
+        math.exp(log_sigma - of_sigma),
+        math.exp(log_sigma + of_sigma),
+        len(values),
+    )
+
+
+def _negative_log_likelihood(
+    values: Floats, half: Floats, shift: Floats, least: float, most: float
+) -> Callable[[Floats], float]:
+    """Return minus the log-likelihood as a function of mu and the logarithm of sigma.
+
+    What is known of a value is that it is it, or that it lies between two bounds: those of its
+    rounding, of which one at or beyond a clamp is none.
+    """
+    low, high = values - half, values + half
+    is_known = (half == 0) & (values > least) & (values < most)
+    bounds = np.stack(
+        [
+            np.where(low > least, np.log(np.maximum(low, 1e-300)) - shift, -np.inf),
+            np.where(high < most, np.log(high) - shift, np.inf),
+        ]
+    )[:, ~is_known]
+    (lower, upper), counts = np.unique(bounds, axis=1, return_counts=True)
+    known = np.log(values[is_known]) - shift[is_known]
+    n = len(known)
+    mean, square = (float(known.mean()), float(known.var())) if n else (0.0, 0.0)
+
+    def unlikely(told: Floats) -> float:
+        mu, sigma = float(told[0]), math.exp(float(told[1]))
+        found = -n * math.log(sigma) - n * (square + (mean - mu) ** 2) / (2 * sigma**2)
+        found += float((counts * _log_between((lower - mu) / sigma, (upper - mu) / sigma)).sum())
+        return -found
+
+    return unlikely
+
+
+def _log_between(low: Floats, high: Floats) -> Floats:
+    """Return the logarithm of the chance that a standard normal variable lies between bounds."""
+    from scipy.special import log_ndtr
+
+    flip = low > 0  # where both are above the middle, the other tail has the digits
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    top, bottom = log_ndtr(high), log_ndtr(low)
+    return top + np.log1p(-np.exp(np.minimum(bottom - top, -1e-12)))
+
+
+def _clamps(values: Floats, half: Floats, prior: ClampedLognormal) -> tuple[float, float]:
+    """Return the clamps; what is rounded piles up everywhere, and moves them only from beyond."""
+    smallest, largest = float((values + half).min()), float((values - half).max())
+    exact = not half.any()
+    piled = [exact and int((values == end).sum()) >= CLAMP_TIES for end in (smallest, largest)]
+    least = smallest if piled[0] or smallest < prior.least else prior.least
+    most = largest if piled[1] or largest > prior.most else prior.most
+    return least, most
+
+
+def _curvature(f: Callable[[Floats], float], at: Floats) -> Floats:
+    """Return the second derivatives of a function of two numbers, by central differences."""
+    step = 1e-4
+    made = np.zeros((2, 2))
+    for i in range(2):
+        for j in range(2):
+            a, b = np.eye(2)[i] * step, np.eye(2)[j] * step
+            made[i, j] = (f(at + a + b) - f(at + a - b) - f(at - a + b) + f(at - a - b)) / (
+                4 * step * step
+            )
+    return made
+
+
+HOURS, HOUR_S = 24, 3600.0
+MOST_DAYS = 36_600
+LEAST_DAYS = 2.0
+"""Of a log that tells hourly multipliers."""
+
+LEAST_BURST_DAYS = 14
+"""Whole days of a log that tells bursts."""
+
+BURST_DIVISOR = 16.0
+"""`burst_mean_jobs` is divided by it and added to the multiplier (the program's rule)."""
+
+ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class ArrivalFit:
+    """What a log tells about arrivals.
+
+    Attributes:
+        told: values of parameters, by name.
+        learnt: the same with intervals.
+        kept: sentences about what stays as published, and why.
+        dispersion: Pearson's chi squared of hourly counts by its degrees of freedom, after the
+            hours of the day, and without the burst hours if there are bursts; 1 is Poisson. NaN if
+            there are no hours.
+    """
+
+    told: dict[str, object]
+    learnt: tuple[ParameterEstimate, ...]
+    kept: tuple[str, ...]
+    dispersion: float
+
+
+def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
+    """Learn the parameters of arrivals.
+
+    The multipliers average to 1 over the day, so that `mean_inter_arrival_sec` is that of a whole
+    day. If a log does not say when it starts, its hours are not those of a day: the multipliers
+    stay, and the mean is that at multiplier 1. Intervals are widened by the dispersion.
+
+    Raises:
+        WorkloadError: all jobs are submitted at once, or within more than a century.
+    """
+    span_s = workload.span_s
+    if workload.n_jobs < 2 or span_s == 0:
+        raise WorkloadError("all jobs are submitted at once; arrivals need a time between them.")
+    if span_s > MOST_DAYS * DAY_S:
+        raise WorkloadError(f"the log spans {span_s / DAY_S:.0f} days; {MOST_DAYS} are the most.")
+    clock = WallClock.of(workload)
+    if clock.basis == "unknown" or span_s < LEAST_DAYS * DAY_S:
+        return _rate_only(workload, prior, clock)
+    cells = _Cells.of(clock.local_s(workload.submit_s))
+    rates = cells.rates()
+    dispersion = cells.dispersion(rates)
+    told: dict[str, object] = {}
+    rows: list[ParameterEstimate] = []
+    bursts = _fit_bursts(cells, rates, prior)
+    kept = []
+    if bursts is None:
+        told["burst_day_probability"] = 0.0
+        n_days = len(cells.whole_days())
+        if n_days >= LEAST_BURST_DAYS:
+            rows.append(share_of("burst_day_probability", prior.burst_day_probability, 0, n_days))
+            kept.append("the hours show no bursts beyond the noise of all hours")
+        else:
+            kept.append(
+                f"bursts need {LEAST_BURST_DAYS} whole days, so the model has none of its own"
+            )
+    else:
+        rates, dispersion = bursts.rates, bursts.noise
+        told |= bursts.told
+        rows += bursts.learnt
+    mean_per_hour = float(rates.mean())
+    multipliers = rates / mean_per_hour
+    told["hourly_multipliers"] = multipliers.tolist()
+    told["mean_inter_arrival_sec"] = HOUR_S / mean_per_hour
+    half = Z * math.sqrt(dispersion / workload.n_jobs)
+    mean_s = HOUR_S / mean_per_hour
+    rows.insert(
+        0,
+        ParameterEstimate(
+            "mean_inter_arrival_sec", prior.mean_inter_arrival_sec, mean_s,
+            mean_s * math.exp(-half), mean_s * math.exp(half), workload.n_jobs,
+        ),
+    )  # fmt: skip
+    seen = cells.exposure.sum(axis=0)
+    for hour in range(HOURS):
+        deviation = math.sqrt(dispersion * rates[hour] / seen[hour]) / mean_per_hour
+        middle = float(multipliers[hour])
+        rows.append(
+            ParameterEstimate(
+                f"hourly_multipliers[{hour}]", prior.hourly_multipliers[hour], middle,
+                max(middle - Z * deviation, 0.0), middle + Z * deviation,
+                int(cells.counts[:, hour].sum()),
+            )
+        )  # fmt: skip
+    return ArrivalFit(told, tuple(rows), tuple(kept), dispersion)
+
+
+def _rate_only(workload: Workload, prior: JoulieParameters, clock: WallClock) -> ArrivalFit:
+    mean_multiplier = float(np.mean(prior.hourly_multipliers))
+    gaps_s = np.diff(workload.submit_s)
+    mean_s = float(gaps_s.mean()) * mean_multiplier
+    half = Z * float(gaps_s.std()) / float(gaps_s.mean()) / math.sqrt(len(gaps_s))
+    why = clock.sentence if clock.basis == "unknown" else "It is too short to tell hours."
+    row = ParameterEstimate(
+        "mean_inter_arrival_sec", prior.mean_inter_arrival_sec, mean_s, mean_s * math.exp(-half),
+        mean_s * math.exp(half), workload.n_jobs,
+    )  # fmt: skip
+    return ArrivalFit(
+        {"mean_inter_arrival_sec": mean_s, "burst_day_probability": 0.0},
+        (row,),
+        (f"hourly multipliers stay as published ({why[0].lower()}{why[1:].rstrip('.')})",),
+        math.nan,
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Submissions by day and hour of the wall clock: float64 [n_days, 24] each.
+
+    Attributes:
+        counts: of submissions.
+        exposure: hours of the cell between the first and the last submission.
+    """
+
+    counts: Floats
+    exposure: Floats
+
+    @classmethod
+    def of(cls, local_s: Floats) -> "_Cells":
+        first, last = float(local_s.min()), float(local_s.max())
+        midnight_s = math.floor(first / DAY_S) * DAY_S
+        n_days = math.floor((last - midnight_s) / DAY_S) + 1
+        cell = np.floor((local_s - midnight_s) / HOUR_S).astype(np.int64)
+        counts = np.bincount(cell, minlength=n_days * HOURS).reshape(n_days, HOURS)
+        begins = midnight_s + HOUR_S * np.arange(n_days * HOURS)
+        covered = np.minimum(begins + HOUR_S, last) - np.maximum(begins, first)
+        exposure = np.clip(covered / HOUR_S, 0.0, 1.0).reshape(n_days, HOURS)
+        return cls(counts.astype(np.float64), exposure)
+
+    def rates(self) -> Floats:
+        """Submissions in an hour, by hour of the day; half a job more, so that none is 0."""
+        made: Floats = (self.counts.sum(axis=0) + 0.5) / self.exposure.sum(axis=0)
+        return made
+
+    def dispersion(self, rates: Floats, hours: NDArray[np.int64] | None = None) -> float:
+        at = np.arange(HOURS) if hours is None else hours
+        seen = self.exposure[:, at]
+        there = seen > 0.5
+        expected = (rates[at] * seen)[there]
+        freedom = max(int(there.sum()) - len(at), 1)
+        return float(((self.counts[:, at][there] - expected) ** 2 / expected).sum() / freedom)
+
+    def whole_days(self) -> NDArray[np.intp]:
+        return np.flatnonzero((self.exposure > 1 - 1e-9).all(axis=1))
+
+
+@dataclass(frozen=True)
+class _Bursts:
+    rates: Floats
+    noise: float
+    told: dict[str, object]
+    learnt: list[ParameterEstimate]
+
+
+def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Bursts | None:
+    """Fit bursts as a mixture over days, by expectation and maximisation (Dempster 1977).
+
+    A day has none, or one, in an hour that is equally likely to be any of the `burst_hours`. All
+    likelihoods are divided by the dispersion of the other hours, so that a log that is noisy at
+    all hours is not taken for one with bursts. Returns None if they explain too little (BIC).
+    """
+    days = cells.whole_days()
+    hours = np.array(sorted(set(prior.burst_hours)), dtype=np.int64)
+    others = np.setdiff1d(np.arange(HOURS), hours)
+    if len(days) < LEAST_BURST_DAYS or len(others) == 0:
+        return None
+    noise = max(cells.dispersion(rates, others), 1.0)
+    counts = cells.counts[np.ix_(days, hours)]
+    usual = np.maximum(np.median(counts, axis=0), 0.25)
+    quiet = _log_poisson(counts, counts.mean(axis=0)).sum()
+    for added in dict.fromkeys((prior.burst_mean_jobs, 0.0)):
+        share, factor, base, was = 0.2, 2.0, usual.copy(), -math.inf
+        for _ in range(ROUNDS):
+            day_rate = float(np.concatenate([base, rates[others]]).mean())
+            extra = added / BURST_DIVISOR * day_rate
+            none = _log_poisson(counts, base).sum(axis=1)
+            gain = _log_poisson(counts, factor * base + extra) - _log_poisson(counts, base)
+            weights = np.concatenate([np.zeros((len(days), 1)), gain], axis=1) / noise
+            weights += np.log([1 - share, *(share / len(hours),) * len(hours)])
+            top = weights.max(axis=1, keepdims=True)
+            total = top[:, 0] + np.log(np.exp(weights - top).sum(axis=1))
+            likely = float((none / noise + total).sum())
+            with_burst = np.exp(weights - total[:, None])[:, 1:]
+            share = float(np.clip(with_burst.sum() / len(days), 1e-6, 1 - 1e-6))
+            calm = 1 - with_burst
+            base = np.maximum((counts * calm).sum(axis=0) / calm.sum(axis=0), 0.05)
+            factor = _factor(with_burst, counts, base, extra)
+            if abs(likely - was) < 1e-9 * abs(likely):
+                break
+            was = likely
+        if factor >= 1.0:
+            break
+    if factor <= 1.0 or 2 * (likely - quiet / noise) < 2 * math.log(len(days)):
+        return None
+    made = rates.copy()
+    made[hours] = base
+    information = (with_burst * base**2 / (factor * base + extra)).sum() / noise
+    deviation = 1 / math.sqrt(float(information))
+    probability = share_of(
+        "burst_day_probability", prior.burst_day_probability, share * len(days), len(days)
+    )
+    return _Bursts(
+        made,
+        noise,
+        {
+            "burst_day_probability": share,
+            "burst_multiplier": factor,
+            "burst_mean_jobs": added,
+        },
+        [
+            probability,
+            ParameterEstimate(
+                "burst_multiplier", prior.burst_multiplier, factor, factor - Z * deviation,
+                factor + Z * deviation, round(share * len(days)),
+            ),
+        ],
+    )  # fmt: skip
+
+
+def _factor(weights: Floats, counts: Floats, base: Floats, extra: float) -> float:
+    """Return the multiplier that makes the bursts likeliest: where the score is 0."""
+    low, high = 0.0, 1e6
+    for _ in range(80):
+        middle = (low + high) / 2 if high < 2 * max(low, 1e-3) else math.sqrt(max(low, 1e-3) * high)
+        score = (weights * base * (counts / (middle * base + extra) - 1)).sum()
+        low, high = (middle, high) if score > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _log_poisson(counts: Floats, rates: Floats) -> Floats:
+    from scipy.special import gammaln
+
+    made: Floats = counts * np.log(rates) - rates - gammaln(counts + 1)
+    return made

@@ -1,0 +1,416 @@
+"""Workloads as manifests of Kubernetes: what to submit to a real cluster, as YAML.
+
+Joulie's page names this as not yet there. A logical workload becomes
+
+- ``PyTorchJob`` (kubeflow.org/v1) if it is a single-GPU or a distributed training: the launcher is
+  its Master, and the workers its Workers; or, as told, a distributed training an ``MPIJob``
+  (kubeflow.org/v2beta1) with a Launcher;
+- ``TFJob`` (kubeflow.org/v1) with PS and Worker if it has parameter servers;
+- ``Experiment`` of Katib (kubeflow.org/v1beta1) if it searches hyperparameters: its trials are
+  Jobs, and Katib itself is the controller;
+- a ``Job`` (batch/v1) a task otherwise, and if the tasks are a gang, a ``PodGroup``
+  (scheduling.x-k8s.io/v1alpha1) that they belong to.
+
+Gangs of Kubeflow's jobs are their ``schedulingPolicy``. A replica has one template, so pods of one
+role that differ get the largest of their requests. The containers sleep as long as the workload
+runs (a trial then reports an accuracy of 0, since Katib waits for one); what they would compute
+stands in annotations.
+
+Values as YAML 1.2 text, in blocks: tables, lists, texts, whole numbers and truth values.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from sim.generators.generator import write_whole
+from sim.generators.joulie.model_fit import has_families
+from sim.model.errors import WorkloadError
+from sim.model.pods import GIB, KINDS, USUAL_GPU, USUAL_NAMESPACE
+from sim.model.tasks import SIGNALS, Tasks, Term
+from sim.model.workload import Workload
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "nan", "inf"})
+MOST_DEPTH = 64
+
+
+def yaml_text(value: Any) -> str:
+    """Return a table or list as a YAML document, which ends with a line end.
+
+    Raises:
+        WorkloadError: something in it is none of what the module says.
+    """
+    return "\n".join(_lines(value, 0)) + "\n"
+
+
+def _lines(value: Any, depth: int) -> list[str]:
+    if depth > MOST_DEPTH:
+        raise WorkloadError(f"a manifest is nested more than {MOST_DEPTH} deep.")
+    if isinstance(value, Mapping) and value:
+        made = []
+        for key, one in value.items():
+            made += _entry(f"{_text(str(key))}:", one, depth)
+        return made
+    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+        return [line for one in value for line in _item(one, depth)]
+    return [_scalar(value)]
+
+
+def _entry(head: str, value: Any, depth: int) -> list[str]:
+    if isinstance(value, Mapping | list | tuple) and value:
+        return [head, *(f"  {line}" for line in _lines(value, depth + 1))]
+    return [f"{head} {_scalar(value)}"]
+
+
+def _item(value: Any, depth: int) -> list[str]:
+    first, *others = _lines(value, depth + 1)
+    return [f"- {first}", *(f"  {line}" for line in others)]
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping | list | tuple) and not value:
+        return "{}" if isinstance(value, Mapping) else "[]"
+    raise WorkloadError(f"a manifest cannot say {value!r}.")
+
+
+def _text(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else _escaped(c) for c in quoted)
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+MEBIBYTE, MILLI = 2**20, 1000
+LONGEST_NAME = 52
+"""Kubernetes adds to the names of jobs, up to 63 letters in all."""
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ManifestStyle:
+    """How manifests are written.
+
+    Attributes:
+        image: of every container; it needs the command ``sleep``.
+        distributed: what a distributed training becomes.
+        namespace: of everything; None takes that of each workload.
+        scheduler: name of the scheduler of the pods, which must know gangs for gangs; empty leaves
+            it to the cluster.
+        whole_gpus: a share of a GPU, which Kubernetes cannot be asked for, becomes a whole one.
+    """
+
+    image: str = "busybox:1.36"
+    distributed: Literal["PyTorchJob", "MPIJob"] = "PyTorchJob"
+    namespace: str | None = None
+    scheduler: str = ""
+    whole_gpus: bool = False
+
+    def __post_init__(self) -> None:
+        if self.distributed not in ("PyTorchJob", "MPIJob"):
+            raise WorkloadError(
+                f"distributed is {self.distributed!r}; allowed are 'PyTorchJob' and 'MPIJob'."
+            )
+        if not self.image or not self.image.isprintable() or " " in self.image:
+            raise WorkloadError(f"image is {self.image!r}; give the name of a container image.")
+
+
+def render_manifests(
+    workload: Workload, jobs: Iterable[int] | None = None, style: ManifestStyle | None = None
+) -> Iterator[str]:
+    """Render jobs, one YAML text each (of several documents if it needs them).
+
+    Args:
+        workload: its jobs have tasks.
+        jobs: rows of it; None is all.
+        style: None is `ManifestStyle()`.
+
+    Raises:
+        WorkloadError: there are no tasks, there is no such row, or a share of a GPU is asked for.
+    """
+    if workload.tasks is None:
+        raise WorkloadError(
+            f"{workload.name} tells no tasks of its jobs; manifests need pods and their requests."
+        )
+    told, is_joulies = style or ManifestStyle(), has_families(workload)
+    for row in range(workload.n_jobs) if jobs is None else jobs:
+        if not 0 <= row < workload.n_jobs:
+            raise WorkloadError(f"there is no job {row}; {workload.name} has {workload.n_jobs}.")
+        made = _Job(workload, workload.tasks, row, told)
+        kind = KINDS[workload.group[row]] if is_joulies else ""
+        yield "---\n".join(yaml_text(one) for one in made.rendered(kind))
+
+
+def write_manifests(
+    workload: Workload,
+    path: str | PathLike[str],
+    jobs: Iterable[int] | None = None,
+    style: ManifestStyle | None = None,
+) -> int:
+    """Write manifests of jobs into one file, and return how many jobs there are in it.
+
+    Raises:
+        WorkloadError: as `render_manifests`, or the file cannot be written.
+    """
+    texts = list(render_manifests(workload, jobs, style))
+    try:
+        write_whole(Path(path), "---\n".join(texts).encode())
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be written ({error.strerror}).") from None
+    return len(texts)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One job on its way to YAML."""
+
+    workload: Workload
+    tasks: Tasks
+    row: int
+    style: ManifestStyle
+
+    def rendered(self, kind: str) -> list[Manifest]:
+        if kind == "single_gpu_training":
+            return [self._kubeflow("PyTorchJob", {"Master": self._rows()}, kind)]
+        if kind == "distributed_training":
+            head = "Master" if self.style.distributed == "PyTorchJob" else "Launcher"
+            parts = {head: self._rows("launcher"), "Worker": self._others("launcher")}
+            return [self._kubeflow(self.style.distributed, parts, kind)]
+        if kind == "parameter_server_training":
+            parts = {"PS": self._rows("ps"), "Worker": self._others("ps")}
+            return [self._kubeflow("TFJob", parts, kind)]
+        if kind == "hpo_experiment" and self._others("controller"):
+            return [self._experiment(kind)]
+        return self._plain(kind)
+
+    def _rows(self, role: str | None = None) -> list[int]:
+        low, high = np.searchsorted(self.tasks.job, (self.row, self.row + 1)).tolist()
+        rows = range(low, high)
+        return [i for i in rows if role is None or self._role(i) == role]
+
+    def _others(self, role: str) -> list[int]:
+        return [i for i in self._rows() if self._role(i) != role]
+
+    def _role(self, task: int) -> str:
+        role = int(self.tasks.role[task])
+        return self.tasks.roles[role] if role >= 0 else ""
+
+    def _kubeflow(self, kind: str, parts: Mapping[str, list[int]], family: str) -> Manifest:
+        container = {"PyTorchJob": "pytorch", "MPIJob": "mpi", "TFJob": "tensorflow"}[kind]
+        replicas = {
+            name: {
+                "replicas": self._replicas(rows),
+                "restartPolicy": "Never",
+                "template": self._template(rows, container, family),
+            }
+            for name, rows in parts.items()
+            if rows
+        }
+        everyone = [i for rows in parts.values() for i in rows]
+        policy: Manifest = {"cleanPodPolicy": "Running"}
+        if self.tasks.gang[everyone].any():
+            policy["schedulingPolicy"] = {"minAvailable": self._replicas(everyone)}
+        spec: Manifest = {"runPolicy": policy}
+        if kind == "MPIJob":
+            spec = {"slotsPerWorker": self._slots(parts["Worker"]), **spec}
+        name = {"PyTorchJob": "pytorch", "MPIJob": "mpi", "TFJob": "tf"}[kind]
+        spec[f"{name}ReplicaSpecs"] = replicas
+        version = "kubeflow.org/v2beta1" if kind == "MPIJob" else "kubeflow.org/v1"
+        return {
+            "apiVersion": version, "kind": kind, "metadata": self._metadata(family), "spec": spec
+        }  # fmt: skip
+
+    def _experiment(self, family: str) -> Manifest:
+        trials = self._others("controller")
+        n = self._replicas(trials)
+        trial = self._job_spec(self._template(trials, "trial", family), 1)
+        said = "echo step ${trialParameters.learningRate}"
+        command = ["sh", "-c", f"{said}; {self._nap()}; echo accuracy=0"]
+        trial["template"]["spec"]["containers"][0]["command"] = command
+        return {
+            "apiVersion": "kubeflow.org/v1beta1",
+            "kind": "Experiment",
+            "metadata": self._metadata(family),
+            "spec": {
+                "objective": {"type": "maximize", "objectiveMetricName": "accuracy"},
+                "algorithm": {"algorithmName": "random"},
+                "parallelTrialCount": n,
+                "maxTrialCount": n,
+                "maxFailedTrialCount": n,
+                "parameters": [
+                    {
+                        "name": "lr",
+                        "parameterType": "double",
+                        "feasibleSpace": {"min": "0.0001", "max": "0.1"},
+                    }
+                ],
+                "trialTemplate": {
+                    "primaryContainerName": "trial",
+                    "trialParameters": [
+                        {"name": "learningRate", "description": "step size", "reference": "lr"}
+                    ],
+                    "trialSpec": {"apiVersion": "batch/v1", "kind": "Job", "spec": trial},
+                },
+            },
+        }
+
+    def _plain(self, family: str) -> list[Manifest]:
+        rows, made = self._rows(), []
+        gang = [i for i in rows if self.tasks.gang[i]]
+        size = self._replicas(gang) if gang else 0
+        if size > 1:
+            made.append(
+                {
+                    "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                    "kind": "PodGroup",
+                    "metadata": self._metadata(family),
+                    "spec": {"minMember": size},
+                }
+            )
+        for place, task in enumerate(rows):
+            template = self._template([task], "main", family)
+            if size > 1 and task in gang:
+                labels = template["metadata"]["labels"]
+                labels["scheduling.x-k8s.io/pod-group"] = self._name()
+            suffix = f"-{place:02d}" if len(rows) > 1 else ""
+            made.append(
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "metadata": self._metadata(family, suffix),
+                    "spec": self._job_spec(template, self._replicas([task])),
+                }
+            )
+        return made
+
+    def _job_spec(self, template: Manifest, n: int) -> Manifest:
+        template["spec"]["restartPolicy"] = "Never"
+        return {"completions": n, "parallelism": n, "backoffLimit": 0, "template": template}
+
+    def _metadata(self, family: str, suffix: str = "") -> Manifest:
+        return {
+            "name": self._name() + suffix,
+            "namespace": self._namespace(),
+            "labels": self._labels(family),
+            "annotations": self._annotations(),
+        }
+
+    def _labels(self, family: str) -> dict[str, str]:
+        labels = {"app.kubernetes.io/part-of": self._name()}
+        return {**labels, "workload-type": family} if family else labels
+
+    def _annotations(self) -> dict[str, str]:
+        """Return what no field of Kubernetes says: time, work and profile; per pod as lists."""
+        made = {
+            "submit-offset-sec": f"{self.workload.submit_s[self.row]:.15g}",
+            "duration-sec": f"{self.workload.runtime_s[self.row]:.15g}",
+        }
+        work, rows = self.tasks.work, self._rows()
+        if work is not None:
+            for name in ("cpu_units", "gpu_units", "cpu_sensitivity", "gpu_sensitivity"):
+                made[name.replace("_", "-")] = json.dumps(getattr(work, name)[rows].tolist())
+            profile = dict(zip(SIGNALS, work.profile[rows[0]].tolist(), strict=True))
+            made["profile"] = json.dumps(profile)
+        return made
+
+    def _name(self) -> str:
+        given = self.tasks.texts.get("workloadId")
+        first = self._rows()[0]
+        name = given[first] if given else f"workload-{self.workload.job_id[self.row]:06d}"
+        made = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:LONGEST_NAME].strip("-")
+        return made or f"workload-{self.workload.job_id[self.row]:06d}"
+
+    def _namespace(self) -> str:
+        if self.style.namespace is not None:
+            return self.style.namespace
+        given = self.tasks.texts.get("namespace")
+        return given[self._rows()[0]] if given else USUAL_NAMESPACE
+
+    def _replicas(self, rows: list[int]) -> int:
+        return int(self.tasks.instances[rows].sum())
+
+    def _slots(self, rows: list[int]) -> int:
+        return max(int(self._gpus(rows)), 1)
+
+    def _nap(self) -> str:
+        return f"sleep {max(round(float(self.workload.runtime_s[self.row])), 1)}"
+
+    def _template(self, rows: list[int], container: str, family: str) -> Manifest:
+        resources = self._resources(rows)
+        spec: Manifest = {}
+        if self.style.scheduler:
+            spec["schedulerName"] = self.style.scheduler
+        terms = self._terms(rows[0])
+        if terms:
+            must = {"nodeSelectorTerms": [{"matchExpressions": [_expression(t) for t in terms]}]}
+            spec["affinity"] = {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": must}
+            }
+        spec["containers"] = [
+            {
+                "name": container,
+                "image": self.style.image,
+                "command": ["sh", "-c", self._nap()],
+                **({"resources": resources} if resources else {}),
+            }
+        ]
+        return {"metadata": {"labels": self._labels(family)}, "spec": spec}
+
+    def _terms(self, task: int) -> tuple[Term, ...]:
+        demand = int(self.tasks.demand[task])
+        return self.tasks.affinities[demand] if demand >= 0 else ()
+
+    def _gpus(self, rows: list[int]) -> int:
+        mgpu = int(self.tasks.mgpu[rows].max())
+        if mgpu % MILLI and not self.style.whole_gpus:
+            raise WorkloadError(
+                f"job {self.row} asks for {mgpu / MILLI:g} GPUs, and Kubernetes gives whole ones "
+                "only; round them up with whole_gpus=True (--whole-gpus)."
+            )
+        return -(-mgpu // MILLI)
+
+    def _resources(self, rows: list[int]) -> Manifest:
+        mcpu, mem_bytes = (int(one[rows].max()) for one in (self.tasks.mcpu, self.tasks.mem_bytes))
+        requests: dict[str, str] = {}
+        if mcpu:
+            requests["cpu"] = f"{mcpu}m" if mcpu % MILLI else str(mcpu // MILLI)
+        if mem_bytes:
+            requests["memory"] = quantity(mem_bytes)
+        gpus = self._gpus(rows)
+        if not gpus:
+            return {"requests": requests} if requests else {}
+        which = int(self.tasks.gpu_resource[rows[0]])
+        name = self.tasks.gpu_resources[which] if which >= 0 else USUAL_GPU
+        limits = {name: str(gpus)}
+        return {"requests": requests | limits, "limits": limits}
+
+
+def quantity(n_bytes: int) -> str:
+    """Return bytes as Kubernetes writes them, in the largest unit that is exact."""
+    for unit, size in (("Gi", GIB), ("Mi", MEBIBYTE)):
+        if n_bytes % size == 0:
+            return f"{n_bytes // size}{unit}"
+    return str(n_bytes)
+
+
+def _expression(term: Term) -> Manifest:
+    made: Manifest = {"key": term.key, "operator": term.operator}
+    return {**made, "values": list(term.values)} if term.values else made

@@ -1,0 +1,531 @@
+"""Families of the jobs of a log, and what their durations, requests and profiles say.
+
+A workload of Joulie's tells the family of every job. Other logs do not, and these rules stand in:
+
+- a job with GPUs that runs for less than `short_s` is ``debug_eval``; of the longer ones nothing
+  tells trainings and experiments apart, so they keep the published mix among themselves, and their
+  medians the published ratios: the level and the spread are learnt from all of them together;
+- a job without GPUs that takes `many_cores` or more is ``cpu_analytics``, another one
+  ``cpu_preprocess`` (by `LONG_CPU_S` if its cores are unknown).
+
+What a workload of Joulie's own tells, whose jobs have families, pods and profiles.
+
+A Joulie model of a workload: what its columns tell is learnt, all else stays as published.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.generator import Model
+from sim.generators.joulie.estimates import (
+    ParameterEstimate,
+    fit_arrivals,
+    fit_law,
+    mean_of,
+    share_of,
+)
+from sim.generators.joulie.parameters import (
+    ClampedLognormal,
+    JoulieParameters,
+    WorkloadFamily,
+    model_of,
+    parameters_of,
+)
+from sim.metrics.wall_clock import WallClock
+from sim.model.errors import WorkloadError
+from sim.model.pods import GIB, INTENTS, KINDS, POWER_PROFILE
+from sim.model.tasks import SIGNALS, Tasks, TaskWork
+from sim.model.workload import Workload
+from sim.policies.policy import PolicyOption
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Rows = NDArray[np.bool_]
+
+
+SHORT_S = 900.0
+"""The published trainings run for no less."""
+
+MANY_CORES = 22.6
+"""The geometric mean of the published medians of the two families without GPUs, 16 and 32."""
+
+LONG_CPU_S = 1273.0
+"""The same of their durations, 900 and 1,800 s."""
+
+LEAST_PER_GPU_GIB = 0.25
+LEAST_OF_SIGMA = 0.1
+"""Of the spread of families together, that is left to each of them."""
+
+MILLI = 1000.0
+TRAININGS = tuple(name for name in KINDS if name.endswith("_training") or name.startswith("hpo"))
+
+
+@dataclass
+class FamilyFit:
+    """What has been learnt so far.
+
+    Attributes:
+        families: as they are now.
+        told: values of other parameters.
+        learnt: rows of the table.
+        words: what was learnt, for people.
+        kept: sentences about what stays as published, and why.
+    """
+
+    families: dict[str, WorkloadFamily]
+    told: dict[str, Any] = field(default_factory=dict)
+    learnt: list[ParameterEstimate] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class JobNeeds:
+    """What a log tells of the pods of its jobs: float64 [n_jobs], NaN where unknown.
+
+    Attributes:
+        gpus: whole GPUs of all pods together; a share of one counts as one.
+        cores: of a pod.
+        mem_gib: of a pod.
+        pod_gpus: whole GPUs of a pod.
+    """
+
+    gpus: Floats
+    cores: Floats
+    mem_gib: Floats
+    pod_gpus: Floats
+
+    @classmethod
+    def of(cls, workload: Workload) -> "JobNeeds":
+        """Return what a log tells of its jobs."""
+        tasks = workload.tasks
+        if tasks is None:
+            unknown = np.full(workload.n_jobs, np.nan)
+            memory = workload.mem_bytes_per_proc * workload.procs / GIB
+            memory[workload.mem_bytes_per_proc <= 0] = np.nan
+            return cls(unknown, workload.procs.astype(np.float64), memory, unknown)
+        first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
+        pod_gpus = np.ceil(tasks.mgpu / MILLI)
+        largest = np.maximum.reduceat
+        cores, memory = tasks.mcpu / MILLI, tasks.mem_bytes / GIB
+        return cls(
+            np.add.reduceat(pod_gpus * tasks.instances, first),
+            largest(np.where(cores > 0, cores, np.nan), first),
+            largest(np.where(memory > 0, memory, np.nan), first),
+            largest(pod_gpus, first),
+        )
+
+
+def fit_by_rules(
+    workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
+) -> FamilyFit:
+    """Learn families of a log that does not tell them; see the module.
+
+    Args:
+        workload: the log.
+        prior: what stays where nothing is learnt.
+        knobs: `short_s`, `many_cores`, `least_rows`, and `untold_gpu_ratio`: the share of jobs with
+            GPUs if the log tells of none.
+    """
+    found = FamilyFit(dict(prior.families))
+    needs, least_rows = JobNeeds.of(workload), int(knobs["least_rows"])
+    runtime_s = workload.runtime_s
+    if np.isnan(needs.gpus).all():
+        has_gpus = np.zeros(workload.n_jobs, dtype=np.bool_)
+        found.told["gpu_ratio"] = knobs["untold_gpu_ratio"]
+        found.kept.append(
+            "the log does not tell of GPUs, so all of its jobs count as without, and the GPU ratio "
+            f"is {knobs['untold_gpu_ratio']:g} as told (untold_gpu_ratio)"
+        )
+    else:
+        has_gpus = needs.gpus > 0
+        learn_gpus(found, prior, has_gpus, needs.gpus[has_gpus])
+    if has_gpus.any():
+        short = has_gpus & (runtime_s < knobs["short_s"])
+        shares = {"debug_eval": int(short.sum())}
+        _learn_shares(found, prior, shares, int(has_gpus.sum()), others=TRAININGS)
+        for names, rows in ((("debug_eval",), short), (TRAININGS, has_gpus & ~short)):
+            _learn_laws(found, names, rows, workload, needs, least_rows)
+    plain = ~has_gpus
+    if plain.any():
+        wide = np.where(
+            np.isnan(needs.cores), runtime_s >= LONG_CPU_S, needs.cores >= knobs["many_cores"]
+        )
+        counts = {"cpu_preprocess": int((plain & ~wide).sum())}
+        counts["cpu_analytics"] = int((plain & wide).sum())
+        _learn_shares(found, prior, counts, int(plain.sum()), others=())
+        for name, rows in (("cpu_preprocess", plain & ~wide), ("cpu_analytics", plain & wide)):
+            _learn_laws(found, (name,), rows, workload, needs, least_rows)
+    found.words.append("families by rule")
+    found.kept.append("utilisations, intensities and sensitivities are not in the log")
+    return found
+
+
+def learn_gpus(found: FamilyFit, prior: JoulieParameters, has_gpus: Rows, gpus: Floats) -> None:
+    """Learn the share of jobs with GPUs, and of each number of them.
+
+    Args:
+        found: is changed.
+        prior: says what it was.
+        has_gpus: bool [n_jobs].
+        gpus: of some jobs with GPUs, whose number is known.
+    """
+    row = share_of("gpu_ratio", prior.gpu_ratio, int(has_gpus.sum()), len(has_gpus))
+    found.told["gpu_ratio"] = row.after
+    found.learnt.append(row)
+    found.words.append("GPU ratio")
+    if not len(gpus):
+        return
+    counts, n_jobs = np.unique(gpus.astype(np.int64), return_counts=True)
+    before = dict(zip(prior.gpu_counts, prior.gpu_count_probabilities, strict=True))
+    for count, n in zip(counts.tolist(), n_jobs.tolist(), strict=True):
+        name = f"gpu_count_probabilities[{count} GPUs]"
+        found.learnt.append(share_of(name, before.get(count, 0.0), n, len(gpus)))
+    found.told["gpu_counts"] = counts.tolist()
+    found.told["gpu_count_probabilities"] = (n_jobs / n_jobs.sum()).tolist()
+    found.words.append("GPU counts")
+
+
+def _learn_shares(
+    found: FamilyFit,
+    prior: JoulieParameters,
+    counts: Mapping[str, int],
+    n: int,
+    others: tuple[str, ...],
+) -> None:
+    """Learn shares of families; those of `others` share what is left as they did before."""
+    rest = n - sum(counts.values())
+    usual = sum(prior.families[name].share for name in others)
+    for name, count in counts.items():
+        row = share_of(f"families.{name}.share", prior.families[name].share, count, n)
+        found.families[name] = replace(found.families[name], share=row.after)
+        found.learnt.append(row)
+    for name in others:
+        of_rest = prior.families[name].share / usual
+        row = share_of(f"families.{name}.share", prior.families[name].share, rest, n)
+        after, low, high = ((one or 0.0) * of_rest for one in (row.after, row.low, row.high))
+        found.families[name] = replace(found.families[name], share=after)
+        found.learnt.append(replace(row, after=after, low=low, high=high))
+
+
+def _learn_laws(
+    found: FamilyFit,
+    names: tuple[str, ...],
+    rows: Rows,
+    workload: Workload,
+    needs: JobNeeds,
+    least_rows: int,
+) -> None:
+    of_gpus = found.families[names[0]].needs_gpus
+    base = found.families[names[0]].memory_base_gib
+    per = np.maximum(needs.pod_gpus, 1) if of_gpus else 1.0
+    memory = np.maximum((needs.mem_gib - base) / per, LEAST_PER_GPU_GIB)
+    for law, values in (
+        ("duration_sec", workload.runtime_s), ("cpu", needs.cores), ("memory_gib", memory),
+    ):  # fmt: skip
+        known = values[rows & (values > 0)]  # of unknown ones nothing is above 0
+        learn_law(found, names, law, partial(fit_law, known), known, least_rows)
+
+
+def learn_law(
+    found: FamilyFit,
+    names: tuple[str, ...],
+    law: str,
+    fitted: Callable[[ClampedLognormal], Any],
+    values: Floats,
+    least_rows: int,
+) -> None:
+    """Learn one law of one family, or of several that stay to each other as they were.
+
+    The logarithms of several lognormal families in fixed ratios spread by the square of their own
+    sigma plus the variance of their medians' logarithms; the latter is known and taken off.
+    """
+    laws: list[ClampedLognormal] = [getattr(found.families[name], law) for name in names]
+    shares = np.array([found.families[name].share for name in names])
+    weights = shares / shares.sum() if shares.sum() > 0 else np.full(len(names), 1 / len(names))
+    logs = np.log([one.median for one in laws])
+    middle = float(weights @ logs)
+    between = float(weights @ (logs - middle) ** 2)
+    prior = ClampedLognormal(
+        math.exp(middle), float(weights @ [one.sigma for one in laws]),
+        min(one.least for one in laws), max(one.most for one in laws),
+    )  # fmt: skip
+    fit = fitted(prior) if len(values) >= least_rows else None
+    if fit is None:
+        if len(values):
+            why = "are too few" if len(values) < least_rows else "tell no spread"
+            found.kept.append(f"{law} of {' and '.join(names)}: {len(values)} rows {why}")
+        return
+    sigma = fit.law.sigma
+    if between > 0:
+        sigma = math.sqrt(max(sigma**2 - between, (sigma * LEAST_OF_SIGMA) ** 2))
+    for name, one in zip(names, laws, strict=True):
+        ratio = one.median / prior.median
+        made = replace(fit.law, median=fit.law.median * ratio, sigma=sigma)
+        found.families[name] = replace(found.families[name], **{law: made})
+        scaled = replace(
+            fit,
+            law=made,
+            median_low=fit.median_low * ratio,
+            median_high=fit.median_high * ratio,
+            sigma_low=fit.sigma_low * sigma / fit.law.sigma,
+            sigma_high=fit.sigma_high * sigma / fit.law.sigma,
+        )
+        found.learnt.extend(scaled.learnt(f"families.{name}.{law}", one))
+    word = {"duration_sec": "durations", "cpu": "cores", "memory_gib": "memory"}[law]
+    if word not in found.words:
+        found.words.append(word)
+
+
+def has_families(workload: Workload) -> bool:
+    """Tell whether the groups of jobs are Joulie's families: their pods have work units."""
+    tasks = workload.tasks
+    is_joulies = tasks is not None and tasks.work is not None
+    return is_joulies and bool(((workload.group >= 0) & (workload.group < len(KINDS))).all())
+
+
+def _pods_with_work(workload: Workload) -> tuple[Tasks, TaskWork]:
+    tasks = workload.tasks
+    if tasks is None or tasks.work is None:
+        raise WorkloadError(f"{workload.name} has no pods with work units, as Joulie's have.")
+    return tasks, tasks.work
+
+
+def fit_by_pods(
+    workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
+) -> FamilyFit:
+    """Learn all that such a workload tells.
+
+    The number of GPUs is that of all pods of a job; that of an experiment (HPO) is not told by its
+    trials. Ranges of uniform signals are the smallest and the largest that were seen.
+    """
+    tasks, work = _pods_with_work(workload)
+    found = FamilyFit(dict(prior.families))
+    needed = np.array([prior.families[name].needs_gpus for name in KINDS])[workload.group]
+    first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
+    gpus = np.add.reduceat(tasks.mgpu * tasks.instances, first) / MILLI
+    controlled = [KINDS.index(n) for n, f in prior.families.items() if f.structure == "controller"]
+    is_counted = needed & ~np.isin(workload.group, controlled) & (gpus > 0)
+    learn_gpus(found, prior, needed, gpus[is_counted])
+    for name, family in prior.families.items():
+        rows = workload.group == KINDS.index(name)
+        n_alike = int((needed == family.needs_gpus).sum())
+        if n_alike:
+            row = share_of(f"families.{name}.share", family.share, int(rows.sum()), n_alike)
+            found.families[name] = replace(found.families[name], share=row.after)
+            found.learnt.append(row)
+        _learn_pod_laws(
+            found, name, rows, (workload, tasks), gpus, prior.many_gpus, int(knobs["least_rows"])
+        )
+        _learn_signals(found, name, rows[tasks.job], tasks.job, work, int(knobs["least_rows"]))
+    _learn_gpu_utilisation(found, prior, workload, gpus, is_counted, int(knobs["least_rows"]))
+    _learn_intents(found, prior, workload)
+    found.words += ["families", "profiles", "intents"]
+    return found
+
+
+def _learn_pod_laws(
+    found: FamilyFit,
+    name: str,
+    rows: NDArray[np.bool_],
+    seen: tuple[Workload, Tasks],
+    gpus: Floats,
+    many_gpus: int,
+    least_rows: int,
+) -> None:
+    family, (workload, tasks) = found.families[name], seen
+    factor = np.where(gpus >= many_gpus, family.duration_factor_many, 1.0)[rows]
+    duration_s = workload.runtime_s[rows]
+    learn_law(
+        found, (name,), "duration_sec", lambda law: fit_law(duration_s, law, factor=factor),
+        duration_s, least_rows,
+    )  # fmt: skip
+    pods = _pods(tasks, family, rows)
+    cores = tasks.mcpu[pods] / MILLI
+    learn_law(found, (name,), "cpu", lambda law: fit_law(cores, law), cores, least_rows)
+    per = np.maximum(tasks.mgpu[pods] / MILLI, 1.0)
+    memory = (tasks.mem_bytes[pods] / GIB - family.memory_base_gib) / per
+    some = memory > 0.5 / per
+    learn_law(
+        found, (name,), "memory_gib",
+        lambda law: fit_law(memory[some], law, half=0.5 / per[some]),
+        memory[some], least_rows,
+    )  # fmt: skip
+
+
+def _pods(tasks: Tasks, family: WorkloadFamily, rows: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return pods that do the work: one of each job if they are alike, all trials."""
+    if family.role not in tasks.roles:
+        return np.zeros(0, dtype=np.intp)
+    pods = np.flatnonzero((tasks.role == tasks.roles.index(family.role)) & rows[tasks.job])
+    if family.structure == "controller":
+        return pods
+    _, first = np.unique(tasks.job[pods], return_index=True)
+    return pods[first]
+
+
+def _learn_signals(
+    found: FamilyFit,
+    name: str,
+    rows: NDArray[np.bool_],
+    job: NDArray[np.int64],
+    work: TaskWork,
+    least_rows: int,
+) -> None:
+    family = found.families[name]
+    if len(np.unique(job[rows])) < least_rows:
+        return
+    for column, signal in enumerate(SIGNALS):
+        if signal == "gpu_utilisation" or (
+            signal == "cpu_feed_intensity" and not family.needs_gpus
+        ):
+            continue
+        before = getattr(family, signal)
+        seen = work.profile[rows, column]
+        after = (float(seen.min()), float(seen.max()))
+        changed: dict[str, Any] = {signal: after}
+        family = replace(family, **changed)
+        for place, end in enumerate(("from", "to")):
+            parameter = f"families.{name}.{signal}.{end}"
+            found.learnt.append(
+                ParameterEstimate(
+                    parameter, before[place], after[place], None, None, int(rows.sum())
+                )
+            )
+    found.families[name] = family
+
+
+def _learn_gpu_utilisation(
+    found: FamilyFit,
+    prior: JoulieParameters,
+    workload: Workload,
+    gpus: Floats,
+    is_counted: NDArray[np.bool_],
+    least_rows: int,
+) -> None:
+    tasks, work = _pods_with_work(workload)
+    first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
+    shift = np.array([prior.families[name].gpu_utilisation_shift for name in KINDS])
+    mean = work.profile[first, 1] - shift[workload.group]
+    place = np.searchsorted(np.array(prior.gpu_utilisation_counts), gpus, side="left")
+    place = np.minimum(place, len(prior.gpu_utilisation_counts) - 1)
+    means = list(prior.gpu_utilisation_means)
+    for i, count in enumerate(prior.gpu_utilisation_counts):
+        values = mean[is_counted & (place == i)]
+        if len(values) >= least_rows:
+            row = mean_of(f"gpu_utilisation_means[{count} GPUs]", means[i], values)
+            means[i] = min(max(row.after, 0.0), 1.0)
+            found.learnt.append(row)
+    found.told["gpu_utilisation_means"] = means
+
+
+def _learn_intents(found: FamilyFit, prior: JoulieParameters, workload: Workload) -> None:
+    """Learn the shares of intents from what pods demand of the power profile of machines."""
+    tasks, _ = _pods_with_work(workload)
+    first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
+    demand = tasks.demand[first]
+    for name, intent in (("perf_ratio", "performance"), ("eco_ratio", "eco")):
+        wanted = next(term for term in INTENTS[intent] if term.key == POWER_PROFILE)
+        which = [i for i, terms in enumerate(tasks.affinities) if wanted in terms]
+        hits = int(np.isin(demand, which).sum())
+        row = share_of(name, getattr(prior, name), hits, workload.n_jobs)
+        found.told[name] = row.after
+        found.learnt.append(row)
+    found.told["compute_bound_boost"] = 1.0
+
+
+FEWEST_JOBS = 50
+
+KNOBS: tuple[PolicyOption, ...] = (
+    PolicyOption(
+        "least_rows", 30, "fewer rows than this leave a law as published",
+        lowest=2, highest=1e9, is_whole=True,
+    ),
+    PolicyOption(
+        "short_s", SHORT_S, "a GPU job that runs for less is debug_eval, where nothing else tells",
+        lowest=0, highest=1e9, unit="s",
+    ),
+    PolicyOption(
+        "many_cores", MANY_CORES, "a job without GPUs with so many is cpu_analytics, likewise",
+        lowest=0, highest=1e9,
+    ),
+    PolicyOption(
+        "untold_gpu_ratio", 0.0, "share of jobs with GPUs for a log that tells of none",
+        lowest=0, highest=1,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JoulieFit:
+    """A model and where its numbers come from.
+
+    Attributes:
+        model: the model.
+        learnt: every number that data changed, with its interval.
+        kept: sentences about what stays as published, and why.
+        dispersion: of hourly submissions, 1 is Poisson; NaN where hours are unknown.
+    """
+
+    model: Model
+    learnt: tuple[ParameterEstimate, ...]
+    kept: tuple[str, ...]
+    dispersion: float
+
+
+def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
+    """Fit a model; see the module.
+
+    Raises:
+        WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.
+    """
+    return learn_joulie(workload, knobs).model
+
+
+def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -> JoulieFit:
+    """Fit a model and say what was learnt.
+
+    Args:
+        workload: a log, or what a generator made.
+        knobs: see `KNOBS`; the others are as usual.
+
+    Raises:
+        WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.
+    """
+    if workload.n_jobs < FEWEST_JOBS or workload.span_s <= 0:
+        raise WorkloadError(
+            f"{workload.name} has {workload.n_jobs} jobs over {workload.span_s:g} s; the Joulie "
+            f"generator is fitted to {FEWEST_JOBS} or more, not all submitted at once."
+        )
+    told = {knob.name: knob.usual for knob in KNOBS} | dict(knobs or {})
+    prior = JoulieParameters()
+    arrivals = fit_arrivals(workload, prior)
+    found = (fit_by_pods if has_families(workload) else fit_by_rules)(workload, prior, told)
+    zone = WallClock.of(workload).zone or prior.time_zone
+    values = asdict(
+        replace(
+            prior,
+            families=found.families,
+            time_zone=zone,
+            epoch_unix_s=datetime(2024, 1, 1, tzinfo=ZoneInfo(zone)).timestamp(),
+        )
+    )
+    words = ["arrivals", *found.words]
+    kept = (*arrivals.kept, *found.kept)
+    sentence = (
+        f"Fitted to {workload.name} ({workload.n_jobs:,} jobs): {', '.join(words)}; the rest as "
+        f"published. Note: {'; '.join(kept)}."
+        if kept
+        else f"Fitted to {workload.name} ({workload.n_jobs:,} jobs): {', '.join(words)}."
+    )
+    draft = model_of(prior, sentence).told(values | arrivals.told | found.told)
+    model = model_of(parameters_of(draft), sentence)
+    return JoulieFit(model, (*arrivals.learnt, *found.learnt), kept, arrivals.dispersion)

@@ -1,0 +1,109 @@
+"""The registered generators, and the two things that they do.
+
+Being registered means being covered by the contract suite (`tests/contracts`).
+"""
+
+from collections.abc import Mapping
+
+from sim.generators.cloud.three_stage import NAIVE, SIMPLE_BATCH, THREE_STAGE
+from sim.generators.downey import DOWNEY
+from sim.generators.generator import Generator, Horizon, Model, RandomStreams
+from sim.generators.joulie.generator import JOULIE
+from sim.generators.lublin_generator import LUBLIN
+from sim.generators.resampling import RESAMPLING
+from sim.generators.task_graphs import GRAPHS
+from sim.model.errors import UnknownNameError, WorkloadError
+from sim.model.workload import Workload
+
+GENERATORS: tuple[Generator, ...] = (
+    LUBLIN,
+    DOWNEY,
+    GRAPHS,
+    JOULIE,
+    RESAMPLING,
+    THREE_STAGE,
+    SIMPLE_BATCH,
+    NAIVE,
+)
+
+
+def generator_named(name: str) -> Generator:
+    """Return a registered generator.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    for generator in GENERATORS:
+        if generator.name == name:
+            return generator
+    raise UnknownNameError("generator", name, (generator.name for generator in GENERATORS))
+
+
+def published_model(name: str) -> Model:
+    """Return the model of a generator with the parameters of its source.
+
+    Raises:
+        UnknownNameError: there is no such generator.
+        WorkloadError: nothing is published; it must be fitted.
+    """
+    generator = generator_named(name)
+    if generator.published is None:
+        raise WorkloadError(
+            f"generator '{name}' has no parameters of its own; fit it to a workload first."
+        )
+    return generator.published()
+
+
+def fit(
+    name: str,
+    workload: Workload,
+    knobs: Mapping[str, float | str] | None = None,
+    **more: float | str,
+) -> Model:
+    """Fit a model to a workload.
+
+    Args:
+        name: of the generator.
+        workload: what it learns from.
+        knobs: values of the generator's `knobs`, by name; the others are as usual.
+        more: the same, as arguments.
+
+    Raises:
+        UnknownNameError: no such generator, or no such knob.
+        WorkloadError: the workload is too small or lacks what the generator needs.
+        ScenarioError: a knob out of range.
+    """
+    generator = generator_named(name)
+    told = {**(knobs or {}), **more}
+    known = {knob.name: knob for knob in generator.knobs}
+    for given in told:
+        if given not in known:
+            raise UnknownNameError(f"knob of fitting '{name}'", given, known)
+    values = {
+        knob.name: knob.checked(told.get(knob.name, knob.usual), f"fitting '{name}'")
+        for knob in generator.knobs
+    }
+    model = generator.fit(workload, values)
+    generator.check(model)
+    return model
+
+
+def generate(
+    model: Model, *, duration_s: float, seed: int | RandomStreams, scale: float = 1.0
+) -> Workload:
+    """Draw a workload from a model.
+
+    Args:
+        model: fitted, published or loaded.
+        duration_s: jobs are submitted within so many seconds.
+        seed: a whole number from 0, or streams.
+        scale: factor on the rate of arrivals.
+
+    Raises:
+        UnknownNameError: no such generator.
+        WorkloadError: parameters that cannot be, nothing falls into the duration, or too much.
+    """
+    generator = generator_named(model.generator)
+    generator.check(model)
+    streams = seed if isinstance(seed, RandomStreams) else RandomStreams(seed)
+    return generator.draw(model, Horizon(duration_s, scale), streams)

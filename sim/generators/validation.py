@@ -1,0 +1,516 @@
+"""Whether a workload is like another: a generated one like the log, a later month like an earlier.
+
+Two workloads are compared column by column: distances between distributions, their quantiles, the
+hours of the day, and what they bring in a day. Every figure comes with an interval by the bootstrap
+over days (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 16): days
+are drawn, not jobs, since the jobs of a day resemble each other. A distance is judged against those
+between two futures drawn from the days of the first workload alone: no generator can be asked to be
+nearer to a log than the log is to itself.
+
+The days of a workload, and draws of days: what the bootstrap of a comparison is over.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.generators.generator import RandomStreams
+from sim.metrics.wall_clock import DAY_S, WallClock
+from sim.model.columns import checked_machine
+from sim.model.errors import WorkloadError
+from sim.model.workload import Workload
+
+Floats = NDArray[np.float64]
+
+
+HOURS = 24
+REPLICATES = 400
+MOST_DAYS = 20_000
+LEAST_COVER = 0.5
+"""Of a day at the ends of a workload, for its rates to count."""
+
+
+@dataclass(frozen=True)
+class Days:
+    """The days of a workload.
+
+    Attributes:
+        day: int64 [n_jobs], of each job, from 0.
+        hours: float64 [n_days, 24], jobs.
+        work: float64 [n_days], processor-seconds submitted.
+        cover_s: float64 [n_days], seconds of the day between first and last submission.
+    """
+
+    day: NDArray[np.int64]
+    hours: Floats
+    work: Floats
+    cover_s: Floats
+
+    @classmethod
+    def of(cls, workload: Workload) -> "Days":
+        """Return the days of a workload by its own clock.
+
+        Raises:
+            WorkloadError: there are more than `MOST_DAYS`.
+        """
+        if workload.span_s > MOST_DAYS * DAY_S:
+            raise WorkloadError(
+                f"{workload.name} spans {workload.span_s / DAY_S:,.0f} days; workloads of at most "
+                f"{MOST_DAYS:,} days can be compared."
+            )
+        local_s = WallClock.of(workload).local_s(workload.submit_s)
+        since = np.floor(local_s / DAY_S)
+        first = since.min()
+        day = (since - first).astype(np.int64)
+        n_days = int(day.max()) + 1
+        hour = np.minimum(np.floor(np.mod(local_s, DAY_S) / 3600.0).astype(np.int64), HOURS - 1)
+        cells = np.bincount(day * HOURS + hour, minlength=n_days * HOURS)
+        work_proc_s = workload.procs * workload.runtime_s
+        work = np.bincount(day, work_proc_s, minlength=n_days).astype(np.float64)
+        begins = (first + np.arange(n_days)) * DAY_S
+        ends = np.minimum(begins + DAY_S, local_s.max())
+        cover_s = np.maximum(ends - np.maximum(begins, local_s.min()), 0.0)
+        return cls(day, cells.reshape(n_days, HOURS).astype(np.float64), work, cover_s)
+
+    @property
+    def n_days(self) -> int:
+        """Days from the first submission to the last, those without jobs too."""
+        return len(self.work)
+
+    @property
+    def n_with_jobs(self) -> int:
+        """Days on which jobs were submitted."""
+        return int((self.hours.sum(1) > 0).sum())
+
+    def rates(self) -> Floats:
+        """Return jobs, processor-seconds and seconds of the days that count: [n_days, 3]."""
+        counts = self.cover_s >= LEAST_COVER * DAY_S
+        told = np.column_stack([self.hours.sum(1), self.work, self.cover_s])
+        return np.where(counts[:, None], told, 0.0)
+
+
+@dataclass(frozen=True)
+class DayResamples:
+    """How often each day is in each draw.
+
+    Attributes:
+        one: float64 [REPLICATES, n_days of the first].
+        two: likewise of the second.
+        own_one: of the first workload's days, as many as it has; for distances to itself.
+        own_two: of the first workload's days, as many as the second has.
+    """
+
+    one: Floats
+    two: Floats
+    own_one: Floats
+    own_two: Floats
+
+    @classmethod
+    def of(cls, days: tuple[Days, Days], seed: int) -> "DayResamples":
+        """Draw the days of two workloads, each in a stream of its own."""
+        streams = RandomStreams(seed).inside("validation")
+        n_one, n_two = days[0].n_days, days[1].n_days
+
+        def drawn(name: str, n_draws: int, n_days: int) -> Floats:
+            even = np.full(n_days, 1.0 / n_days)
+            counts = streams.of(name).multinomial(n_draws, even, size=REPLICATES)
+            floats: Floats = counts.astype(np.float64)
+            return floats
+
+        return cls(
+            drawn("one", n_one, n_one), drawn("two", n_two, n_two),
+            drawn("own one", n_one, n_one), drawn("own two", n_two, n_one),
+        )  # fmt: skip
+
+
+Verdict = Literal["alike", "differs", "unknown"]
+
+QUANTILES: tuple[float, ...] = (0.1, 0.5, 0.9, 0.99)
+LEVEL = 0.95
+LEAST_DAYS = 5
+"""With jobs, of each workload; with fewer nothing is said about what days may bring."""
+
+MOST_POINTS = 1024
+"""At which distributions are compared in the bootstrap; quantiles of both workloads together."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far two distributions are from each other.
+
+    Attributes:
+        column: what is distributed.
+        metric: ``ks``, ``wasserstein`` or ``total_variation``, see `DEFINITIONS`.
+        unit: of the distance; empty if it is a share.
+        value: of the two workloads.
+        low: of the interval of `value`.
+        high: likewise.
+        usual: so large it is, in 95 of 100 cases, between futures of the first workload's own days;
+            None if there are too few days.
+        verdict: ``differs`` if `value` is above `usual`.
+    """
+
+    column: str
+    metric: str
+    unit: str
+    value: float
+    low: float | None
+    high: float | None
+    usual: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number that both workloads have.
+
+    Attributes:
+        name: such as ``runtime_s p90``, see `DEFINITIONS`.
+        unit: of both.
+        one: of the first workload.
+        two: of the second.
+        ratio: two by one; None if one is 0.
+        low: of the interval of the ratio.
+        high: likewise.
+        verdict: ``differs`` if the interval does not hold 1.
+    """
+
+    name: str
+    unit: str
+    one: float
+    two: float
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class WorkloadComparison:
+    """Two workloads compared.
+
+    Attributes:
+        one: name of the first, the measure.
+        two: name of the second.
+        n_jobs: of both.
+        n_days: of both, those on which jobs were submitted.
+        procs: processors that loads are told against; None if unknown, and loads are processors.
+        seed: of the bootstrap.
+        distances: by column.
+        quantities: likewise.
+        hours: shares of the jobs by hour of the day, of both.
+        notes: what could not be compared, and why.
+    """
+
+    one: str
+    two: str
+    n_jobs: tuple[int, int]
+    n_days: tuple[int, int]
+    procs: int | None
+    seed: int
+    distances: tuple[Distance, ...]
+    quantities: tuple[Quantity, ...]
+    hours: tuple[tuple[float, ...], tuple[float, ...]]
+    notes: tuple[str, ...]
+
+    @property
+    def judged(self) -> int:
+        """How many figures have a verdict."""
+        return sum(verdict != "unknown" for verdict in self._verdicts())
+
+    @property
+    def differ(self) -> int:
+        """How many figures differ."""
+        return self._verdicts().count("differs")
+
+    def _verdicts(self) -> list[Verdict]:
+        return [d.verdict for d in self.distances] + [q.verdict for q in self.quantities]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        return {**asdict(self), "judged": self.judged, "differ": self.differ}
+
+
+DEFINITIONS: dict[str, str] = {
+    "ks": "Kolmogorov-Smirnov: the largest difference between the two shares of jobs that have at "
+    "most a value; from 0 (the same) to 1 (nothing in common).",
+    "wasserstein": "Wasserstein-1: how far values must be moved on average to turn one "
+    "distribution into the other, in their unit.",
+    "total_variation": "Total variation: the share of the jobs that comes at another hour; half of "
+    "the summed differences of the shares of the 24 hours.",
+    "quantiles": "p10, p50, p90, p99: so large are the values of 10, 50, 90, 99 % of the jobs at "
+    "most; compared by their ratio.",
+    "jobs per day": "Jobs submitted in 24 h, of days of which at least half lies in the workload.",
+    "offered load": "Processor-seconds submitted per processor-second of the same days; in "
+    "processors where the machine is unknown.",
+    "interval": f"From {REPLICATES} draws of the days of both workloads, with replacement: "
+    f"{LEVEL:.0%} of the draws lie in it. Those of a distance lie a little too high, since drawing "
+    "adds noise.",
+    "usual": f"{LEVEL:.0%} of the distances between two futures that are drawn from the days of "
+    "the first workload alone, as long as the two are; a distance above it differs.",
+}
+"""What each figure means, for people."""
+
+
+def compare(
+    one: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
+) -> WorkloadComparison:
+    """Compare two workloads; the first is the measure.
+
+    Args:
+        one: a log.
+        two: generated, or held back.
+        procs: processors that both loads are told against; None takes those of the first, else of
+            the second workload.
+        seed: of the bootstrap.
+
+    Raises:
+        WorkloadError: a workload has fewer than 2 jobs, or no machine has so many processors.
+    """
+    for workload in (one, two):
+        if workload.n_jobs < 2:
+            raise WorkloadError(f"{workload.name} has 1 job; 2 or more can be compared.")
+    machine = procs if procs is not None else one.max_procs or two.max_procs
+    machine = None if machine is None else checked_machine(machine)
+    days = (Days.of(one), Days.of(two))
+    enough = min(found.n_with_jobs for found in days) >= LEAST_DAYS
+    draws = DayResamples.of(days, seed) if enough else None
+    notes = list(_notes(one, two, days, machine))
+    distances: list[Distance] = []
+    quantities: list[Quantity] = []
+    for name, unit, values in _columns(one, two, notes):
+        sampled = _ColumnSample.of(values, days, draws)
+        for metric in _METRICS:
+            distances.append(sampled.distance(name, metric, "" if metric == "ks" else unit))
+        quantities += sampled.quantities(name, unit)
+    distances.append(_hours(days, draws))
+    quantities += _rates(days, machine, draws)
+    shares = tuple(tuple((f.hours.sum(0) / f.hours.sum()).tolist()) for f in days)
+    return WorkloadComparison(
+        one.name, two.name, (one.n_jobs, two.n_jobs), (days[0].n_with_jobs, days[1].n_with_jobs),
+        machine, seed, tuple(distances), tuple(quantities), (shares[0], shares[1]), tuple(notes),
+    )  # fmt: skip
+
+
+def _columns(
+    one: Workload, two: Workload, notes: list[str]
+) -> Iterator[tuple[str, str, tuple[Floats, Floats]]]:
+    """Yield what is compared: name, unit, values of both, one a job."""
+    gaps = tuple(np.diff(w.submit_s, prepend=np.nan) for w in (one, two))
+    yield "interarrival_s", "s", (gaps[0], gaps[1])
+    yield "runtime_s", "s", (one.runtime_s, two.runtime_s)
+    yield "procs", "processors", (one.procs.astype(np.float64), two.procs.astype(np.float64))
+    without = [w.name for w in (one, two) if w.requested_is_runtime]
+    if without:
+        names = " and ".join(dict.fromkeys(without))
+        notes.append(
+            f"Requested times are not compared: in {names} run times stand in for some or all."
+        )
+        return
+    yield "requested_s", "s", (one.requested_s, two.requested_s)
+
+
+@dataclass(frozen=True)
+class _ResampledShares:
+    """Shares of the values that are at most each of some points, in every draw.
+
+    Attributes:
+        points: float64 [n_points], rising.
+        one: float64 [n_draws, n_points], of draws of the first workload.
+        two: likewise of the second.
+        own: likewise of the first, twice over: for its distances to itself.
+    """
+
+    points: Floats
+    one: Floats
+    two: Floats
+    own: tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class _ColumnSample:
+    """A column of both workloads.
+
+    Attributes:
+        known: its values.
+        every: float64 [n], all values that occur, rising.
+        shares: float64 [n] of both, of the values that are at most each of these.
+        drawn: the same in draws of days, at fewer points; None if there are too few days.
+    """
+
+    known: tuple[Floats, Floats]
+    every: Floats
+    shares: tuple[Floats, Floats]
+    drawn: _ResampledShares | None
+
+    @classmethod
+    def of(
+        cls, values: tuple[Floats, Floats], days: tuple[Days, Days], draws: DayResamples | None
+    ) -> "_ColumnSample":
+        ones, twos = (column[~np.isnan(column)] for column in values)
+        every = np.unique(np.concatenate([ones, twos]))
+        shares = [np.searchsorted(np.sort(c), every, "right") / len(c) for c in (ones, twos)]
+        drawn = None
+        if draws is not None:
+            points = every
+            if len(every) > MOST_POINTS:
+                levels = np.linspace(0, 1, MOST_POINTS // 2)
+                points = np.unique([np.quantile(c, levels) for c in (ones, twos)])
+            one, two = (_table(v, d, points) for v, d in zip(values, days, strict=True))
+            own = (_shares(draws.own_one @ one), _shares(draws.own_two @ one))
+            drawn = _ResampledShares(
+                points, _shares(draws.one @ one), _shares(draws.two @ two), own
+            )
+        return cls((ones, twos), every, (shares[0], shares[1]), drawn)
+
+    def distance(self, column: str, metric: str, unit: str) -> Distance:
+        between, drawn = _METRICS[metric], self.drawn
+        value = float(between(self.every, self.shares[0][None], self.shares[1][None])[0])
+        if drawn is None:
+            return Distance(column, metric, unit, value, None, None, None, "unknown")
+        spread = between(drawn.points, drawn.one, drawn.two)
+        return _distance_with_verdict(
+            column, metric, unit, value, spread, between(drawn.points, *drawn.own)
+        )
+
+    def quantities(self, name: str, unit: str) -> Iterator[Quantity]:
+        for q in QUANTILES:
+            one, two = (float(np.quantile(c, q, method="inverted_cdf")) for c in self.known)
+            pairs = None
+            if self.drawn is not None:
+                points = self.drawn.points
+                pairs = _quantile(points, self.drawn.one, q), _quantile(points, self.drawn.two, q)
+            yield _quantity(f"{name} p{100 * q:g}", unit, one, two, pairs)
+
+
+def _table(values: Floats, days: Days, points: Floats) -> Floats:
+    """Count values by day and by the first point that is no less: float64 [n_days, n_points]."""
+    keep = ~np.isnan(values)
+    cell = np.minimum(np.searchsorted(points, values[keep]), len(points) - 1)
+    counts = np.bincount(days.day[keep] * len(points) + cell, minlength=days.n_days * len(points))
+    return counts.reshape(days.n_days, len(points)).astype(np.float64)
+
+
+def _shares(counts: Floats) -> Floats:
+    """Return shares up to each point from counts: float64 [n, n_points]; of empty draws NaN."""
+    summed = np.cumsum(counts, axis=1)
+    every = np.where(summed[:, -1:] > 0, summed[:, -1:], np.nan)
+    return np.asarray(summed / every)
+
+
+def _quantile(points: Floats, shares: Floats, q: float) -> Floats:
+    places = np.argmax(shares >= q - 1e-12, axis=1)
+    return np.where(np.isnan(shares[:, 0]), np.nan, points[places])
+
+
+def _ks(_points: Floats, one: Floats, two: Floats) -> Floats:
+    return np.asarray(np.abs(one - two).max(axis=1))
+
+
+def _wasserstein(points: Floats, one: Floats, two: Floats) -> Floats:
+    return np.asarray(np.abs(one - two)[:, :-1] @ np.diff(points))
+
+
+_METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
+    "ks": _ks, "wasserstein": _wasserstein,
+}  # fmt: skip
+"""Points, shares of both at the points, [n, n_points] each, to n distances."""
+
+
+def _distance_with_verdict(
+    column: str, metric: str, unit: str, value: float, spread: Floats, own: Floats
+) -> Distance:
+    low, high = _interval(spread[~np.isnan(spread)])
+    usual = float(np.quantile(own[~np.isnan(own)], LEVEL))
+    verdict: Verdict = "differs" if value > usual else "alike"
+    return Distance(column, metric, unit, value, low, high, usual, verdict)
+
+
+def _hours(days: tuple[Days, Days], draws: DayResamples | None) -> Distance:
+    one, two = (found.hours for found in days)
+
+    def apart(ones: Floats, twos: Floats) -> Floats:
+        known = (ones.sum(1) > 0) & (twos.sum(1) > 0)
+        a, b = ones[known], twos[known]
+        told = np.abs(a / a.sum(1, keepdims=True) - b / b.sum(1, keepdims=True))
+        return np.asarray(0.5 * told.sum(1))
+
+    value = float(apart(one.sum(0)[None], two.sum(0)[None])[0])
+    if draws is None:
+        return Distance(
+            "hour of the day", "total_variation", "", value, None, None, None, "unknown"
+        )
+    spread = apart(draws.one @ one, draws.two @ two)
+    own = apart(draws.own_one @ one, draws.own_two @ one)
+    return _distance_with_verdict("hour of the day", "total_variation", "", value, spread, own)
+
+
+def _rates(
+    days: tuple[Days, Days], procs: int | None, draws: DayResamples | None
+) -> Iterator[Quantity]:
+    rates = tuple(found.rates() for found in days)
+    if any(table[:, 2].sum() == 0 for table in rates):
+        return
+    for name, unit, column, factor in (
+        ("jobs per day", "jobs", 0, DAY_S),
+        ("offered load", "" if procs else "processors", 1, 1.0 / (procs or 1)),
+    ):
+        one, two = (float(t[:, column].sum() / t[:, 2].sum()) * factor for t in rates)
+        pairs = None
+        if draws is not None:
+            drawn = []
+            for counts, table in zip((draws.one, draws.two), rates, strict=True):
+                summed = counts @ table
+                seconds = np.where(summed[:, 2] > 0, summed[:, 2], np.nan)
+                drawn.append(summed[:, column] / seconds * factor)
+            pairs = (drawn[0], drawn[1])
+        yield _quantity(name, unit, one, two, pairs)
+
+
+def _quantity(
+    name: str, unit: str, one: float, two: float, pairs: tuple[Floats, Floats] | None
+) -> Quantity:
+    ratio = two / one if one else None
+    if pairs is None or ratio is None:
+        return Quantity(name, unit, one, two, ratio, None, None, "unknown")
+    ones, twos = pairs
+    known = (ones > 0) & np.isfinite(ones) & np.isfinite(twos)
+    if not known.any():
+        return Quantity(name, unit, one, two, ratio, None, None, "unknown")
+    low, high = _interval(twos[known] / ones[known])
+    verdict: Verdict = "alike" if low <= 1.0 <= high else "differs"
+    return Quantity(name, unit, one, two, ratio, low, high, verdict)
+
+
+def _interval(values: Floats) -> tuple[float, float]:
+    tail = (1.0 - LEVEL) / 2.0
+    low, high = np.quantile(values, (tail, 1.0 - tail))
+    return float(low), float(high)
+
+
+def _notes(
+    one: Workload, two: Workload, days: tuple[Days, Days], procs: int | None
+) -> Iterator[str]:
+    for workload, found in zip((one, two), days, strict=True):
+        if found.n_with_jobs < LEAST_DAYS:
+            yield (
+                f"{workload.name} has jobs on {found.n_with_jobs} days; intervals and verdicts "
+                f"need {LEAST_DAYS} or more of both."
+            )
+        if WallClock.of(workload).basis == "unknown":
+            yield (
+                f"{workload.name} does not say when it starts, so its hours count from its first "
+                "job."
+            )
+        if found.rates()[:, 2].sum() == 0:
+            yield f"{workload.name} is shorter than half a day: nothing is said of its days."
+    if procs is None:
+        yield "No machine is known, so loads are told in processors."
+    elif one.max_procs and two.max_procs and one.max_procs != two.max_procs:
+        yield (
+            f"The machines have {one.max_procs:,} and {two.max_procs:,} processors; both loads are "
+            f"told against {procs:,}."
+        )

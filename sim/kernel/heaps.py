@@ -1,0 +1,109 @@
+"""Future completions: a binary heap over two columns, the earliest on top.
+
+Which of two equal times comes first does not matter: an instant is a set.
+
+Future ends that may be moved: a binary heap that knows where each instance is in it.
+"""
+
+from sim.kernel.jit import kernel
+
+
+@kernel
+def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int) -> None:
+    """Put a job's end into a heap of n; it holds n + 1 then."""
+    slot = n
+    while slot > 0:
+        above = (slot - 1) >> 1
+        if times_s[above] <= time_s:
+            break
+        times_s[slot] = times_s[above]
+        jobs[slot] = jobs[above]
+        slot = above
+    times_s[slot] = time_s
+    jobs[slot] = job
+
+
+@kernel
+def pop(times_s: list[float], jobs: list[int], n: int) -> None:
+    """Take the top off a heap of n; it holds n - 1 then."""
+    last = n - 1
+    time_s, job = times_s[last], jobs[last]
+    slot, below = 0, 1
+    while below < last:
+        if below + 1 < last and times_s[below + 1] < times_s[below]:
+            below += 1
+        if times_s[below] >= time_s:
+            break
+        times_s[slot] = times_s[below]
+        jobs[slot] = jobs[below]
+        slot, below = below, 2 * below + 1
+    times_s[slot] = time_s
+    jobs[slot] = job
+
+
+@kernel
+def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
+    """Take the end of a job out of a heap of n that holds it. Return how many it holds then."""
+    slot = 0
+    while jobs[slot] != job:
+        slot += 1
+    while slot > 0:  # to the top, as if it were earlier than all
+        above = (slot - 1) >> 1
+        times_s[slot], jobs[slot] = times_s[above], jobs[above]
+        slot = above
+    pop(times_s, jobs, n)
+    return n - 1
+
+
+@kernel
+def put(times_s: list[float], held: list[int], slot_of: list[int], n: int, one: int,
+        time_s: float) -> int:  # fmt: skip
+    """Put something into a heap of n, or move it there if it is in it (its slot is not -1).
+
+    Returns:
+        How many are in it then.
+    """
+    slot = slot_of[one]
+    if slot < 0:
+        slot = n
+        n += 1
+    elif times_s[slot] < time_s:
+        _sink(times_s, held, slot_of, n, slot, one, time_s)
+        return n
+    while slot > 0:
+        above = (slot - 1) >> 1
+        if times_s[above] <= time_s:
+            break
+        times_s[slot], held[slot] = times_s[above], held[above]
+        slot_of[held[slot]] = slot
+        slot = above
+    times_s[slot], held[slot] = time_s, one
+    slot_of[one] = slot
+    return n
+
+
+@kernel
+def drop_first(times_s: list[float], held: list[int], slot_of: list[int], n: int) -> int:
+    """Take the top off a heap of n. Return how many are in it then."""
+    slot_of[held[0]] = -1
+    n -= 1
+    if n > 0:
+        _sink(times_s, held, slot_of, n, 0, held[n], times_s[n])
+    return n
+
+
+@kernel
+def _sink(times_s: list[float], held: list[int], slot_of: list[int], n: int, slot: int, one: int,
+          time_s: float) -> None:  # fmt: skip
+    """Find the place of something from a slot on downwards, in a heap of n."""
+    below = 2 * slot + 1
+    while below < n:
+        if below + 1 < n and times_s[below + 1] < times_s[below]:
+            below += 1
+        if times_s[below] >= time_s:
+            break
+        times_s[slot], held[slot] = times_s[below], held[below]
+        slot_of[held[slot]] = slot
+        slot, below = below, 2 * below + 1
+    times_s[slot], held[slot] = time_s, one
+    slot_of[one] = slot

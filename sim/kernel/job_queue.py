@@ -1,0 +1,230 @@
+"""Ranking a queue anew, where the scores of waiting jobs change.
+
+What is done in a partition before it decides: estimates put right, the queue ranked anew.
+
+A job that outlives its estimate gets a longer one, in steps of 1, 5, 15 and 30 minutes and 1, 2, 5,
+10, 20, 50 and 100 hours, one after another, until it is in the future (D. Tsafrir, Y. Etsion,
+D. G. Feitelson, Backfilling using system-generated predictions rather than user runtime
+estimates, TPDS 2007, section 3.2).
+
+Doors: how many jobs of one user may be in a queue, or run from it, at once.
+"""
+
+import math
+from typing import Any
+
+from sim.kernel.jit import kernel, noinline
+from sim.kernel.policy_context import ExternalEvents, fair_share
+from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note
+
+SPARSE = 4
+"""A queue of more slots for each who waits is closed up."""
+
+
+@kernel
+def never_scored(
+    _waited_s: float, _procs: int, _factor: float, _fair_share: float, _options: list[float]
+) -> float:
+    """Stand in for the score of an order whose ranks never change."""
+    return 0.0
+
+
+@noinline
+@kernel
+def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
+    """Sort the queue of partition k by the scores of this moment; ties go by submission.
+
+    Who is of a higher tier goes first whatever the scores. The ranks of a tier, which are smaller
+    than those of lower ones, stay in it.
+
+    If that changes anything, those who change places deal out the slots and the ranks that they
+    had: the best gets the smallest. A job that comes later has a greater rank in any case. Who
+    could not start still cannot if the first in the queue is the same, and nobody passed whom the
+    last decision did not look at; a rule that plans may have reserved for more than the first.
+
+    Args:
+        pool: its rows of jobs know when they were submitted.
+        k: the partition.
+        now_s: the time.
+        score_now: the score of the order, see `sim.policies.policy.Order`.
+    """
+    here = pool.partitions[k]
+    n, first, last = _sort(pool, k, now_s, score_now)
+    if first == n:
+        return
+    place, first_slot, slot = 0, here.head, here.head
+    while place <= last:
+        if pool.queue[slot] >= 0:
+            if place >= first:
+                job = pool.sorted_jobs[place]
+                pool.jobs[job].rank = pool.started[place]
+                pool.queue[slot] = job
+                note(pool, slot)
+                first_slot = slot if place == first else first_slot
+            place += 1
+        slot += 1
+    if len(pool.steps_s) > 0 or first == 0:
+        here.look_from = here.head
+    elif slot > here.look_from:
+        here.look_from = min(here.look_from, first_slot)
+    if here.tail - here.head > SPARSE * n:
+        _close_gaps(pool, k)
+
+
+@noinline
+@kernel
+def _close_gaps(pool: Pool, k: int) -> None:
+    """Let those who wait have the slots from the head on."""
+    here = pool.partitions[k]
+    for slot in range(here.head & ~(BLOCK - 1), here.tail, BLOCK):
+        block = pool.blocks[slot >> BLOCK_BITS]
+        block.procs, block.estimate_s = NOBODY, math.inf
+    kept, look_from = here.head, here.look_from
+    for slot in range(here.head, here.tail):
+        if slot == here.look_from:
+            look_from = kept
+        job = pool.queue[slot]
+        if job >= 0:
+            pool.queue[kept] = job
+            note(pool, kept)
+            kept += 1
+    here.look_from = look_from if here.look_from < here.tail else kept
+    here.tail = kept
+
+
+@kernel
+def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, int]:
+    """Score who waits and list them as they go, with the ranks in the order as they stand.
+
+    Each is inserted where it belongs; they are nearly in order.
+
+    Returns:
+        How many they are; the first and the last place where another job is then, the first being
+        behind all if there is none.
+    """
+    here, listed = pool.partitions[k], pool.sorted_jobs
+    n, first, last = 0, NOBODY, 0
+    asks, has_tiers, fair = len(pool.users) > 0, len(pool.terms.standings) > 0, 1.0
+    worst = -math.inf
+    for slot in range(here.head, here.tail):
+        job = pool.queue[slot]
+        if job >= 0:
+            one = pool.jobs[job]
+            if asks:
+                fair = fair_share(pool.users, pool.user[job], now_s)
+            score = score_now(now_s - one.submit_s, one.procs, one.factor, fair, pool.order_options)
+            one.score = score
+            pool.started[n] = one.rank
+            place = n
+            if score <= worst or has_tiers:
+                while place > 0 and goes_before(pool, job, listed[place - 1]):
+                    listed[place] = listed[place - 1]
+                    place -= 1
+            listed[place] = job
+            if place < n:
+                first, last = min(first, place), n
+            worst = max(worst, score)
+            n += 1
+    return n, min(first, n), last
+
+
+@kernel
+def goes_before(pool: Pool, job: int, other: int) -> bool:
+    """Tell whether one of two jobs that have been scored goes before the other."""
+    standings = pool.terms.standings
+    if len(standings) > 0 and standings[job].tier != standings[other].tier:
+        return standings[job].tier > standings[other].tier
+    mine, theirs = pool.jobs[job].score, pool.jobs[other].score
+    return mine < theirs or (mine == theirs and job < other)
+
+
+STEPS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 36e4)
+"""By how much an estimate is prolonged, the first time, the second, and so on; then by the last."""
+
+
+@kernel
+def prepare_decision(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
+    """Make partition k ready for a decision; somebody waits there.
+
+    Args:
+        pool: the pool.
+        k: the partition.
+        now_s: the time.
+        score_now: the score of the order, if its ranks change (`sim.policies.policy.Order`).
+    """
+    if pool.partitions[k].corrects == 1:
+        _correct(pool, k, now_s)
+    if len(pool.sorted_jobs) > 0:
+        rank_anew(pool, k, now_s, score_now)
+
+
+@noinline
+@kernel
+def _correct(pool: Pool, k: int, now_s: float) -> None:
+    """Prolong the estimates of running jobs that should have ended by now."""
+    here = pool.partitions[k]
+    for slot in range(here.first, here.first + here.n_listed):
+        job = pool.running[slot]
+        if job != TAKEN and pool.jobs[job].estimated_end_s <= now_s:
+            one = pool.jobs[job]
+            while one.estimated_end_s <= now_s:
+                one.estimated_end_s += STEPS_S[min(one.n_corrected, len(STEPS_S) - 1)]
+                one.n_corrected += 1
+            here.n_sorted = 0
+            here.look_from = here.head
+            here.has_ended = OVERRUN
+
+
+OVERRUN = 2
+"""In `Here.has_ended`: a job outlived its estimate, so that no reservation can be relied on."""
+
+
+@noinline
+@kernel
+def arrive_at_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
+    """Let a job come to the queue of partition k, or to the door before it."""
+    standing = pool.terms.standings[job]
+    if standing.door < 0:
+        arrive(pool, k, job)
+        return
+    door = outside.doors[standing.door]
+    outside.seats[standing.seat].is_held = 1
+    door.best = min(door.best, standing.seat)
+    _mark_limit(outside, k, standing.door)
+
+
+@noinline
+@kernel
+def leave_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
+    """Let a job that ended in partition k out of its door, if it has one."""
+    door = pool.terms.standings[job].door
+    if door >= 0:
+        outside.doors[door].n_inside -= 1
+        _mark_limit(outside, k, door)
+
+
+@kernel
+def _mark_limit(outside: ExternalEvents, k: int, number: int) -> None:
+    """Note that something happened at a door of partition k."""
+    door = outside.doors[number]
+    if door.is_rung == 0:
+        door.is_rung = 1
+        door.next_rung = outside.rung[k]
+        outside.rung[k] = number
+
+
+@noinline
+@kernel
+def admit_held_jobs(pool: Pool, outside: ExternalEvents, k: int) -> None:
+    """Open the doors of partition k at which something happened, when all has been applied."""
+    while outside.rung[k] >= 0:
+        door = outside.doors[outside.rung[k]]
+        outside.rung[k] = door.next_rung
+        door.is_rung = 0
+        while door.best < door.behind and door.n_inside < door.limit:
+            seat = outside.seats[door.best]
+            if seat.is_held == 1:
+                seat.is_held = 0
+                door.n_inside += 1
+                arrive(pool, k, seat.job)
+            door.best += 1

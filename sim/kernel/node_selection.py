@@ -1,0 +1,149 @@
+"""Choosing machines as Slurm does by default: the best fit of neighbours, in machine order.
+
+Machines with room for a job that lie side by side are a run. The smallest run with processors
+enough is taken from its first machine on; if none has enough, the largest is taken whole, and then
+what is missing is looked for among the others. (Slurm 22.05, `select/cons_tres` without topology
+and with equal node weights.)
+
+Where jobs take whole machines, a machine has room if it is idle and suits the job; where machines
+are shared, as much as processors are free and the other resources allow.
+"""
+
+from sim.kernel.jit import kernel, noinline
+from sim.kernel.nodes import Nodes, hold_share, hold_whole, suits
+from sim.kernel.policy_context import charge
+from sim.kernel.pool import start, take, take_head
+
+
+@kernel
+def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> int:
+    """Return how many processors of a machine of partition k a job could take.
+
+    Args:
+        nodes: the state.
+        k: the partition.
+        machine: the machine.
+        job: the job.
+        free: what is free, as in `Nodes.free`.
+    """
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    at, wants = machine * n_resources, job * n_resources
+    found = free[at]
+    if nodes.stocks[k].is_shared == 0:
+        if found < nodes.capacity[at] or not suits(nodes, nodes.machines[machine].kind, job):
+            return 0
+        return found
+    if nodes.claims[job].is_choosy == 1:
+        for r in range(1, n_resources):
+            if nodes.demand[wants + r] > 0:
+                found = min(found, free[at + r] // nodes.demand[wants + r])
+    return found
+
+
+@noinline
+@kernel
+def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
+    """Choose machines of partition k for a job, among those that are not off limits.
+
+    They are listed in `Book.taken`.
+
+    Args:
+        nodes: the state.
+        k: the partition.
+        job: the job.
+        free: what is free, as in `Nodes.free`.
+
+    Returns:
+        Whether there is room enough.
+    """
+    stock, book, wanted = nodes.stocks[k], nodes.book, nodes.pool.jobs[job].procs
+    total = 0
+    for machine in range(stock.first_machine, stock.behind_machine):
+        room = 0 if book.off[machine] > 0 else room_on(nodes, k, machine, job, free)
+        book.room[machine] = room
+        total += room
+    book.writing[0].n_taken = 0
+    if total < wanted:
+        return False
+    while wanted > 0:
+        wanted = _take_run(nodes, k, wanted)
+    return True
+
+
+@kernel
+def _take_run(nodes: Nodes, k: int, wanted: int) -> int:
+    """Take the best run of machines with room. Return how many processors are wanted then."""
+    stock, book, writing = nodes.stocks[k], nodes.book, nodes.book.writing[0]
+    best, best_procs = -1, 0
+    first, procs = stock.first_machine, 0
+    for machine in range(stock.first_machine, stock.behind_machine + 1):
+        room = book.room[machine] if machine < stock.behind_machine else 0
+        if room > 0:
+            procs += room
+            continue
+        if procs > 0:
+            is_better = best_procs < procs
+            if procs >= wanted:
+                is_better = best_procs < wanted or procs < best_procs
+            if is_better:
+                best, best_procs = first, procs
+        first, procs = machine + 1, 0
+    machine = best
+    while wanted > 0 and machine < stock.behind_machine and book.room[machine] > 0:
+        got = min(book.room[machine], wanted)
+        if stock.is_shared == 0:
+            got = book.room[machine]
+        book.taken[writing.n_taken], book.taken_procs[writing.n_taken] = machine, got
+        writing.n_taken += 1
+        book.room[machine] = 0
+        wanted -= got
+        machine += 1
+    return wanted
+
+
+@noinline
+@kernel
+def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) -> None:
+    """Start the job that waits in a slot of the queue on what was chosen last, and take it out."""
+    job = nodes.pool.queue[slot]
+    stock, book, claim = nodes.stocks[k], nodes.book, nodes.claims[job]
+    here = nodes.pool.partitions[k]
+    got = 0
+    for i in range(book.writing[0].n_taken):
+        machine, procs = book.taken[i], book.taken_procs[i]
+        nodes.places[claim.first_place + claim.n_places] = machine
+        if stock.is_shared == 1:
+            nodes.shares[claim.first_place + claim.n_places] = procs
+            hold_share(nodes, machine, job, procs)
+        else:
+            hold_whole(nodes, machine, 1)
+        claim.n_places += 1
+        got += procs
+    claim.waste = got - nodes.pool.jobs[job].procs
+    start(nodes.pool, k, job, now_s, n_started)
+    here.free -= claim.waste
+    if len(nodes.pool.users) > 0:
+        charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)
+    if slot == here.head:
+        take_head(nodes.pool, k)
+    else:
+        take(nodes.pool, k, slot)
+
+
+@kernel
+def _fits(nodes: Nodes, k: int, job: int) -> bool:
+    """Choose machines for a job that are free now; tell whether there are enough."""
+    if nodes.pool.jobs[job].procs > nodes.pool.partitions[k].free:
+        return False
+    return choose(nodes, k, job, nodes.free)
+
+
+@kernel
+def start_heads(nodes: Nodes, k: int, now_s: float) -> int:
+    """Start jobs in queue order until there is no room for one. Return how many started."""
+    here = nodes.pool.partitions[k]
+    n_started = 0
+    while here.head < here.tail and _fits(nodes, k, nodes.pool.queue[here.head]):
+        start_chosen(nodes, k, here.head, now_s, n_started)
+        n_started += 1
+    return n_started

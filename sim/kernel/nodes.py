@@ -1,0 +1,519 @@
+"""A book: which machines are meant for which waiting job, and when. With scratch for who writes it.
+
+Nothing in it lasts from one decision to the next.
+
+The state `node`: named machines with several resources, with its transitions.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.kernel.jit import kernel
+from sim.kernel.policy_context import charge
+from sim.kernel.pool import Pool, release, sort_running, start
+from sim.kernel.records import field, rows
+
+
+class NodeReservation:
+    """Machines that a waiting job is to have.
+
+    Attributes:
+        start_s: from when.
+        end_s: until when; who needs one of the machines in between is in the way.
+        first: the first slot of the machines in `Reservations.booked`.
+        n: how many they are.
+        is_on: 1 if they are off limits for the job that is looked at.
+    """
+
+    __slots__ = ("end_s", "first", "is_on", "n", "start_s")
+    start_s: float
+    end_s: float
+    first: int
+    n: int
+    is_on: int
+
+
+class ReservationScratch:
+    """How far the book is written.
+
+    Attributes:
+        n_bookings: bookings.
+        n_records: times at which the booked machines change, and 1, as Slurm counts them.
+        n_taken: machines that were chosen last.
+        procs_off: processors of the machines that are off limits.
+        free_off: those of them that nobody holds.
+        n_near: bookings that begin before the job would end that is looked at.
+        n_begun: bookings that begin no later than it.
+        n_over: bookings that end no later than it begins.
+    """
+
+    __slots__ = (
+        "free_off", "n_begun", "n_bookings", "n_near", "n_over", "n_records", "n_taken",
+        "procs_off",
+    )  # fmt: skip
+    n_bookings: int
+    n_records: int
+    n_taken: int
+    procs_off: int
+    free_off: int
+    n_near: int
+    n_begun: int
+    n_over: int
+
+
+class Reservations(NamedTuple):
+    """Bookings, and scratch.
+
+    Attributes:
+        writing: [1] row of `ReservationScratch`.
+        bookings: rows of `NodeReservation`.
+        by_start: int64 [...], the bookings as they begin.
+        by_end: int64 [...], the bookings as they end.
+        booked: int64 [...], their machines.
+        off: int64 [n_machines], how many bookings put the machine off limits.
+        later: int64 [n_machines * R], what will be free when some running jobs have ended.
+        room: int64 [n_machines], processors that a job could still take.
+        taken: int64 [n_machines], machines that were chosen last.
+        taken_procs: int64 [n_machines], and how many processors of each.
+    """
+
+    writing: Sequence[ReservationScratch]
+    bookings: Sequence[NodeReservation]
+    by_start: list[int]
+    by_end: list[int]
+    booked: list[int]
+    off: list[int]
+    later: list[int]
+    room: list[int]
+    taken: list[int]
+    taken_procs: list[int]
+
+
+def empty_reservations(
+    most: NDArray[np.int64], capacity: NDArray[np.int64], n_bookings: int, *, is_used: bool
+) -> Reservations:
+    """Return a book, made of arrays, in which nothing is written.
+
+    Args:
+        most: int64 [n_jobs], the most machines that each job can get.
+        capacity: int64 [n_machines, R].
+        n_bookings: the most at a time.
+        is_used: somebody needs the scratch.
+    """
+    n_machines, n_resources = capacity.shape if is_used else (0, 0)
+    n = min(n_bookings, len(most))
+    columns: list[Any] = [
+        *(np.empty(n, dtype=np.int64) for _ in range(2)),
+        np.empty(int(np.sort(most)[len(most) - n :].sum()), dtype=np.int64),
+        np.zeros(n_machines, dtype=np.int64),
+        np.empty(n_machines * n_resources, dtype=np.int64),
+        *(np.empty(n_machines, dtype=np.int64) for _ in range(3)),
+    ]
+    return Reservations(rows(ReservationScratch, 1), rows(NodeReservation, n), *columns)  # type: ignore[arg-type]
+
+
+class NodeAllocation:
+    """What a job asks of machines beside processors, and which it got.
+
+    Attributes:
+        first_place: its first slot in `Nodes.places`; there are enough for the most machines that
+            it can get.
+        n_places: machines it got.
+        waste: processors of these beyond what it needs.
+        is_choosy: 1 if it demands anything but processors.
+    """
+
+    __slots__ = ("first_place", "is_choosy", "n_places", "waste")
+    first_place: int
+    n_places: int
+    waste: int
+    is_choosy: int
+
+
+class PartitionNodes:
+    """The machines of a partition.
+
+    Attributes:
+        first_machine: its first machine.
+        behind_machine: the machine behind its last.
+        is_shared: 1 if several jobs may hold the same machine.
+        first_kind: its first kind.
+        behind_kind: the kind behind its last.
+        reservation: number of its latest reservation; they count from 1.
+        kept: processors of the idle machines that this reservation names.
+        procs: of all its machines.
+    """
+
+    __slots__ = (
+        "behind_kind", "behind_machine", "first_kind", "first_machine", "is_shared", "kept",
+        "procs", "reservation",
+    )  # fmt: skip
+    first_machine: int
+    behind_machine: int
+    is_shared: int
+    first_kind: int
+    behind_kind: int
+    reservation: int
+    kept: int
+    procs: int
+
+
+class NodeKind:
+    """Machines side by side that have the same of everything.
+
+    Attributes:
+        first: the first of them.
+        procs: processors of each.
+        n_idle: how many nobody holds.
+        n_kept: how many of these the latest reservation names.
+        lowest: no machine of this kind before this one is idle.
+    """
+
+    __slots__ = ("first", "lowest", "n_idle", "n_kept", "procs")
+    first: int
+    procs: int
+    n_idle: int
+    n_kept: int
+    lowest: int
+
+
+class NodeMachine:
+    """A machine.
+
+    Attributes:
+        kind: what it is like.
+        n_holders: jobs that hold some of it: 0 if it is idle.
+        kept_for: number of the last reservation that named it while it was idle; 0 is none.
+    """
+
+    __slots__ = ("kept_for", "kind", "n_holders")
+    kind: int
+    n_holders: int
+    kept_for: int
+
+
+class Nodes(NamedTuple):
+    """Machines, and the pool of those who use them. There are R resources, processors first.
+
+    Attributes:
+        pool: queues and running jobs; free processors are those of idle machines, and `extra` of
+            a partition those that suit the head and are idle at the shadow time beyond its need.
+        claims: [n_jobs] rows of `NodeAllocation`.
+        stocks: [n_partitions] rows of `PartitionNodes`.
+        kinds: [n_kinds] rows of `NodeKind`.
+        machines: [n_machines] rows of `NodeMachine`, those of a partition side by side.
+        capacity: int64 [n_machines * R].
+        free: int64 [n_machines * R].
+        demand: int64 [n_jobs * R], what one process of a job needs of each resource.
+        places: int64 [...], machines of each job in the order in which it took them; see `NodeAllocation`.
+        shares: int64 [...], how many processors of each it took, where machines are shared.
+        book: which machines are meant for whom later, under a rule that says so.
+    """
+
+    pool: Pool
+    claims: Sequence[NodeAllocation]
+    stocks: Sequence[PartitionNodes]
+    kinds: Sequence[NodeKind]
+    machines: Sequence[NodeMachine]
+    capacity: list[int]
+    free: list[int]
+    demand: list[int]
+    places: list[int]
+    shares: list[int]
+    book: Reservations
+
+
+def empty_nodes(
+    pool: Pool,
+    procs: NDArray[np.int64],
+    partition: NDArray[np.int64],
+    demand: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    machine_partition: NDArray[np.int64],
+    *,
+    is_shared: bool = False,
+    n_bookings: int = 0,
+) -> Nodes:
+    """Return a state, made of arrays, in which nothing has happened yet.
+
+    Args:
+        pool: an empty pool; a partition of it has the processors of all its machines.
+        procs: int64 [n_jobs].
+        partition: int64 [n_jobs], where each job is routed; -1 takes no part. Machines that suit
+            a job must have processors enough for it there.
+        demand: int64 [n_jobs, R - 1], what a process needs of each resource but processors.
+        capacity: int64 [n_machines, R], processors (1 or more) in the first column.
+        machine_partition: int64 [n_machines], never falling; every partition has a machine.
+        is_shared: several jobs may hold the same machine.
+        n_bookings: how many bookings the rule makes in one decision at most.
+    """
+    n_jobs, n_machines = len(procs), len(capacity)
+    like = np.column_stack([machine_partition, capacity])
+    firsts = np.flatnonzero(np.concatenate([[True], (like[1:] != like[:-1]).any(axis=1)]))
+    counts = np.diff(np.append(firsts, n_machines))
+    kinds, machines = rows(NodeKind, len(firsts)), rows(NodeMachine, n_machines)
+    kinds["first"] = kinds["lowest"] = firsts
+    kinds["procs"], kinds["n_idle"] = capacity[firsts, 0], counts
+    machines["kind"] = np.repeat(np.arange(len(firsts)), counts)
+    stocks = rows(PartitionNodes, len(pool.partitions))
+    numbers = np.arange(len(stocks))
+    stocks["first_kind"] = np.searchsorted(machine_partition[firsts], numbers, side="left")
+    stocks["behind_kind"] = np.searchsorted(machine_partition[firsts], numbers, side="right")
+    stocks["reservation"] = 1
+    stocks["first_machine"] = np.searchsorted(machine_partition, numbers, side="left")
+    stocks["behind_machine"] = np.searchsorted(machine_partition, numbers, side="right")
+    stocks["is_shared"] = is_shared
+    stocks["procs"] = pool.partitions["free"]  # type: ignore[call-overload]
+    if is_shared:
+        n_there = (stocks["behind_machine"] - stocks["first_machine"])[partition]
+        most = np.where(partition >= 0, np.minimum(procs, n_there), 0)
+    else:
+        most = _most_machines(procs, partition, capacity[:, 0], machine_partition)
+    claims = rows(NodeAllocation, n_jobs)
+    claims["first_place"] = np.cumsum(most) - most
+    claims["is_choosy"] = (demand > 0).any(axis=1)
+    columns: list[Any] = [
+        capacity.flatten(),
+        capacity.flatten(),
+        np.column_stack([np.ones(n_jobs, dtype=np.int64), demand]).flatten(),
+        np.empty(int(most.sum()), dtype=np.int64),
+        np.empty(int(most.sum()) if is_shared else 0, dtype=np.int64),
+    ]
+    book = empty_reservations(most, capacity, n_bookings, is_used=is_shared or n_bookings > 0)
+    return Nodes(pool, claims, stocks, kinds, machines, *columns, book=book)  # type: ignore[arg-type, misc]
+
+
+def _most_machines(
+    procs: NDArray[np.int64],
+    partition: NDArray[np.int64],
+    machine_procs: NDArray[np.int64],
+    machine_partition: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the most machines that each job can get: the smallest first, until they suffice."""
+    most = np.zeros(len(procs), dtype=np.int64)
+    for k in np.unique(partition[partition >= 0]):
+        reached = np.cumsum(np.sort(machine_procs[machine_partition == k]))
+        here = partition == k
+        most[here] = np.searchsorted(reached, procs[here], side="left") + 1
+    return most
+
+
+def places_of(nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which machines each job got, from a state in either form.
+
+    Returns:
+        int64 [n_jobs + 1], where the machines of each job begin and the last end; int64 [...],
+        machines, those of a job in the order in which it took them.
+    """
+    n_places = np.array(field(nodes.claims, "n_places"), dtype=np.int64)
+    first_place = np.array(field(nodes.claims, "first_place"), dtype=np.int64)
+    ends = np.cumsum(n_places)
+    first = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    skipped = np.repeat(first_place - first[:-1], n_places)
+    slots = np.arange(first[-1]) + skipped
+    return first, np.asarray(nodes.places, dtype=np.int64)[slots]
+
+
+@kernel
+def suits(nodes: Nodes, kind: int, job: int) -> bool:
+    """Tell whether a machine of a kind has enough of everything but processors for a job."""
+    if nodes.claims[job].is_choosy == 0:
+        return True
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    has, wants = nodes.kinds[kind].first * n_resources, job * n_resources
+    n_processes = min(nodes.kinds[kind].procs, nodes.pool.jobs[job].procs)
+    for r in range(1, n_resources):
+        if nodes.demand[wants + r] > nodes.capacity[has + r] // n_processes:
+            return False
+    return True
+
+
+@kernel
+def idle_procs(nodes: Nodes, k: int, job: int, kept_too: bool) -> int:
+    """Return the processors of the idle machines of partition k that suit a job.
+
+    Args:
+        nodes: the state.
+        k: the partition.
+        job: the job.
+        kept_too: those that the latest reservation names count too.
+    """
+    stock = nodes.stocks[k]
+    if nodes.claims[job].is_choosy == 0:
+        free = nodes.pool.partitions[k].free
+        return free if kept_too else free - stock.kept
+    found = 0
+    for i in range(stock.first_kind, stock.behind_kind):
+        if suits(nodes, i, job):
+            kind = nodes.kinds[i]
+            found += kind.procs * (kind.n_idle if kept_too else kind.n_idle - kind.n_kept)
+    return found
+
+
+@kernel
+def start_on(
+    nodes: Nodes, k: int, job: int, now_s: float, n_started: int, kept_first: bool
+) -> None:
+    """Start a waiting job of partition k on the first idle machines that suit it.
+
+    `idle_procs` must have said that they suffice. As with `start`, the decision takes the job out
+    of the queue.
+
+    Args:
+        nodes: the state.
+        k: the partition.
+        job: the job.
+        now_s: the time.
+        n_started: jobs that this decision has started before.
+        kept_first: it may take machines that the latest reservation names, and takes these first.
+    """
+    stock, claim = nodes.stocks[k], nodes.claims[job]
+    wanted = nodes.pool.jobs[job].procs
+    for turn in range(2):
+        kept = kept_first and turn == 0
+        for i in range(stock.first_kind, stock.behind_kind):
+            kind = nodes.kinds[i]
+            left = kind.n_kept if kept else kind.n_idle - kind.n_kept
+            if left > 0 and wanted > 0 and suits(nodes, i, job):
+                machine = lowest_idle(nodes, i)
+                while left > 0 and wanted > 0:
+                    one = nodes.machines[machine]
+                    if one.n_holders == 0 and (one.kept_for == stock.reservation) == kept:
+                        nodes.places[claim.first_place + claim.n_places] = machine
+                        claim.n_places += 1
+                        hold_whole(nodes, machine, 1)
+                        wanted -= kind.procs
+                        left -= 1
+                        if kept:
+                            kind.n_kept -= 1
+                            stock.kept -= kind.procs
+                    machine += 1
+    claim.waste = -wanted
+    start(nodes.pool, k, job, now_s, n_started)
+    nodes.pool.partitions[k].free -= claim.waste
+    if len(nodes.pool.users) > 0:
+        charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)
+
+
+@kernel
+def lowest_idle(nodes: Nodes, kind: int) -> int:
+    """Return the first idle machine of a kind that has one."""
+    machine = nodes.kinds[kind].lowest
+    while nodes.machines[machine].n_holders > 0:
+        machine += 1
+    nodes.kinds[kind].lowest = machine
+    return machine
+
+
+@kernel
+def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
+    """Take everything that an idle machine has (holders is 1), or give it back (-1)."""
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    for at in range(machine * n_resources, (machine + 1) * n_resources):
+        nodes.free[at] -= holders * nodes.capacity[at]
+    one = nodes.machines[machine]
+    one.n_holders += holders
+    nodes.kinds[one.kind].n_idle -= holders
+
+
+@kernel
+def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
+    """Take what processes of a job need from a machine; fewer than 0 give it back."""
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    for r in range(n_resources):
+        needed = n_processes * nodes.demand[job * n_resources + r]
+        nodes.free[machine * n_resources + r] -= needed
+    nodes.machines[machine].n_holders += 1 if n_processes > 0 else -1
+
+
+@kernel
+def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
+    """Take back the machines of a job that ends in partition k; they are still told as its."""
+    claim = nodes.claims[job]
+    is_shared = nodes.stocks[k].is_shared == 1
+    for place in range(claim.first_place, claim.first_place + claim.n_places):
+        machine = nodes.places[place]
+        if is_shared:
+            hold_share(nodes, machine, job, -nodes.shares[place])
+        else:
+            hold_whole(nodes, machine, -1)
+            kind = nodes.kinds[nodes.machines[machine].kind]
+            kind.lowest = min(kind.lowest, machine)
+    release(nodes.pool, k, job, now_s)
+    nodes.pool.partitions[k].free += claim.waste
+    if len(nodes.pool.users) > 0:
+        charge(nodes.pool.users, nodes.pool.user[job], -claim.waste, now_s)
+
+
+@kernel
+def drop_reservation(nodes: Nodes, k: int) -> None:
+    """Let the latest reservation of partition k name no machine any more."""
+    stock = nodes.stocks[k]
+    stock.reservation += 1
+    stock.kept = 0
+    for i in range(stock.first_kind, stock.behind_kind):
+        nodes.kinds[i].n_kept = 0
+
+
+@kernel
+def reserve_machines(nodes: Nodes, k: int, job: int) -> None:
+    """Reserve machines for a job that cannot start now, as early as possible.
+
+    The shadow time is when enough machines that suit it will be idle by the estimates of the
+    running jobs; all jobs that end at the shadow time count. Of these machines the reservation
+    names first those that are not idle now and then, in machine order, as many idle ones as the
+    job needs besides.
+    """
+    drop_reservation(nodes, k)
+    pool = nodes.pool
+    here = pool.partitions[k]
+    sort_running(pool, k)
+    wanted = pool.jobs[job].procs - idle_procs(nodes, k, job, True)
+    given_up = 0
+    shadow_s = 0.0
+    for slot in range(here.first, here.first + here.n_listed):
+        holder = pool.running[slot]
+        end_s = pool.jobs[holder].estimated_end_s
+        if given_up >= wanted and end_s != shadow_s:
+            break
+        shadow_s = end_s
+        given_up += procs_held(nodes, holder, job)
+    here.shadow_s = shadow_s
+    here.extra = given_up - wanted
+    _keep(nodes, k, job, pool.jobs[job].procs - given_up)
+
+
+@kernel
+def procs_held(nodes: Nodes, holder: int, job: int) -> int:
+    """Return the processors of the machines of one job that suit another."""
+    claim = nodes.claims[holder]
+    if nodes.claims[job].is_choosy == 0:
+        return nodes.pool.jobs[holder].procs + claim.waste
+    found = 0
+    for place in range(claim.first_place, claim.first_place + claim.n_places):
+        kind = nodes.machines[nodes.places[place]].kind
+        if suits(nodes, kind, job):
+            found += nodes.kinds[kind].procs
+    return found
+
+
+@kernel
+def _keep(nodes: Nodes, k: int, job: int, wanted: int) -> None:
+    """Mark idle machines that suit a job, in machine order, until their processors suffice."""
+    stock = nodes.stocks[k]
+    for i in range(stock.first_kind, stock.behind_kind):
+        if wanted <= 0:
+            break
+        kind = nodes.kinds[i]
+        if kind.n_idle > 0 and suits(nodes, i, job):
+            machine = lowest_idle(nodes, i)
+            while kind.n_kept < kind.n_idle and wanted > 0:
+                if nodes.machines[machine].n_holders == 0:
+                    nodes.machines[machine].kept_for = stock.reservation
+                    kind.n_kept += 1
+                    stock.kept += kind.procs
+                    wanted -= kind.procs
+                machine += 1

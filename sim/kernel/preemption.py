@@ -1,0 +1,187 @@
+"""Killing running jobs and queueing them again: preemption, and processors that fail.
+
+A killed job loses what it did and waits as if it had waited all the time, at its old rank. Of those
+that may be killed it is always the one that started last; of several that started together, the
+last in the workload.
+"""
+
+import math
+
+from sim.kernel.jit import kernel, noinline
+from sim.kernel.job_queue import OVERRUN
+from sim.kernel.plan import is_free, occupy, plan_running, planned_s
+from sim.kernel.policy_context import DRAIN, FAILURE, OPEN, OVER, PLANNED, charge
+from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note, sort_running
+
+CONDEMNED = 2
+"""In `Standing.is_preemptible`: it is going to be killed at this instant."""
+
+
+@noinline
+@kernel
+def turn(pool: Pool, event: int, now_s: float) -> int:
+    """Let a window begin or end.
+
+    A planned one, and a drain, takes what is free, and then whatever comes free until it has all:
+    until then the free processors are fewer than 0. A failure takes what is free too, and kills
+    for what is missing.
+
+    Returns:
+        How many jobs were killed; they are listed in ``pool.started``.
+    """
+    window = pool.terms.windows[event if event >= 0 else ~event]
+    here = pool.partitions[window.place]
+    if event < 0:
+        window.state = OVER
+        here.free += window.procs
+        here.look_from = here.head
+        return 0
+    window.state = OPEN
+    owed = min(here.free, 0)
+    here.free -= window.procs
+    if window.kind == PLANNED:
+        return 0
+    here.look_from = here.head
+    here.has_ended = OVERRUN
+    n_killed = 0
+    while window.kind == FAILURE and here.free < owed:
+        job = _youngest(pool, window.place, False, math.inf, NOBODY)
+        requeue(pool, window.place, job, now_s)
+        pool.started[n_killed] = job
+        n_killed += 1
+    return n_killed
+
+
+@kernel
+def is_decisive(pool: Pool, event: int) -> bool:
+    """Tell whether a partition must decide when a window begins or ends.
+
+    When a planned one begins nothing changes that was not known.
+    """
+    return event < 0 or pool.terms.windows[event].kind >= DRAIN
+
+
+@noinline
+@kernel
+def _youngest(pool: Pool, k: int, preempts: bool, before_s: float, before: int) -> int:
+    """Return the running job that started last, of those that started before another; -1 is none.
+
+    Args:
+        pool: the pool.
+        k: the partition.
+        preempts: only those that are preemptible, and not condemned yet.
+        before_s: when the other started.
+        before: the other job; of two that started together the smaller counts as before.
+    """
+    here, standings = pool.partitions[k], pool.terms.standings
+    found, since_s = -1, -math.inf
+    for slot in range(here.first, here.first + here.n_listed):
+        job = pool.running[slot]
+        if job == TAKEN or (preempts and standings[job].is_preemptible != 1):
+            continue
+        mine_s = standings[job].since_s
+        is_older = mine_s < before_s or (mine_s == before_s and job < before)
+        if is_older and (mine_s > since_s or (mine_s == since_s and job > found)):
+            found, since_s = job, mine_s
+    return found
+
+
+@noinline
+@kernel
+def requeue(pool: Pool, k: int, job: int, now_s: float) -> None:
+    """Kill a running job of partition k and put it back into the queue."""
+    here, one, standing = pool.partitions[k], pool.jobs[job], pool.terms.standings[job]
+    pool.running[one.place] = TAKEN
+    here.free += one.procs
+    if len(pool.users) > 0:
+        charge(pool.users, pool.user[job], -one.procs, now_s)
+    here.has_ended = OVERRUN
+    one.reserved_s = -1.0
+    one.n_corrected = 0
+    if standing.is_preemptible == CONDEMNED:
+        standing.is_preemptible = 1
+    standing.n_restarts += 1
+    standing.lost_s += now_s - standing.since_s
+    sort_running(pool, k)  # which makes room, as the queue needs it too: each job has one slot
+    _close_up(pool, k)
+    arrive(pool, k, job)
+
+
+@noinline
+@kernel
+def _close_up(pool: Pool, k: int) -> None:
+    """Move the waiting jobs of partition k to its first slots, without gaps."""
+    here, queue = pool.partitions[k], pool.queue
+    slot, head, tail = here.first, here.head, here.tail
+    for block in range(here.first >> BLOCK_BITS, (tail + BLOCK - 1) >> BLOCK_BITS):
+        pool.blocks[block].procs, pool.blocks[block].estimate_s = NOBODY, math.inf
+    for other in range(head, tail):
+        if queue[other] >= 0:
+            queue[slot] = queue[other]
+            note(pool, slot)
+            slot += 1
+    here.head, here.tail, here.look_from = here.first, slot, here.first
+
+
+@noinline
+@kernel
+def preempt(pool: Pool, k: int, now_s: float) -> int:
+    """Kill preemptible jobs of partition k where that lets the first in the queue start at once.
+
+    The queue is gone through in order, until somebody cannot start even so, or is preemptible
+    himself. Who can start, beside the running jobs and what is known of windows, kills nobody.
+    For another the youngest are given up one after another until it can; then those of them whose
+    processors it can spare are kept, the youngest first.
+
+    Returns:
+        How many jobs were killed; they are listed in ``pool.started``.
+    """
+    here, standings = pool.partitions[k], pool.terms.standings
+    plan_running(pool, k, now_s)
+    n_killed, slot, can = 0, here.head, True
+    while can and slot < here.tail:
+        job = pool.queue[slot]
+        if job >= 0:
+            if standings[job].is_preemptible == 1:
+                break
+            n_given = _give_up(pool, k, job, now_s, n_killed)
+            can = n_given >= 0
+            if can:
+                n_killed += n_given
+                occupy(
+                    pool, k, now_s, now_s + planned_s(pool.jobs[job].estimate_s),
+                    pool.jobs[job].procs,
+                )  # fmt: skip
+        slot += 1
+    for i in range(n_killed):
+        requeue(pool, k, pool.started[i], now_s)
+    return n_killed
+
+
+@noinline
+@kernel
+def _give_up(pool: Pool, k: int, job: int, now_s: float, n_before: int) -> int:
+    """List those who must be killed for a job to start now. Return how many; -1 if it cannot."""
+    procs, until_s = pool.jobs[job].procs, now_s + planned_s(pool.jobs[job].estimate_s)
+    n, can = n_before, is_free(pool, k, procs, until_s)
+    since_s, last = math.inf, NOBODY
+    while not can:
+        last = _youngest(pool, k, True, since_s, last)
+        if last < 0:
+            break
+        since_s = pool.terms.standings[last].since_s
+        occupy(pool, k, now_s, pool.jobs[last].estimated_end_s, -pool.jobs[last].procs)
+        pool.started[n] = last
+        n += 1
+        can = is_free(pool, k, procs, until_s)
+    kept = n_before
+    for i in range(n_before, n):
+        other = pool.started[i]
+        end_s, width = pool.jobs[other].estimated_end_s, pool.jobs[other].procs
+        occupy(pool, k, now_s, end_s, width)
+        if can and not is_free(pool, k, procs, until_s):
+            occupy(pool, k, now_s, end_s, -width)
+            pool.terms.standings[other].is_preemptible = CONDEMNED
+            pool.started[kept] = other
+            kept += 1
+    return kept - n_before if can else -1

@@ -1,0 +1,502 @@
+"""What a schedule was like for its users and its machine.
+
+Notation: a job is submitted at s, starts at b, runs for p seconds on n processors and ends at
+b + p; the machine has N processors. Run times and processors are those that were simulated, after
+killing and clipping; rejected jobs are in no distribution.
+
+========================  ==================================================================
+wait                      w = b - s
+response                  w + p (turnaround)
+slowdown                  (w + p) / p; undefined for p = 0, such jobs are left out and n says so
+bounded slowdown          max(1, (w + p) / max(p, tau)), tau = 10 s
+makespan                  max(b + p) - min(s)
+utilisation               sum(n p) / (N makespan)
+... of a partition        sum(n p) over its jobs / (N_k makespan), N_k its processors and the
+                          makespan that of the whole schedule, so that partitions compare and
+                          their mean, weighted by N_k, is the utilisation of the machine
+... of a queue            the same with N_k the processors it shares: the shares of all queues on
+                          the same processors add up to what these are used
+makespan of a partition   max(b + p) - min(s) over its jobs
+utilisation at arrival    processor-seconds spent from min(s) to max(s) / (N (max(s) - min(s))),
+                          free of the drain after the last submission
+========================  ==================================================================
+
+Sources: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong, JSSPP 1997; Feitelson, "Metrics for
+parallel job scheduling and their convergence", JSSPP 2001.
+
+What a schedule of instances on machines was like.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.admission import NOWHERE, Admission, Pace, admit, capacity_of, tasks_of
+from sim.model.cluster import UNLIMITED
+from sim.model.errors import ScenarioError
+from sim.model.result import JobState, SimulationResult
+from sim.model.scenario import Scenario
+from sim.model.tasks import DEMANDS
+
+TAU_S = 10.0
+"""The bound of the bounded slowdown, in seconds."""
+
+SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
+    ("1", 1, 1),
+    ("2-8", 2, 8),
+    ("9-64", 9, 64),
+    ("65-512", 65, 512),
+    (">512", 513, 2**62),
+)
+"""Name, fewest and most processors (as submitted) of each class."""
+
+_HIGH = 0.95
+
+MEASURES: tuple[str, ...] = ("wait_s", "response_s", "slowdown", "bounded_slowdown")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Summary of one measure over jobs. All but `n` are None when there is no job.
+
+    Attributes:
+        n: jobs that count.
+        mean: arithmetic mean.
+        median: midpoint of the two middle values when n is even.
+        p95: 95th percentile with linear interpolation between order statistics (NumPy's
+            ``linear``, Hyndman and Fan's type 7).
+        max: largest value.
+    """
+
+    n: int
+    mean: float | None
+    median: float | None
+    p95: float | None
+    max: float | None
+
+
+@dataclass(frozen=True)
+class GroupMetrics:
+    """Some of the jobs: those of a partition, or of a size class.
+
+    Attributes:
+        n_jobs: jobs of the group that were not rejected.
+        wait: seconds.
+        response: seconds.
+        slowdown: a ratio; jobs without run time are left out.
+        bounded_slowdown: a ratio.
+        utilisation: share of the partition's processor-seconds over the makespan of the whole
+            schedule, 0 if it ran no job. None if that makespan is 0 or unknown, and for a size
+            class, which has no processors of its own.
+        makespan_s: seconds from the first submission to the last end among the partition's jobs.
+            None if it ran no job, and for a size class.
+    """
+
+    n_jobs: int
+    wait: Distribution
+    response: Distribution
+    slowdown: Distribution
+    bounded_slowdown: Distribution
+    utilisation: float | None = None
+    makespan_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ScheduleMetrics:
+    """Summary of a simulation; see the head of this module for the formulas.
+
+    Attributes:
+        wait: seconds; `response`, `slowdown`, `bounded_slowdown` likewise as in `GroupMetrics`.
+        makespan_s: None if every job was rejected.
+        utilisation: share of the processor-seconds of the makespan; None if that is 0.
+        utilisation_at_arrival: the same from the first to the last submission; None if that is 0.
+        n_jobs: jobs of the workload.
+        n_rejected: jobs that fit nowhere.
+        n_killed: jobs cut at their request.
+        n_restarts: how often jobs were killed and queued again; None if none can be.
+        lost_proc_s: processor-seconds that these had run for nothing; None likewise. They are in
+            no utilisation.
+        by_partition: name to metrics, in the cluster's order.
+        by_size_class: name to metrics, only classes that have jobs, narrow ones first.
+        tau_s: the bound used for the bounded slowdown.
+    """
+
+    wait: Distribution
+    response: Distribution
+    slowdown: Distribution
+    bounded_slowdown: Distribution
+    makespan_s: float | None
+    utilisation: float | None
+    utilisation_at_arrival: float | None
+    n_jobs: int
+    n_rejected: int
+    n_killed: int
+    by_partition: dict[str, GroupMetrics]
+    by_size_class: dict[str, GroupMetrics]
+    tau_s: float = TAU_S
+    n_restarts: int | None = None
+    lost_proc_s: float | None = None
+
+    def flat(self) -> dict[str, float]:
+        """Return the measures by name: ``mean_wait_s``, ``p95_bounded_slowdown``, ``makespan_s``...
+
+        If the cluster has more than one partition, each has its ``utilisation_<partition>`` too
+        (a partition called ``at_arrival`` gives way to the measure of that name).
+
+        A measure that is unknown (there is no job to measure) is not among the keys.
+        """
+        by_partition = {name: group.utilisation for name, group in self.by_partition.items()}
+        return _flat(
+            self,
+            {
+                "makespan_s": self.makespan_s,
+                "utilisation": self.utilisation,
+                "utilisation_at_arrival": self.utilisation_at_arrival,
+                "n_jobs": self.n_jobs,
+                "n_rejected": self.n_rejected,
+                "n_killed": self.n_killed,
+                "n_restarts": self.n_restarts,
+                "lost_proc_s": self.lost_proc_s,
+            },
+            by_partition,
+        )
+
+
+def _flat(
+    whole: ScheduleMetrics | GroupMetrics,
+    others: Mapping[str, float | None],
+    utilisation: Mapping[str, float | None],
+) -> dict[str, float]:
+    """Return measures by name; the unknown ones are left out, and later names win."""
+    told: dict[str, float | None] = {}
+    if len(utilisation) > 1:
+        told |= {f"utilisation_{name}": share for name, share in utilisation.items()}
+    parts = (whole.wait, whole.response, whole.slowdown, whole.bounded_slowdown)
+    for name, part in zip(MEASURES, parts, strict=True):
+        for statistic in ("mean", "median", "p95", "max"):
+            told[f"{statistic}_{name}"] = getattr(part, statistic)
+    told |= others
+    return {name: float(value) for name, value in told.items() if value is not None}
+
+
+def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
+    """Return what ``summarise(scenario, result).flat()`` returns, without measuring the groups.
+
+    A sweep that measures thousands of schedules wants nothing more, and has it in a fraction of
+    the time.
+    """
+    admission = admit(scenario)
+    ran = admission.partition != NOWHERE
+    makespan_s = _makespan_s(scenario, result, ran)
+    n_restarts, lost_proc_s = _restarts(admission, result)
+    total, partitions = scenario.cluster.total_procs, scenario.cluster.partitions
+    return _flat(
+        _group(scenario, admission, result, ran),
+        {
+            "makespan_s": makespan_s,
+            "utilisation": _utilisation(admission, ran, total, makespan_s),
+            "utilisation_at_arrival": _utilisation_at_arrival(scenario, admission, result, ran),
+            "n_jobs": scenario.workload.n_jobs,
+            "n_rejected": int((result.state == JobState.REJECTED).sum()),
+            "n_killed": int((result.state == JobState.KILLED).sum()),
+            "n_restarts": n_restarts,
+            "lost_proc_s": lost_proc_s,
+        },
+        {
+            part.name: _utilisation(
+                admission, admission.partition == k, scenario.cluster.host(part).procs, makespan_s
+            )
+            for k, part in enumerate(partitions)
+        }
+        if len(partitions) > 1
+        else {},
+    )
+
+
+def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
+    """Measure a result.
+
+    Args:
+        scenario: what was simulated.
+        result: what `simulate` returned for it.
+    """
+    admission = admit(scenario)
+    ran = admission.partition != NOWHERE
+    whole = _group(scenario, admission, result, ran)
+    makespan_s = _makespan_s(scenario, result, ran)
+    n_restarts, lost_proc_s = _restarts(admission, result)
+    submitted = scenario.workload.procs
+    classes = {
+        name: _group(scenario, admission, result, ran & (submitted >= least) & (submitted <= most))
+        for name, least, most in SIZE_CLASSES
+        if ((submitted >= least) & (submitted <= most)).any()
+    }
+    return ScheduleMetrics(
+        wait=whole.wait,
+        response=whole.response,
+        slowdown=whole.slowdown,
+        bounded_slowdown=whole.bounded_slowdown,
+        makespan_s=makespan_s,
+        utilisation=_utilisation(admission, ran, scenario.cluster.total_procs, makespan_s),
+        utilisation_at_arrival=_utilisation_at_arrival(scenario, admission, result, ran),
+        n_jobs=scenario.workload.n_jobs,
+        n_rejected=int((result.state == JobState.REJECTED).sum()),
+        n_killed=int((result.state == JobState.KILLED).sum()),
+        by_partition={
+            part.name: _partition(scenario, admission, result, index, makespan_s)
+            for index, part in enumerate(scenario.cluster.partitions)
+        },
+        by_size_class=classes,
+        n_restarts=n_restarts,
+        lost_proc_s=lost_proc_s,
+    )
+
+
+def _restarts(
+    admission: Admission, result: SimulationResult
+) -> tuple[int, float] | tuple[None, None]:
+    """Return how often jobs were killed and queued again, and the processor-seconds they lost."""
+    if result.restarts is None:
+        return None, None
+    lost_proc_s = float((admission.procs * result.restarts.lost_s).sum())
+    return int(result.restarts.n.sum()), lost_proc_s
+
+
+def max_wait_s(
+    scenario: Scenario, result: SimulationResult, requested_below_s: float
+) -> float | None:
+    """Return the longest wait of the jobs that request less than a limit.
+
+    Args:
+        scenario: what was simulated.
+        result: what `simulate` returned for it.
+        requested_below_s: jobs whose request, as logged, is strictly below this count.
+
+    Returns:
+        Seconds, or None if no such job ran.
+    """
+    asked = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
+    if not asked.any():
+        return None
+    return float((result.start_s[asked] - scenario.workload.submit_s[asked]).max())
+
+
+def _makespan_s(
+    scenario: Scenario, result: SimulationResult, rows: NDArray[np.bool_]
+) -> float | None:
+    if not rows.any():
+        return None
+    return float(result.end_s[rows].max()) - float(scenario.workload.submit_s[rows].min())
+
+
+def _utilisation(
+    admission: Admission, rows: NDArray[np.bool_], procs: int, makespan_s: float | None
+) -> float | None:
+    capacity = procs * (makespan_s or 0.0)
+    work = float((admission.procs[rows] * admission.runtime_s[rows]).sum())
+    return work / capacity if capacity else None
+
+
+def _partition(
+    scenario: Scenario,
+    admission: Admission,
+    result: SimulationResult,
+    index: int,
+    makespan_s: float | None,
+) -> GroupMetrics:
+    rows = admission.partition == index
+    procs = scenario.cluster.host(scenario.cluster.partitions[index]).procs
+    return replace(
+        _group(scenario, admission, result, rows),
+        utilisation=_utilisation(admission, rows, procs, makespan_s),
+        makespan_s=_makespan_s(scenario, result, rows),
+    )
+
+
+def _group(
+    scenario: Scenario, admission: Admission, result: SimulationResult, rows: NDArray[np.bool_]
+) -> GroupMetrics:
+    start_s, submit_s = result.start_s, scenario.workload.submit_s
+    runtime_s = admission.runtime_s
+    if not rows.all():
+        start_s, submit_s, runtime_s = start_s[rows], submit_s[rows], runtime_s[rows]
+    wait_s = start_s - submit_s
+    response_s = wait_s + runtime_s
+    some = runtime_s > 0
+    bounded = np.maximum(1.0, response_s / np.maximum(runtime_s, TAU_S))
+    return GroupMetrics(
+        n_jobs=len(wait_s),
+        wait=distribution(wait_s),
+        response=distribution(response_s),
+        slowdown=distribution(
+            response_s / runtime_s if some.all() else response_s[some] / runtime_s[some]
+        ),
+        bounded_slowdown=distribution(bounded),
+    )
+
+
+def distribution(values: NDArray[np.float64]) -> Distribution:
+    """Summarise a measure: float64 [n]."""
+    n = len(values)
+    if n == 0:
+        return Distribution(0, None, None, None, None)
+    middle, below = n // 2, int(np.floor((n - 1) * _HIGH))
+    above = min(below + 1, n - 1)
+    parts = np.partition(values, sorted({max(middle - 1, 0), middle, below, above}))
+    upper = float(parts[middle])
+    return Distribution(
+        n=n,
+        mean=float(values.mean()),
+        median=upper if n % 2 else (float(parts[middle - 1]) + upper) / 2.0,
+        p95=_between(float(parts[below]), float(parts[above]), (n - 1) * _HIGH - below),
+        max=float(values.max()),
+    )
+
+
+def _between(low: float, high: float, share: float) -> float:
+    """Return the value at a share of the way, from the nearer end, as NumPy interpolates."""
+    if share < 0.5:
+        return low + (high - low) * share
+    return high - (high - low) * (1.0 - share)
+
+
+def _utilisation_at_arrival(
+    scenario: Scenario, admission: Admission, result: SimulationResult, ran: NDArray[np.bool_]
+) -> float | None:
+    submit_s = scenario.workload.submit_s[ran]
+    if len(submit_s) == 0 or submit_s[-1] == submit_s[0]:
+        return None
+    first_s, last_s = submit_s[0], submit_s[-1]
+    inside_s = np.minimum(result.end_s[ran], last_s) - np.minimum(result.start_s[ran], last_s)
+    capacity = scenario.cluster.total_procs * (last_s - first_s)
+    return float((inside_s * admission.procs[ran]).sum() / capacity)
+
+
+_INSTANCE_RESOURCE_NAMES = {
+    "mcpu": "cpu",
+    "mem_bytes": "memory",
+    "disk_bytes": "disk",
+    "mgpu": "gpu",
+}
+
+
+@dataclass(frozen=True)
+class InstanceMetrics:
+    """Summary of a simulation of instances; see the head of this module for the formulas.
+
+    Attributes:
+        wait: of jobs, seconds; `response` likewise.
+        instance_wait: of instances, seconds.
+        gang_wait: of instances of gangs, seconds.
+        stretch: a ratio.
+        makespan_s: None if every job was rejected.
+        allocation: share of what there was, by resource: cpu, memory, disk, gpu. A resource is
+            missing if a machine has it without limit, or none has any, or the makespan is 0.
+        utilisation: share of the units that could be done, of cpu and gpu; missing likewise.
+        n_jobs: jobs of the workload; `n_instances` likewise.
+        n_rejected: jobs that have an instance for which no machine is large enough.
+    """
+
+    wait: Distribution
+    response: Distribution
+    instance_wait: Distribution
+    gang_wait: Distribution
+    stretch: Distribution
+    makespan_s: float | None
+    allocation: dict[str, float]
+    utilisation: dict[str, float]
+    n_jobs: int
+    n_instances: int
+    n_rejected: int
+
+    def flat(self) -> dict[str, float]:
+        """Return the measures by name: ``mean_wait_s``, ``gpu_allocation``, ``makespan_s``...
+
+        What is unknown is not among the keys.
+        """
+        told: dict[str, float | None] = {}
+        for name, part in (
+            ("wait_s", self.wait),
+            ("response_s", self.response),
+            ("instance_wait_s", self.instance_wait),
+            ("gang_wait_s", self.gang_wait),
+            ("stretch", self.stretch),
+        ):
+            for statistic in ("mean", "median", "p95", "max"):
+                told[f"{statistic}_{name}"] = getattr(part, statistic)
+        told |= {f"{name}_allocation": share for name, share in self.allocation.items()}
+        told |= {f"{name}_utilisation": share for name, share in self.utilisation.items()}
+        told |= {
+            "makespan_s": self.makespan_s,
+            "n_jobs": self.n_jobs,
+            "n_instances": self.n_instances,
+            "n_rejected": self.n_rejected,
+        }
+        return {name: float(value) for name, value in told.items() if value is not None}
+
+
+def instance_metrics(scenario: Scenario, result: SimulationResult, pace: Pace) -> InstanceMetrics:
+    """Measure a result.
+
+    Args:
+        scenario: what was simulated, with allocation ``instances``.
+        result: what `simulate` returned for it.
+        pace: work and speed of its tasks.
+
+    Raises:
+        ScenarioError: the result has no instances.
+    """
+    tasks, found = tasks_of(scenario), result.instances
+    if found is None:
+        raise ScenarioError("the result has no instances; simulate with allocation='instances'.")
+    ran, job_ran = ~np.isnan(found.start_s), ~np.isnan(result.start_s)
+    submit_s = scenario.workload.submit_s
+    task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)[ran]
+    start_s, begin_s, end_s = found.start_s[ran], found.begin_s[ran], found.end_s[ran]
+    makespan_s = None
+    if job_ran.any():
+        makespan_s = float(result.end_s[job_ran].max()) - float(submit_s[job_ran].min())
+    ideal_s = np.maximum(pace.cpu_work / pace.cpu_rate, pace.gpu_work / pace.gpu_rate)[task]
+    some = ideal_s > 0
+    in_gang = tasks.gang[task] == 1
+    return InstanceMetrics(
+        wait=distribution((result.start_s - submit_s)[job_ran]),
+        response=distribution((result.end_s - submit_s)[job_ran]),
+        instance_wait=distribution(start_s - submit_s[tasks.job[task]]),
+        gang_wait=distribution((begin_s - start_s)[in_gang]),
+        stretch=distribution(((end_s - begin_s)[some]) / ideal_s[some]),
+        makespan_s=makespan_s,
+        allocation=_allocation(scenario, task, end_s - start_s, makespan_s),
+        utilisation=_instance_utilisation(scenario, pace, task, makespan_s),
+        n_jobs=scenario.workload.n_jobs,
+        n_instances=tasks.n_instances,
+        n_rejected=int((result.state == JobState.REJECTED).sum()),
+    )
+
+
+def _allocation(
+    scenario: Scenario, task: NDArray[np.intp], held_s: NDArray[np.float64], span_s: float | None
+) -> dict[str, float]:
+    capacity, demands = capacity_of(scenario.cluster), tasks_of(scenario).demands
+    shares = {}
+    for r, name in enumerate(DEMANDS):
+        column = capacity[:, r]
+        if span_s and column.any() and (column < UNLIMITED).all():
+            held = float((demands[task, r] * held_s).sum())
+            shares[_INSTANCE_RESOURCE_NAMES[name]] = held / (float(column.sum()) * span_s)
+    return shares
+
+
+def _instance_utilisation(
+    scenario: Scenario, pace: Pace, task: NDArray[np.intp], span_s: float | None
+) -> dict[str, float]:
+    if tasks_of(scenario).work is None or not span_s:
+        return {}
+    capacity = capacity_of(scenario.cluster).sum(axis=0) / 1000.0
+    can_do = {"cpu": capacity[0] * pace.cpu_unit_rate, "gpu": capacity[3] * pace.gpu_unit_rate}
+    done = {"cpu": pace.cpu_work[task].sum(), "gpu": pace.gpu_work[task].sum()}
+    return {
+        name: float(done[name]) / (float(most) * span_s) for name, most in can_do.items() if most
+    }

@@ -1,0 +1,137 @@
+"""The hours of a week at which jobs were submitted, by the clock on the wall of the log's site."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.errors import WorkloadError, quoted_text
+from sim.model.workload import FloatColumn, Workload
+
+DAY_S, WEEK_S = 86400.0, 604800.0
+MONDAY_S = 4 * DAY_S
+"""The first Monday of a wall clock that counts from 1 January 1970, a Thursday."""
+
+STEP_S = 900.0
+"""Wall clocks are changed on a quarter of an hour of UTC alone, everywhere since 1972."""
+
+LATEST_UNIX_S = 253_370_764_800.0
+"""1 January 9999. No calendar of Python's goes much further."""
+
+Basis = Literal["local", "utc", "unknown"]
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """How submissions become times of day.
+
+    Attributes:
+        basis: ``local`` by the log's own time zone, ``utc`` if only its start is known,
+            ``unknown`` if not even that: then days count from the first submission.
+        start_unix_s: Unix time of the first submission; None if the basis is ``unknown``.
+        zone: name of the time zone that is used; None if the basis is ``unknown``.
+        sentence: the same for people.
+    """
+
+    basis: Basis
+    start_unix_s: float | None
+    zone: str | None
+    sentence: str
+
+    @classmethod
+    def of(cls, workload: Workload, time_zone: str | None = None) -> "WallClock":
+        """Return the clock of a log.
+
+        Args:
+            workload: says when it starts and where it was kept, as far as that is known.
+            time_zone: an analyst's own word, such as ``Europe/Paris``; wins over the log's.
+
+        Raises:
+            WorkloadError: the analyst's time zone is unknown here. A log's own that is unknown here
+                is told in `sentence`, and UTC takes its place.
+        """
+        if time_zone is not None and _zone(time_zone) is None:
+            raise WorkloadError(
+                f"no time zone {quoted_text(time_zone)} is known on this machine; give a name such "
+                "as 'UTC' or 'Europe/Paris'."
+            )
+        start_s = workload.start_unix_s
+        if start_s is None:
+            sentence = "The log does not say when it starts: days count from the first submission."
+            return cls("unknown", None, None, sentence)
+        if not 0 <= start_s <= start_s + workload.span_s < LATEST_UNIX_S:
+            sentence = "The log lies outside of every calendar: days count from its first job."
+            return cls("unknown", None, None, sentence)
+        if time_zone is not None:
+            return cls("local", start_s, time_zone, f"Times are those of {time_zone}, as you said.")
+        named = workload.time_zone
+        if named is None:
+            sentence = "The log does not name its time zone, so the hours are those of UTC."
+            return cls("utc", start_s, "UTC", sentence)
+        if _zone(named) is None:
+            sentence = (
+                f"The log's time zone, {named}, is not known on this machine, so the hours are "
+                "those of UTC."
+            )
+            return cls("utc", start_s, "UTC", sentence)
+        told = all(note.rule != "time_zone" for note in workload.notes)
+        source = "as the log says" if told else "as it was read; the log names no time zone"
+        return cls("local", start_s, named, f"Times are those of {named}, {source}.")
+
+    def local_s(self, submit_s: FloatColumn) -> FloatColumn:
+        """Return what the wall clock shows, in seconds since its own 1 January 1970.
+
+        Args:
+            submit_s: float64 [n_jobs], seconds since the first submission.
+
+        Returns:
+            float64 [n_jobs]; `submit_s` itself if the basis is ``unknown``.
+        """
+        if self.start_unix_s is None or self.zone is None:
+            return submit_s
+        unix_s = submit_s + self.start_unix_s
+        zone = ZoneInfo(self.zone)
+        steps, which = np.unique(np.floor(unix_s / STEP_S), return_inverse=True)
+        offsets_s = [_offset_s(float(step) * STEP_S, zone) for step in steps]
+        return unix_s + np.array(offsets_s, dtype=np.float64)[which]
+
+    def hours(self, submit_s: FloatColumn) -> NDArray[np.int64]:
+        """Count submissions by weekday and hour.
+
+        Args:
+            submit_s: float64 [n_jobs], seconds since the first submission.
+
+        Returns:
+            int64 [7, 24], Monday and midnight first. If the basis is ``unknown``, the first row is
+            the day that begins with the first submission.
+        """
+        shown_s = self.local_s(submit_s)
+        since_s = shown_s if self.basis == "unknown" else shown_s - MONDAY_S
+        cells = np.floor(np.mod(since_s, WEEK_S) / 3600.0).astype(np.int64)
+        counts = np.bincount(np.minimum(cells, 7 * 24 - 1), minlength=7 * 24)
+        return counts.reshape(7, 24).astype(np.int64)
+
+    def submit_s_of(self, moment: datetime) -> float:
+        """Return a time on this clock, without a zone, in seconds since the first submission.
+
+        Raises:
+            WorkloadError: the basis is ``unknown``.
+        """
+        if self.start_unix_s is None or self.zone is None:
+            raise WorkloadError(f"{moment} is no time of this log. {self.sentence}")
+        return moment.replace(tzinfo=ZoneInfo(self.zone)).timestamp() - self.start_unix_s
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):  # unknown, no name at all, or a folder of names
+        return None
+
+
+def _offset_s(unix_s: float, zone: ZoneInfo) -> float:
+    offset = datetime.fromtimestamp(unix_s, UTC).astimezone(zone).utcoffset()
+    return 0.0 if offset is None else offset.total_seconds()

@@ -1,0 +1,553 @@
+"""A workload in pictures: what `describe` says in numbers, in bins, curves and shares.
+
+Offered load, estimates and users are looked at as in Feitelson, Workload Modeling for Computer
+Systems Performance Evaluation (2015), chapters 3, 8 and 9.
+
+What a workload looks like, before anything is simulated.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.metrics.schedule_metrics import SIZE_CLASSES
+from sim.metrics.wall_clock import DAY_S, MONDAY_S, WEEK_S, Basis, WallClock
+from sim.model.columns import MOST_COUNT, checked_machine
+from sim.model.errors import WorkloadError
+from sim.model.workload import UNKNOWN, FloatColumn, Workload
+
+QUANTILES: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """Mean and quantiles of a column; quantiles are at `QUANTILES`, linearly interpolated.
+
+    Attributes:
+        mean: arithmetic mean.
+        least: smallest value.
+        most: largest value.
+        quantiles: ``"0.5"`` to the median and so on.
+    """
+
+    mean: float
+    least: float
+    most: float
+    quantiles: dict[str, float]
+
+
+@dataclass(frozen=True)
+class WorkloadDescription:
+    """A workload in numbers.
+
+    Attributes:
+        name: its name.
+        digest: its digest.
+        n_jobs: jobs.
+        n_users: distinct known users; None if no user is known.
+        span_s: seconds from the first to the last submission.
+        max_procs: processors of the machine it comes from; None where unknown.
+        widest_procs: processors of the widest job.
+        offered_load: processor-seconds submitted per processor-second of the span on `max_procs`;
+            None if the machine is unknown or the span is 0.
+        procs: summary, processors.
+        runtime_s: summary, seconds.
+        requested_s: summary, seconds.
+        interarrival_s: summary, seconds between submissions; None for a single job.
+        size_classes: name of the class to number of jobs.
+        requested_is_runtime: some requests are the run times themselves (clairvoyant).
+        notes: what the reading rules did, as sentences.
+    """
+
+    name: str
+    digest: str
+    n_jobs: int
+    n_users: int | None
+    span_s: float
+    max_procs: int | None
+    widest_procs: int
+    offered_load: float | None
+    procs: ColumnSummary
+    runtime_s: ColumnSummary
+    requested_s: ColumnSummary
+    interarrival_s: ColumnSummary | None
+    size_classes: dict[str, int]
+    requested_is_runtime: bool
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        return {**asdict(self), "notes": list(self.notes)}
+
+
+def offered_load(workload: Workload, procs: int) -> float | None:
+    """Return processor-seconds submitted per processor-second between first and last submission.
+
+    Args:
+        workload: the jobs.
+        procs: processors of the machine, 1 to 2**53.
+
+    Returns:
+        A ratio; above 1 no machine of that size keeps up. None if all jobs come at one instant.
+
+    Raises:
+        WorkloadError: no machine has so many processors.
+    """
+    procs = checked_machine(procs)
+    if workload.span_s == 0:
+        return None
+    return float((workload.procs * workload.runtime_s).sum() / (procs * workload.span_s))
+
+
+def describe(workload: Workload) -> WorkloadDescription:
+    """Describe a workload in numbers."""
+    users = np.unique(workload.user[workload.user != UNKNOWN])
+    gaps_s = np.diff(workload.submit_s)
+    procs = workload.procs
+    return WorkloadDescription(
+        name=workload.name,
+        digest=workload.digest,
+        n_jobs=workload.n_jobs,
+        n_users=len(users) or None,
+        span_s=workload.span_s,
+        max_procs=workload.max_procs,
+        widest_procs=workload.widest_procs,
+        offered_load=offered_load(workload, workload.max_procs) if workload.max_procs else None,
+        procs=summary_of(procs.astype(np.float64)),
+        runtime_s=summary_of(workload.runtime_s),
+        requested_s=summary_of(workload.requested_s),
+        interarrival_s=summary_of(gaps_s) if len(gaps_s) else None,
+        size_classes={
+            name: int(((procs >= least) & (procs <= most)).sum())
+            for name, least, most in SIZE_CLASSES
+        },
+        requested_is_runtime=workload.requested_is_runtime,
+        notes=tuple(note.sentence for note in workload.notes),
+    )
+
+
+def summary_of(values: NDArray[np.float64]) -> ColumnSummary:
+    """Return mean and quantiles of a column, float64 [n] with n at least 1."""
+    return ColumnSummary(
+        mean=float(values.mean()),
+        least=float(values.min()),
+        most=float(values.max()),
+        quantiles={
+            f"{q:g}": float(value)
+            for q, value in zip(QUANTILES, np.quantile(values, QUANTILES), strict=True)
+        },
+    )
+
+
+MOST_BINS = 400
+"""Of the load over time; the narrowest width that needs no more is taken."""
+
+WIDTHS_S: tuple[float, ...] = (3600.0, DAY_S, WEEK_S)
+
+MOST_POINTS = 200
+"""Of a curve; all of its points are exact, only some are left out."""
+
+MOST_USERS = 10
+"""Named one by one, those with the most work."""
+
+TIME_ENDS_S: tuple[float, ...] = (
+    1.0, 10.0, 60.0, 600.0, 1800.0, 3600.0, 10800.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0,
+)  # fmt: skip
+"""Upper ends of the classes of times, in seconds; the last class is above them all."""
+
+TENTHS = 10
+
+
+@dataclass(frozen=True)
+class ProfileWindow:
+    """Which jobs of a log are looked at.
+
+    Args:
+        leave_out: so many first jobs, in which a machine that starts empty fills.
+        from_s: submissions from here on, in seconds since the first of the log.
+        to_s: submissions before this; None is up to the end.
+    """
+
+    leave_out: int = 0
+    from_s: float = 0.0
+    to_s: float | None = None
+
+    def of(self, workload: Workload) -> Workload:
+        """Return the jobs in it; their submit times count from the first of them.
+
+        Raises:
+            WorkloadError: no job is in it.
+        """
+        first = max(self.leave_out, int(np.searchsorted(workload.submit_s, self.from_s, "left")))
+        stop = workload.n_jobs
+        if self.to_s is not None:
+            stop = int(np.searchsorted(workload.submit_s, self.to_s, "left"))
+        if first >= stop:
+            raise WorkloadError(
+                f"no job of {workload.name} is left in the window; it has {workload.n_jobs:,} jobs "
+                f"over {workload.span_s:,.0f} s, so leave out fewer or choose other times."
+            )
+        whole = first == 0 and stop == workload.n_jobs
+        return workload if whole else workload.part(first, stop)
+
+
+@dataclass(frozen=True)
+class WeeklyArrivals:
+    """Submissions by weekday and hour.
+
+    Attributes:
+        basis: whether hours are the site's, UTC's, or count from the first submission.
+        zone: the time zone that is used; None if the basis is ``unknown``.
+        sentence: the same for people.
+        counts: 7 rows of 24 numbers of jobs, Monday and midnight first; if the basis is
+            ``unknown``, the first row begins with the first submission.
+    """
+
+    basis: Basis
+    zone: str | None
+    sentence: str
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class LoadBin:
+    """A stretch of time.
+
+    Attributes:
+        start_s: its begin in seconds since the first submission; the first may begin earlier.
+        n_jobs: submitted in it.
+        offered_proc_s: processor-seconds of the jobs that were submitted in it.
+        demand_proc_s: processor-seconds that jobs would compute in it if all started at once.
+    """
+
+    start_s: float
+    n_jobs: int
+    offered_proc_s: float
+    demand_proc_s: float
+
+
+@dataclass(frozen=True)
+class LoadSeries:
+    """Work over time, in bins of one width from the first submission to the last.
+
+    Attributes:
+        width_s: of every bin, in seconds.
+        first_local_s: what the wall clock shows at the first submission, in seconds since its own
+            1 January 1970; None if that is unknown.
+        bins: in order, without gaps. They begin at full hours, midnights or Mondays, if known.
+        demand_after_proc_s: what would still be computed after the last bin.
+    """
+
+    width_s: float
+    first_local_s: float | None
+    bins: tuple[LoadBin, ...]
+    demand_after_proc_s: float
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """Jobs of more than half of `most` processors and at most `most`, a power of two.
+
+    Attributes:
+        most: processors; the class of serial jobs has 1.
+        n_jobs: in the class.
+        n_at_most: of these, those of exactly `most` processors.
+        work_proc_s: processor-seconds of the class.
+    """
+
+    most: int
+    n_jobs: int
+    n_at_most: int
+    work_proc_s: float
+
+
+@dataclass(frozen=True)
+class TimeClass:
+    """Jobs by run time: above the class before, and up to `most_s`, None for the last one."""
+
+    most_s: float | None
+    n_jobs: int
+    work_proc_s: float
+
+
+@dataclass(frozen=True)
+class CumulativeDistribution:
+    """Points of an empirical distribution function: `shares` of the values are at most `values`."""
+
+    values: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RequestAccuracy:
+    """Requested times beside run times, of the jobs whose request is one.
+
+    Attributes:
+        n_jobs: compared. Run times that stand in for requests are left out, and so is every job
+            whose request equals its run time in a log where that happened.
+        n_left_out: jobs that are not compared.
+        factor: requested by run time, summary; of jobs that ran for more than 0 s;
+            at most 2**53.
+        n_exceeded: ran longer than requested.
+        used: jobs by the tenth of the request that they used: up to 10 %, ..., up to 100 %.
+        grid: numbers of jobs by class of request (rows) and of run time, as in `TIME_ENDS_S`.
+    """
+
+    n_jobs: int
+    n_left_out: int
+    factor: ColumnSummary
+    n_exceeded: int
+    used: tuple[int, ...]
+    grid: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class UserShare:
+    """A user by the log's number, with jobs and processor-seconds."""
+
+    user: int
+    n_jobs: int
+    work_proc_s: float
+
+
+@dataclass(frozen=True)
+class UserConcentration:
+    """How unequally the work is spread over known users.
+
+    Attributes:
+        n_users: known ones.
+        n_jobs_unknown: jobs of nobody known.
+        top: those with the most work, at most `MOST_USERS`.
+        tenth_share: share of the known users' work that the top tenth of them (rounded up) has;
+            None if there is no work.
+        gini: coefficient of their work, 0 if all have the same; None if there is no work.
+    """
+
+    n_users: int
+    n_jobs_unknown: int
+    top: tuple[UserShare, ...]
+    tenth_share: float | None
+    gini: float | None
+
+
+@dataclass(frozen=True)
+class WorkloadProfile:
+    """A workload in bins, curves and shares.
+
+    Attributes:
+        described: the same jobs in numbers.
+        procs: processors that loads are told against; None if unknown.
+        work_proc_s: processor-seconds of all jobs.
+        offered_load: of all of them on `procs`, as in `offered_load`; None if unknown.
+        n_serial: jobs on one processor.
+        serial_work_proc_s: their processor-seconds.
+        n_power_of_two: jobs on 1, 2, 4, 8 ... processors.
+        n_together: jobs submitted at the very second of the job before.
+        interarrival_cv: standard deviation of the times between submissions by their mean; 1 for a
+            Poisson process. None if there is none.
+        work_of_jobs: summary of processor-seconds of a job.
+        logged_wait_s: summary of the waits that the log tells; None if it tells none.
+        arrivals: by weekday and hour.
+        load: over time.
+        sizes: by processors, without empty classes at the end.
+        times: by run time.
+        curves: ``procs``, ``runtime_s``, ``requested_s`` and, of several jobs, ``interarrival_s``.
+        requests: against run times; None if no job can be compared.
+        users: None if no user is known.
+    """
+
+    described: WorkloadDescription
+    procs: int | None
+    work_proc_s: float
+    offered_load: float | None
+    n_serial: int
+    serial_work_proc_s: float
+    n_power_of_two: int
+    n_together: int
+    interarrival_cv: float | None
+    work_of_jobs: ColumnSummary
+    logged_wait_s: ColumnSummary | None
+    arrivals: WeeklyArrivals
+    load: LoadSeries
+    sizes: tuple[SizeClass, ...]
+    times: tuple[TimeClass, ...]
+    curves: dict[str, CumulativeDistribution]
+    requests: RequestAccuracy | None
+    users: UserConcentration | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain dictionaries, lists, texts and numbers, without what `described` says."""
+        return {key: value for key, value in asdict(self).items() if key != "described"}
+
+
+def profile(
+    workload: Workload, *, procs: int | None = None, time_zone: str | None = None
+) -> WorkloadProfile:
+    """Look at a workload.
+
+    Args:
+        workload: the jobs, such as `ProfileWindow.of` returns them.
+        procs: processors of the machine; the log's own number if None.
+        time_zone: where the log was kept, if the analyst knows better than the log.
+
+    Raises:
+        WorkloadError: no machine has so many processors, or no such time zone is known here.
+    """
+    machine = workload.max_procs if procs is None else checked_machine(procs)
+    clock = WallClock.of(workload, time_zone)
+    sizes, work = workload.procs, workload.procs * workload.runtime_s
+    gaps_s = np.diff(workload.submit_s)
+    waits_s = workload.logged_wait_s[~np.isnan(workload.logged_wait_s)]
+    serial, powers = sizes == 1, (sizes & (sizes - 1)) == 0
+    columns = {
+        "procs": sizes.astype(np.float64),
+        "runtime_s": workload.runtime_s,
+        "requested_s": workload.requested_s,
+        "interarrival_s": gaps_s,
+    }
+    counts = clock.hours(workload.submit_s).tolist()
+    return WorkloadProfile(
+        described=describe(workload),
+        procs=machine,
+        work_proc_s=float(work.sum()),
+        offered_load=None if machine is None else offered_load(workload, machine),
+        n_serial=int(serial.sum()),
+        serial_work_proc_s=float(work[serial].sum()),
+        n_power_of_two=int(powers.sum()),
+        n_together=int((gaps_s == 0).sum()),
+        interarrival_cv=float(gaps_s.std() / gaps_s.mean()) if gaps_s.any() else None,
+        work_of_jobs=summary_of(work),
+        logged_wait_s=summary_of(waits_s) if len(waits_s) else None,
+        arrivals=WeeklyArrivals(clock.basis, clock.zone, clock.sentence, tuple(map(tuple, counts))),
+        load=_load(workload, clock, work),
+        sizes=_sizes(workload, work),
+        times=_times(workload, work),
+        curves={name: _curve(values) for name, values in columns.items() if len(values)},
+        requests=_requests(workload),
+        users=_users(workload, work),
+    )
+
+
+def _load(workload: Workload, clock: WallClock, work: FloatColumn) -> LoadSeries:
+    shown_s = None if clock.zone is None else float(clock.local_s(workload.submit_s[:1])[0])
+    span_s = workload.span_s
+    widths = [width for width in WIDTHS_S if span_s / width < MOST_BINS - 1]
+    width_s = widths[0] if widths else np.ceil(span_s / WEEK_S / (MOST_BINS - 1)) * WEEK_S
+    before_s = 0.0 if shown_s is None else float(np.mod(shown_s - MONDAY_S, width_s))
+    n_bins = int((span_s + before_s) // width_s) + 1
+    edges_s = np.arange(n_bins + 1) * width_s - before_s
+    which = np.minimum(np.searchsorted(edges_s, workload.submit_s, "right") - 1, n_bins - 1)
+    n_jobs = np.bincount(which, minlength=n_bins)
+    offered = np.bincount(which, weights=work, minlength=n_bins)
+    done = _computed_by(workload, edges_s)
+    demand = np.maximum(np.diff(done), 0.0)
+    bins = zip(
+        edges_s[:-1].tolist(), n_jobs.tolist(), offered.tolist(), demand.tolist(), strict=True
+    )
+    after = max(float(work.sum()) - float(done[-1]), 0.0)
+    return LoadSeries(float(width_s), shown_s, tuple(LoadBin(*one) for one in bins), after)
+
+
+def _computed_by(workload: Workload, at_s: FloatColumn) -> FloatColumn:
+    """Return the processor-seconds computed by some times if every job starts when submitted.
+
+    By t a job has computed procs * ((t - submit)+ - (t - end)+), and each of the two sums over
+    jobs is one lookup in columns sorted by time.
+    """
+
+    def since(begin_s: FloatColumn, procs: FloatColumn) -> FloatColumn:
+        order = np.argsort(begin_s, kind="stable")
+        width = np.concatenate([[0.0], np.cumsum(procs[order])])
+        moment = np.concatenate([[0.0], np.cumsum(procs[order] * begin_s[order])])
+        n_begun = np.searchsorted(begin_s[order], at_s, "right")
+        return np.asarray(at_s * width[n_begun] - moment[n_begun], dtype=np.float64)
+
+    procs = workload.procs.astype(np.float64)
+    return since(workload.submit_s, procs) - since(workload.submit_s + workload.runtime_s, procs)
+
+
+def _sizes(workload: Workload, work: FloatColumn) -> tuple[SizeClass, ...]:
+    powers = 2 ** np.arange(54, dtype=np.int64)
+    which = np.searchsorted(powers, workload.procs, "left")
+    n_classes = int(which.max()) + 1
+    n_jobs = np.bincount(which, minlength=n_classes).tolist()
+    at_most = np.bincount(which[workload.procs == powers[which]], minlength=n_classes).tolist()
+    of_class = np.bincount(which, weights=work, minlength=n_classes).tolist()
+    most = powers[:n_classes].tolist()
+    return tuple(SizeClass(*one) for one in zip(most, n_jobs, at_most, of_class, strict=True))
+
+
+def _times(workload: Workload, work: FloatColumn) -> tuple[TimeClass, ...]:
+    which, n_classes = _time_class(workload.runtime_s), len(TIME_ENDS_S) + 1
+    n_jobs = np.bincount(which, minlength=n_classes).tolist()
+    of_class = np.bincount(which, weights=work, minlength=n_classes).tolist()
+    most = (*TIME_ENDS_S, None)
+    return tuple(TimeClass(*one) for one in zip(most, n_jobs, of_class, strict=True))
+
+
+def _time_class(times_s: FloatColumn) -> NDArray[np.intp]:
+    return np.searchsorted(np.array(TIME_ENDS_S), times_s, "left")
+
+
+def _curve(column: FloatColumn) -> CumulativeDistribution:
+    values, counts = np.unique(column, return_counts=True)
+    shares = np.cumsum(counts) / len(column)
+    if len(values) > MOST_POINTS:
+        wanted = np.linspace(0.0, 1.0, MOST_POINTS)
+        kept = np.unique(np.minimum(np.searchsorted(shares, wanted, "left"), len(values) - 1))
+        values, shares = values[kept], shares[kept]
+    return CumulativeDistribution(tuple(values.tolist()), tuple(shares.tolist()))
+
+
+def _requests(workload: Workload) -> RequestAccuracy | None:
+    runtime_s, requested_s = workload.runtime_s, workload.requested_s
+    compared = (runtime_s > 0) & (requested_s > 0)
+    if workload.requested_is_runtime:
+        compared &= requested_s != runtime_s
+    if not compared.any():
+        return None
+    runtime_s, requested_s = runtime_s[compared], requested_s[compared]
+    within = runtime_s <= requested_s
+    tenths = np.ceil(runtime_s[within] * TENTHS / requested_s[within]).astype(np.int64) - 1
+    n_classes = len(TIME_ENDS_S) + 1
+    cells = _time_class(requested_s) * n_classes + _time_class(runtime_s)
+    grid = np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
+    with np.errstate(over="ignore"):  # a run time may be as small as a float64
+        factor = np.minimum(requested_s / runtime_s, float(MOST_COUNT))
+    return RequestAccuracy(
+        n_jobs=int(compared.sum()),
+        n_left_out=workload.n_jobs - int(compared.sum()),
+        factor=summary_of(factor),
+        n_exceeded=int((~within).sum()),
+        used=tuple(np.bincount(np.clip(tenths, 0, TENTHS - 1), minlength=TENTHS).tolist()),
+        grid=tuple(map(tuple, grid.tolist())),
+    )
+
+
+def _users(workload: Workload, work: FloatColumn) -> UserConcentration | None:
+    known = workload.user != UNKNOWN
+    if not known.any():
+        return None
+    users, which, n_jobs = np.unique(workload.user[known], return_inverse=True, return_counts=True)
+    work_of = np.bincount(which, weights=work[known], minlength=len(users))
+    order = np.lexsort((users, -work_of))
+    top = tuple(
+        UserShare(int(users[i]), int(n_jobs[i]), float(work_of[i])) for i in order[:MOST_USERS]
+    )
+    total, n_users = float(work_of.sum()), len(users)
+    tenth = work_of[order[: -(-n_users // 10)]].sum() / total if total else None
+    return UserConcentration(
+        n_users=n_users,
+        n_jobs_unknown=int((~known).sum()),
+        top=top,
+        tenth_share=None if tenth is None else float(tenth),
+        gini=_gini(work_of.astype(np.float64)) if total else None,
+    )
+
+
+def _gini(amounts: FloatColumn) -> float:
+    """Return the Gini coefficient: twice the area between the Lorenz curve and equality."""
+    ranked, n = np.sort(amounts), len(amounts)
+    ranks = np.arange(1, n + 1)
+    return float(2.0 * (ranks * ranked).sum() / (n * ranked.sum()) - (n + 1.0) / n)

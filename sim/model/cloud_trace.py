@@ -1,0 +1,355 @@
+"""Jobs in batches in periods: what the three stages are fitted to and scored on.
+
+Bins of lifetimes: where they end, which one a lifetime falls into, and the way back.
+
+Jobs as they were observed: when each began, who asked for what, how long it was seen to live.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.model.errors import WorkloadError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Consecutive bins of lifetimes; bin k holds what is above the end of bin k - 1, up to its own.
+
+    Attributes:
+        ends_s: where each but the last ends, in seconds, rising; the last has no end.
+        longest_s: up to which lifetimes of the last bin are drawn.
+    """
+
+    ends_s: tuple[float, ...]
+    longest_s: float
+
+    def __post_init__(self) -> None:
+        ends = (*self.ends_s, self.longest_s)
+        rising = all(low < high for low, high in pairwise(ends))
+        if not self.ends_s or self.ends_s[0] < 0 or not rising:
+            raise WorkloadError("the ends of bins of lifetimes rise, from 0 s or later.")
+
+    @property
+    def n(self) -> int:
+        """How many bins there are."""
+        return len(self.ends_s) + 1
+
+    def of(self, lifetime_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the bin of each lifetime: int64 [n]."""
+        return np.searchsorted(np.array(self.ends_s), lifetime_s, side="left").astype(np.int64)
+
+    @property
+    def edges_s(self) -> NDArray[np.float64]:
+        """Where each bin begins, and where the last one is taken to end: float64 [n + 1]."""
+        return np.array([0.0, *self.ends_s, self.longest_s])
+
+    def seconds(self, bins: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw a lifetime within each bin, evenly (the paper's CDI, section 2.4): float64 [n]."""
+        edges = self.edges_s
+        drawn: NDArray[np.float64] = (
+            edges[bins] + (1.0 - rng.random(len(bins))) * np.diff(edges)[bins]
+        )
+        return drawn
+
+
+PAPER = Bins(
+    (
+        *(300.0 * k for k in range(13)),
+        *(HOUR_S * k for k in range(2, 25)),
+        *(DAY_S * k for k in range(2, 11)),
+        20 * DAY_S,
+    ),
+    30 * DAY_S,
+)
+"""The 47 bins of section 2.3.1, as the authors' published map has them: every 5 minutes up to an
+hour (the first holds lifetimes of 0), every hour up to a day (the text says 10 hours), every day up
+to 10 days, 10 to 20 days, longer."""
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """What one kind of job asks for.
+
+    Attributes:
+        name: for people and files.
+        mcpu: thousandths of a core.
+        mem_bytes: memory in bytes; -1 is unknown.
+        mgpu: thousandths of a GPU; -1 is unknown.
+        requested_s: time asked for in whole seconds; -1 is unknown, or is not one.
+    """
+
+    name: str
+    mcpu: int
+    mem_bytes: int = UNKNOWN
+    mgpu: int = UNKNOWN
+    requested_s: int = UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class CloudTrace:
+    """Jobs of one window of observation, in order of period, then batch, then arrival.
+
+    A batch is what one user asks for within one period. Columns have shape [n_jobs], are read-only,
+    and hold whole numbers.
+
+    Attributes:
+        period: number of the period in which each job begins, never falling.
+        batch: number of its batch, from 0, rising by 0 or 1; a batch lies within a period.
+        flavour: index into `flavours`.
+        lifetime: bin of its lifetime; for a censored job the bin in which it was seen last. -1
+            where lifetimes are unknown, and then of all.
+        censored: 1 if it had not ended when the window was over.
+        flavours: all kinds of jobs.
+        first_period: of the window; periods without jobs belong to it.
+        n_periods: of the window.
+        period_s: length of a period in seconds; period 0 begins at the clock's zero, which is taken
+            as midnight from a Wednesday to a Thursday (1 January 1970), as in the paper.
+        bins: of lifetimes.
+    """
+
+    period: Ints
+    batch: Ints
+    flavour: Ints
+    lifetime: Ints
+    censored: Ints
+    flavours: tuple[Flavour, ...]
+    first_period: int
+    n_periods: int
+    period_s: float = 300.0
+    bins: Bins = PAPER
+
+    def __post_init__(self) -> None:
+        n = len(self.period)
+        columns = (self.period, self.batch, self.flavour, self.lifetime, self.censored)
+        if n == 0 or any(len(column) != n for column in columns):
+            raise WorkloadError(
+                "a trace of batches has one or more jobs, and columns of one length."
+            )
+        steps, new = np.diff(self.period), np.diff(self.batch)
+        if (steps < 0).any() or not np.isin(new, (0, 1)).all() or (steps[new == 0] != 0).any():
+            raise WorkloadError("batches of a trace are in order, each within one period.")
+        inside = (self.period >= self.first_period).all() and (
+            self.period < self.first_period + self.n_periods
+        ).all()
+        known = (self.flavour >= 0).all() and (self.flavour < len(self.flavours)).all()
+        lived = (self.lifetime >= UNKNOWN).all() and (self.lifetime < self.bins.n).all()
+        if not (inside and known and lived):
+            raise WorkloadError("a period, flavour or lifetime of a trace lies outside of its own.")
+        for column in columns:
+            column.setflags(write=False)
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.period)
+
+    @property
+    def n_batches(self) -> int:
+        """Number of batches."""
+        return int(self.batch[-1]) - int(self.batch[0]) + 1
+
+    @property
+    def knows_lifetimes(self) -> bool:
+        """Whether lifetimes are known."""
+        return bool(self.lifetime[0] != UNKNOWN)
+
+    @property
+    def first_in_batch(self) -> NDArray[np.bool_]:
+        """Whether a job is the first of its batch: bool [n_jobs]."""
+        return np.concatenate([[True], np.diff(self.batch) > 0])
+
+    @property
+    def batch_sizes(self) -> Ints:
+        """Jobs of each batch: int64 [n_batches]."""
+        return np.bincount(self.batch - self.batch[0])
+
+    def batches_by_period(self) -> Ints:
+        """Return how many batches begin in each period of the window: int64 [n_periods]."""
+        begun = self.period[self.first_in_batch] - self.first_period
+        return np.bincount(begun, minlength=self.n_periods)
+
+    def jobs_by_period(self) -> Ints:
+        """Return how many jobs begin in each period of the window: int64 [n_periods]."""
+        return np.bincount(self.period - self.first_period, minlength=self.n_periods)
+
+    def part(self, first_period: int, stop_period: int) -> "CloudTrace":
+        """Return the window from a period up to another, without that.
+
+        Lifetimes stay as they are known, also where they end after the window.
+
+        Raises:
+            WorkloadError: no job begins in it.
+        """
+        low, high = np.searchsorted(self.period, (first_period, stop_period), side="left").tolist()
+        if low == high:
+            raise WorkloadError(f"no job begins in the periods {first_period} to {stop_period}.")
+        columns = {
+            name: getattr(self, name)[low:high].copy()
+            for name in ("period", "batch", "flavour", "lifetime", "censored")
+        }
+        n_periods = stop_period - first_period
+        return replace(self, **columns, first_period=first_period, n_periods=n_periods)
+
+    def joined(self, later: "CloudTrace") -> "CloudTrace":
+        """Return this trace followed by another with the same flavours, periods and bins.
+
+        Raises:
+            WorkloadError: they do not go together.
+        """
+        alike = (self.flavours, self.period_s, self.bins) == (
+            later.flavours, later.period_s, later.bins,
+        )  # fmt: skip
+        if not alike or later.first_period < self.first_period + self.n_periods:
+            raise WorkloadError(
+                "traces are joined if they have the same flavours, one after another."
+            )
+        both = self.knows_lifetimes and later.knows_lifetimes
+        lifetime = np.concatenate([self.lifetime, later.lifetime])
+        return CloudTrace(
+            period=np.concatenate([self.period, later.period]),
+            batch=np.concatenate(
+                [self.batch - self.batch[0], later.batch - later.batch[0] + self.n_batches]
+            ),
+            flavour=np.concatenate([self.flavour, later.flavour]),
+            lifetime=lifetime if both else np.full(len(lifetime), UNKNOWN),
+            censored=np.concatenate([self.censored, later.censored]),
+            flavours=self.flavours,
+            first_period=self.first_period,
+            n_periods=later.first_period + later.n_periods - self.first_period,
+            period_s=self.period_s,
+            bins=self.bins,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedJobs:
+    """Jobs of one window of observation, in order of arrival. Columns have shape [n_jobs].
+
+    Attributes:
+        begin_s: float64, by the log's own clock, see `CloudTrace.period_s`; in order or not.
+        lived_s: float64, from 0; of a censored job how long it had lived when it was seen last.
+        censored: int64, 1 if it had not ended when the window was over.
+        user: int64, whose it is; -1 if nobody knows.
+        flavour: int64, index into `flavours`.
+        flavours: all kinds of jobs.
+        name: for people.
+    """
+
+    begin_s: Floats
+    lived_s: Floats
+    censored: Ints
+    user: Ints
+    flavour: Ints
+    flavours: tuple[Flavour, ...]
+    name: str
+
+    def __post_init__(self) -> None:
+        columns = (self.begin_s, self.lived_s, self.censored, self.user, self.flavour)
+        n = len(self.begin_s)
+        if n == 0 or any(len(column) != n for column in columns):
+            raise WorkloadError(f"{self.name}: jobs are one or more, with columns of one length.")
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.begin_s)
+
+    def seen(self, from_s: float, until_s: float) -> "ObservedJobs":
+        """Return what a window tells: jobs that begin in it, censored at its end.
+
+        Raises:
+            WorkloadError: none begins in it.
+        """
+        kept = (self.begin_s >= from_s) & (self.begin_s < until_s)
+        if not kept.any():
+            raise WorkloadError(f"{self.name}: no job begins from {from_s:g} s to {until_s:g} s.")
+        begin_s, lived_s = self.begin_s[kept], self.lived_s[kept]
+        cut = begin_s + lived_s > until_s
+        return ObservedJobs(
+            begin_s=begin_s,
+            lived_s=np.where(cut, until_s - begin_s, lived_s),
+            censored=np.where(cut, 1, self.censored[kept]),
+            user=self.user[kept],
+            flavour=self.flavour[kept],
+            flavours=self.flavours,
+            name=self.name,
+        )
+
+    def batches(self, period_s: float, bins: Bins) -> tuple[CloudTrace, Ints]:
+        """Return the batches: what one user begins within one period.
+
+        Args:
+            period_s: length of a period in seconds, above 0.
+            bins: of lifetimes.
+
+        Returns:
+            the batches; int64 [n_jobs], the row here of each of their jobs.
+
+        Raises:
+            WorkloadError: no user is known.
+        """
+        if (self.user == UNKNOWN).all():
+            raise WorkloadError(
+                f"{self.name}: no job tells its user, and batches are made by users; fit another "
+                "generator, such as resampling."
+            )
+        period = np.floor(self.begin_s / period_s).astype(np.int64)
+        # Jobs of unknown users belong to nobody else: each is a batch of its own.
+        user = np.where(self.user == UNKNOWN, -1 - np.arange(self.n_jobs), self.user)
+        arrival = np.arange(self.n_jobs)
+        by_user = np.lexsort((arrival, user, period))
+        new = np.ones(len(by_user), dtype=bool)
+        new[1:] = (np.diff(period[by_user]) != 0) | (np.diff(user[by_user]) != 0)
+        first_arrival = arrival[by_user][new][np.cumsum(new) - 1]
+        order = by_user[np.lexsort((arrival[by_user], first_arrival, period[by_user]))]
+        begins = np.ones(len(order), dtype=bool)
+        begins[1:] = (np.diff(period[order]) != 0) | (np.diff(user[order]) != 0)
+        trace = CloudTrace(
+            period=period[order],
+            batch=np.cumsum(begins) - 1,
+            flavour=self.flavour[order],
+            lifetime=bins.of(self.lived_s)[order],
+            censored=self.censored[order],
+            flavours=self.flavours,
+            first_period=int(period.min()),
+            n_periods=int(period.max() - period.min()) + 1,
+            period_s=period_s,
+            bins=bins,
+        )
+        return trace, order
+
+
+def number_requests(
+    requests: Ints, size: Ints, most: int
+) -> tuple[Ints, NDArray[np.int64], tuple[int, ...]]:
+    """Number what jobs ask for: the most frequent requests one by one, all others by their size.
+
+    Args:
+        requests: int64 [n, n_dimensions].
+        size: int64 [n], such as processors; others share a number with those up to the same power
+            of two.
+        most: requests with a number of their own.
+
+    Returns:
+        int64 [n], the number of each; the requests with numbers of their own, in order; for the
+        numbers after those the powers of two.
+    """
+    unique, which, counts = np.unique(requests, axis=0, return_inverse=True, return_counts=True)
+    which = which.reshape(-1)
+    often = np.sort(np.argsort(-counts, kind="stable")[:most])
+    power = np.ceil(np.log2(np.maximum(size, 1))).astype(np.int64)
+    place = np.full(len(unique), -1, dtype=np.int64)
+    place[often] = np.arange(len(often))
+    rest = np.unique(power[place[which] < 0])
+    number = np.where(place[which] >= 0, place[which], len(often) + np.searchsorted(rest, power))
+    return number, unique[often], tuple(rest.tolist())

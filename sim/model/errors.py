@@ -1,0 +1,153 @@
+"""Everything that `sim` raises on purpose.
+
+::
+
+    SimError
+    ├── UnknownNameError      a policy, engine or rule that is not registered
+    ├── DurationError         a text that is not a duration
+    ├── SizeError             a text that is not a size of memory
+    ├── EngineError           an engine that cannot do what is asked of it
+    │   └── DamagedCodeError  compiled code on the disk that cannot be loaded
+    ├── WorkloadError         columns that cannot be a workload
+    │   └── TraceError        a log that cannot be read: file, line, field, value, expected
+    ├── ScenarioError         a workload and a cluster that do not go together
+    │   └── ClusterError      a cluster that cannot exist
+    └── SetupError            a testbed that cannot be set up so
+
+Every message is one sentence (or two, when there is a way out) that says what was given, where,
+and what is allowed. All of them survive pickling, so they may cross process borders.
+"""
+
+import difflib
+from collections.abc import Iterable
+from os import PathLike
+
+LONGEST_SENTENCE = 500
+
+
+def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
+    """Return a sentence fit for a terminal, a table and a log, whatever was put into it.
+
+    What people gave may hold line ends, control characters and a million of anything: line ends
+    become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
+    """
+    cut = _without_middle(text, longest)
+    words = cut if cut.isprintable() else " ".join(cut.splitlines())
+    escaped = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+    return _without_middle(escaped, longest)
+
+
+def _without_middle(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest * 2 // 3]} ... {text[-(longest // 4) :]}"
+
+
+class SimError(Exception):
+    """Base of every error that the simulator raises on purpose."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
+
+
+class UnknownNameError(SimError):
+    """A name that no registry knows.
+
+    Attributes:
+        kind: what was looked for, for example ``order``.
+        name: what was given.
+        known: every name that is allowed.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(kind, name, self.known)
+
+    def __str__(self) -> str:
+        near = difflib.get_close_matches(str(self.name), self.known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        return one_line(f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}.")
+
+
+class EngineError(SimError):
+    """An engine cannot do what is asked of it."""
+
+
+class DamagedCodeError(EngineError):
+    """Compiled code on the disk cannot be loaded; `sim.engines` compiles it anew."""
+
+
+class DurationError(SimError):
+    """A text that cannot be read as a duration."""
+
+
+class SizeError(SimError):
+    """A text that cannot be read as a size of memory or of a file."""
+
+
+class WorkloadError(SimError):
+    """Columns that cannot be a workload."""
+
+
+class TraceError(WorkloadError):
+    """A log that cannot be read.
+
+    Attributes:
+        path: the file.
+        line: 1-based line, or None where the file as a whole is at fault.
+        field: the name of the field, or None.
+        value: the offending text, or None.
+        expected: what is allowed, and the rule that would let it pass, if there is one.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        expected: str,
+        line: int | None = None,
+        field: str | None = None,
+        value: str | None = None,
+    ) -> None:
+        self.path, self.line, self.field = str(path), line, field
+        self.value, self.expected = value, expected
+        super().__init__(self.path, line, field, value, expected)
+
+    def __str__(self) -> str:
+        path = path_text(self.path)
+        place = path if self.line is None else f"{path}, line {self.line}"
+        given = "" if self.value is None else f" is {quoted_text(self.value)}"
+        subject = f"{self.field}{given}; " if self.field else ""
+        return one_line(f"{place}: {subject}{self.expected}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _trace_error, (self.path, self.line, self.field, self.value, self.expected)
+
+
+class ScenarioError(SimError):
+    """A workload and a cluster that do not go together."""
+
+
+class ClusterError(ScenarioError):
+    """A cluster that cannot exist."""
+
+
+class SetupError(SimError):
+    """A testbed that cannot be set up so."""
+
+
+def _trace_error(
+    path: str, line: int | None, field: str | None, value: str | None, expected: str
+) -> TraceError:
+    return TraceError(path, line=line, field=field, value=value, expected=expected)
+
+
+def path_text(path: str, longest: int = 200) -> str:
+    """Return a path for a message: of one line, and its end if it is long."""
+    line = "".join(c if c.isprintable() else "?" for c in path)
+    return line if len(line) <= longest else f"...{line[-longest:]}"
+
+
+def quoted_text(value: str, longest: int = 60) -> str:
+    """Return foreign text for a message: quoted, without control characters, and never long."""
+    return repr(value if len(value) <= longest else value[:longest] + "...")

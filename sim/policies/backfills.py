@@ -1,0 +1,488 @@
+"""Backfilling with reservations for the first few who must wait.
+
+With 0 reservations this is greedy, with 1 it is EASY, and with as many as jobs wait everybody
+who comes later must respect everybody before. Reservations are planned anew at every decision, so
+that none is a promise; `sim.policies.conservative` keeps its own.
+
+The rules `none`, `greedy` and `easy` where capacity changes: by a plan that knows when.
+
+Backfilling on named machines: the rules of `sim.policies.backfills` for whole-node allocation.
+
+EASY backfilling, and none.
+
+Greedy backfilling: whoever fits starts, and nobody is protected.
+
+Backfilling: which waiting jobs may overtake the head of the queue. One rule a file.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, get_args
+
+from sim.kernel.instances import serve_in_turn, serve_whoever_fits
+from sim.kernel.jit import kernel
+from sim.kernel.node_selection import start_heads
+from sim.kernel.nodes import Nodes, drop_reservation, idle_procs, reserve_machines, start_on
+from sim.kernel.plan import earliest, is_free, occupy, plan_running, planned_s
+from sim.kernel.pool import (
+    BLOCK,
+    BLOCK_BITS,
+    NOBODY,
+    Pool,
+    reserve,
+    start,
+    start_from_head,
+    start_in,
+    take,
+    take_head,
+)
+from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.scenario import Allocation
+from sim.policies.conservative import CONSERVATIVE
+from sim.policies.policy import ACTUAL_TIMES, Backfill, PolicyOption, switch
+from sim.policies.slurm_backfill import SLURM
+from sim.policies.urgency import DRF, LEAST_WORK, MAX_WEIGHT
+
+DEPTH = 0
+
+
+@kernel
+def depth(pool: Pool, k: int, now_s: float) -> int:
+    """Reserve for as many as was told."""
+    return by_plan(pool, k, now_s, pool.options[DEPTH])
+
+
+@kernel
+def by_plan(pool: Pool, k: int, now_s: float, most_reserved: float) -> int:
+    """Go through the queue: start who can start now, reserve for the first few others.
+
+    A job can start if its processors are free for as long as it reckons with, beside the running
+    jobs and the reservations before it in the queue.
+
+    Who could not start before cannot now, unless something ended or the order changed: there are
+    the same reservations, no more processors, and it is later. So beyond the reservations only
+    those who came are looked at.
+    """
+    here = pool.partitions[k]
+    plan_running(pool, k, now_s)
+    n_started, n_reserved = 0, 0
+    narrowest = NOBODY
+    slot = here.head
+    while slot < here.tail and n_reserved < most_reserved:
+        job = pool.queue[slot]
+        if job >= 0:
+            procs, length_s = pool.jobs[job].procs, planned_s(pool.jobs[job].estimate_s)
+            if is_free(pool, k, procs, now_s + length_s):
+                occupy(pool, k, now_s, now_s + length_s, procs)
+                start_in(pool, k, slot, now_s, n_started)
+                n_started += 1
+            else:
+                start_s = earliest(pool, k, procs, length_s)
+                occupy(pool, k, start_s, start_s + length_s, procs)
+                n_reserved += 1
+                narrowest = min(narrowest, procs)
+        slot += 1
+    if n_started > 0 or here.look_from <= here.head:
+        here.look_from = slot
+        here.narrowest = narrowest
+    return n_started + _overtake_by_plan(pool, k, now_s, max(slot, here.look_from), n_started)
+
+
+@kernel
+def _overtake_by_plan(pool: Pool, k: int, now_s: float, slot: int, n_before: int) -> int:
+    """Start every job from a slot on that the plan lets start now. Return how many."""
+    here = pool.partitions[k]
+    narrowest, n_started = here.narrowest, n_before
+    tail = here.tail
+    while slot < tail and here.free > 0:
+        block = pool.blocks[slot >> BLOCK_BITS]
+        end = min(tail, (slot | (BLOCK - 1)) + 1)
+        if not is_free(pool, k, block.procs, now_s + block.estimate_s):
+            narrowest = min(narrowest, block.procs)
+            slot = end
+            continue
+        least_procs, least_s = NOBODY, math.inf
+        is_whole = slot & (BLOCK - 1) == 0
+        while slot < end and here.free > 0:
+            job = pool.queue[slot]
+            if job >= 0:
+                one = pool.jobs[job]
+                length_s = planned_s(one.estimate_s)
+                if is_free(pool, k, one.procs, now_s + length_s):
+                    occupy(pool, k, now_s, now_s + length_s, one.procs)
+                    start_in(pool, k, slot, now_s, n_started)
+                    n_started += 1
+                else:
+                    least_procs = min(least_procs, one.procs)
+                    least_s = min(least_s, one.estimate_s)
+            slot += 1
+        narrowest = min(narrowest, least_procs)
+        if is_whole and slot == end:
+            block.procs, block.estimate_s = least_procs, least_s
+    # Who was not looked at, for want of processors, may be the narrowest of all.
+    here.narrowest = narrowest if slot >= tail else 1
+    here.look_from = tail
+    return n_started - n_before
+
+
+DEPTH_K = Backfill(
+    "depth",
+    "a job overtakes if the first k who must wait start no later by the estimates",
+    depth,
+    options=(PolicyOption("depth", 4, "jobs that get a reservation", is_whole=True),),
+    plans=True,
+)
+
+
+@kernel
+def no_backfill_by_plan(pool: Pool, k: int, now_s: float) -> int:
+    """Start jobs in queue order until one cannot start."""
+    here = pool.partitions[k]
+    plan_running(pool, k, now_s)
+    n_started = 0
+    while here.head < here.tail:
+        job = pool.queue[here.head]
+        procs, until_s = pool.jobs[job].procs, now_s + planned_s(pool.jobs[job].estimate_s)
+        if not is_free(pool, k, procs, until_s):
+            break
+        occupy(pool, k, now_s, until_s, procs)
+        start(pool, k, job, now_s, n_started)
+        take_head(pool, k)
+        n_started += 1
+    return n_started
+
+
+@kernel
+def greedy_by_plan(pool: Pool, k: int, now_s: float) -> int:
+    """Start whoever can start."""
+    return by_plan(pool, k, now_s, 0.0)
+
+
+@kernel
+def easy_by_plan(pool: Pool, k: int, now_s: float) -> int:
+    """Reserve for the head alone."""
+    return by_plan(pool, k, now_s, 1.0)
+
+
+@kernel
+def no_backfill_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
+    """Start jobs in queue order, each on the first idle machines that suit it, until one must wait.
+
+    Returns:
+        How many started. If any did, no machine is reserved any more.
+    """
+    here = nodes.pool.partitions[k]
+    n_started = 0
+    while here.head < here.tail:
+        job = nodes.pool.queue[here.head]
+        if nodes.pool.jobs[job].procs > idle_procs(nodes, k, job, True):
+            break
+        if n_started == 0:
+            drop_reservation(nodes, k)
+        start_on(nodes, k, job, now_s, n_started, False)
+        take_head(nodes.pool, k)
+        n_started += 1
+    return n_started
+
+
+@kernel
+def easy_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
+    """Start jobs in queue order, then let others overtake if the head's reservation holds.
+
+    The reservation names machines (`sim.kernel.nodes.reserve_machines`). A job that ends by the
+    shadow time may start on any idle machines that suit it, and takes reserved ones first, which
+    leaves the others to jobs that run longer: these may only take machines that are not reserved.
+
+    The reservation is computed anew whenever that could give another: when something ended, or
+    the head is another, and in the same decision when a choosy job overtook in time, until nobody
+    more can start. Jobs that run past the shadow time leave reserved machines alone. One that is
+    in time and not choosy takes the first of them, and the head still needs the others; a choosy
+    one may pass over some that the head does not need any more. If the reservation is the same,
+    then who could not start before cannot now.
+    """
+    here = nodes.pool.partitions[k]
+    n_started = no_backfill_on_nodes(nodes, k, now_s)
+    if here.head >= here.tail - 1:
+        return n_started
+    if n_started > 0:
+        here.look_from = here.head
+    is_over = False
+    while not is_over:
+        if here.look_from <= here.head:
+            head = nodes.pool.queue[here.head]
+            reserve_machines(nodes, k, head)
+            here.narrowest = nodes.pool.jobs[head].procs
+            here.look_from = here.head + 1
+        n_started += _overtake_on(nodes, k, now_s, n_started)
+        is_over = here.look_from > here.head
+    return n_started
+
+
+@kernel
+def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
+    """Start every job from `look_from` on that delays no reservation. Return how many."""
+    pool, stock = nodes.pool, nodes.stocks[k]
+    here = pool.partitions[k]
+    shadow_s, narrowest = here.shadow_s, here.narrowest
+    free, kept = here.free, stock.kept
+    n_started, n_choosy = n_before, 0
+    slot, tail = here.look_from, here.tail
+    while slot < tail and free > 0:
+        block = pool.blocks[slot >> BLOCK_BITS]
+        end = min(tail, (slot | (BLOCK - 1)) + 1)
+        is_late = now_s + block.estimate_s > shadow_s
+        if block.procs > (free - kept if is_late else free):
+            narrowest = min(narrowest, block.procs)
+            slot = end
+            continue
+        least_procs, least_s = NOBODY, math.inf
+        is_whole = slot & (BLOCK - 1) == 0
+        while slot < end and free > 0:
+            job = pool.queue[slot]
+            if job >= 0:
+                one = pool.jobs[job]
+                in_time = now_s + one.estimate_s <= shadow_s
+                most = free if in_time else free - kept
+                if one.procs <= most and one.procs <= idle_procs(nodes, k, job, in_time):
+                    start_on(nodes, k, job, now_s, n_started, in_time)
+                    take(pool, k, slot)
+                    free, kept = here.free, stock.kept
+                    n_started += 1
+                    if in_time:
+                        n_choosy += nodes.claims[job].is_choosy
+                else:
+                    least_procs = min(least_procs, one.procs)
+                    least_s = min(least_s, one.estimate_s)
+            slot += 1
+        narrowest = min(narrowest, least_procs)
+        if is_whole and slot == end:
+            block.procs, block.estimate_s = least_procs, least_s
+    # Who was not looked at, for want of machines, may be the narrowest of all.
+    here.narrowest = narrowest if slot >= tail else 1
+    here.look_from = here.tail if n_choosy == 0 else here.head
+    return n_started - n_before
+
+
+EXTRA_PROCS, RESERVES_ANEW = 0, 1
+"""Where the options are."""
+
+
+@kernel
+def no_backfill(pool: Pool, k: int, now_s: float) -> int:
+    """Start jobs strictly in queue order."""
+    return start_from_head(pool, k, now_s)
+
+
+@kernel
+def easy(pool: Pool, k: int, now_s: float) -> int:
+    """Start jobs in queue order, then let others overtake if the head's reservation holds.
+
+    A job of n processors may start if n <= free and (now + estimate <= shadow or n <= extra).
+    Jobs that will run past the shadow time use up extra processors.
+
+    The reservation is computed anew whenever it can have changed: when something ended, or the
+    head is another. If jobs only arrived since, then the shadow time is the same, the extra
+    processors are those left over, and who could not start before cannot now: there are no more
+    processors, and it is later. So only those who came are looked at.
+
+    Other programs mean something else by EASY. Without `extra_processors` only a job that ends by
+    the shadow time overtakes; without `reserve_anew` the shadow time of the head stays what it was
+    when it became the head. AccaSim 1.1.3 and RLScheduler do both.
+    """
+    here = pool.partitions[k]
+    n_started = start_from_head(pool, k, now_s)
+    if here.head >= here.tail - 1 and (
+        here.head >= here.tail or pool.options[RESERVES_ANEW] == 1.0
+    ):
+        return n_started
+    if n_started > 0 or here.look_from <= here.head:
+        head_job = pool.queue[here.head]
+        head_procs = pool.jobs[head_job].procs
+        if pool.options[RESERVES_ANEW] == 1.0 or here.reserved_for != head_job:
+            reserve(pool, k, head_procs)
+            here.reserved_for = head_job
+            if pool.options[EXTRA_PROCS] == 0.0:
+                here.extra = 0
+        here.narrowest = head_procs
+        here.look_from = here.head + 1
+    return n_started + _overtake(pool, k, now_s, n_started)
+
+
+@kernel
+def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
+    """Start every job from `look_from` on that delays no reservation. Return how many."""
+    here = pool.partitions[k]
+    free, extra, shadow_s = here.free, here.extra, here.shadow_s
+    narrowest, n_started = here.narrowest, n_before
+    slot, tail = here.look_from, here.tail
+    while slot < tail and free > 0:
+        block = pool.blocks[slot >> BLOCK_BITS]
+        end = min(tail, (slot | (BLOCK - 1)) + 1)
+        if block.procs > free or (block.procs > extra and now_s + block.estimate_s > shadow_s):
+            narrowest = min(narrowest, block.procs)
+            slot = end
+            continue
+        least_procs, least_s = NOBODY, math.inf
+        is_whole = slot & (BLOCK - 1) == 0
+        while slot < end and free > 0:
+            job = pool.queue[slot]
+            if job >= 0:
+                one = pool.jobs[job]
+                in_time = now_s + one.estimate_s <= shadow_s
+                if one.procs <= (free if in_time else min(free, extra)):
+                    start(pool, k, job, now_s, n_started)
+                    take(pool, k, slot)
+                    n_started += 1
+                    free -= one.procs
+                    if not in_time:
+                        extra -= one.procs
+                else:
+                    least_procs = min(least_procs, one.procs)
+                    least_s = min(least_s, one.estimate_s)
+            slot += 1
+        narrowest = min(narrowest, least_procs)
+        if is_whole and slot == end:
+            block.procs, block.estimate_s = least_procs, least_s
+    here.extra = extra
+    # Who was not looked at, for want of processors, may be the narrowest of all.
+    here.narrowest = narrowest if slot >= tail else 1
+    here.look_from = tail
+    return n_started - n_before
+
+
+NO_BACKFILL = Backfill(
+    "none",
+    "no job overtakes another",
+    no_backfill,
+    no_backfill_on_nodes,
+    start_heads,
+    decide_by_plan=no_backfill_by_plan,
+    decide_instances=serve_in_turn,
+)
+
+EASY = Backfill(
+    "easy",
+    "a job overtakes if the first in the queue starts no later by the estimates "
+    "(Lifka 1995; Mu'alem & Feitelson 2001)",
+    easy,
+    easy_on_nodes,
+    options=(
+        switch("extra_processors", True, "a long job may take what the first does not need then"),
+        switch("reserve_anew", True, "the reservation is made anew when something ends"),
+        ACTUAL_TIMES,
+    ),
+    is_eager=lambda values: values["reserve_anew"] == 0.0,
+    decide_by_plan=easy_by_plan,
+)
+
+
+@kernel
+def greedy(pool: Pool, k: int, now_s: float) -> int:
+    """Start every waiting job that fits, in queue order.
+
+    Who did not fit does not until something ends, so only those who came since are looked at.
+    """
+    here = pool.partitions[k]
+    n_started = start_from_head(pool, k, now_s)
+    if here.head >= here.tail:
+        return n_started
+    if n_started > 0 or here.look_from <= here.head:
+        here.narrowest = pool.jobs[pool.queue[here.head]].procs
+        here.look_from = here.head + 1
+    narrowest = here.narrowest
+    slot, tail = here.look_from, here.tail
+    while slot < tail and here.free > 0:
+        block = pool.blocks[slot >> BLOCK_BITS]
+        end = min(tail, (slot | (BLOCK - 1)) + 1)
+        if block.procs > here.free:
+            narrowest = min(narrowest, block.procs)
+            slot = end
+            continue
+        least_procs = NOBODY
+        is_whole = slot & (BLOCK - 1) == 0
+        while slot < end and here.free > 0:
+            job = pool.queue[slot]
+            if job >= 0:
+                procs = pool.jobs[job].procs
+                if procs <= here.free:
+                    start(pool, k, job, now_s, n_started)
+                    take(pool, k, slot)
+                    n_started += 1
+                else:
+                    least_procs = min(least_procs, procs)
+            slot += 1
+        narrowest = min(narrowest, least_procs)
+        if is_whole and slot == end:
+            block.procs = least_procs
+    # Who was not looked at, for want of processors, may be the narrowest of all.
+    here.narrowest = narrowest if slot >= tail else 1
+    here.look_from = tail
+    return n_started
+
+
+GREEDY = Backfill(
+    "greedy",
+    "whoever fits starts; a wide job may wait for ever",
+    greedy,
+    decide_by_plan=greedy_by_plan,
+    decide_instances=serve_whoever_fits,
+)
+
+BACKFILLS: tuple[Backfill, ...] = (
+    NO_BACKFILL, GREEDY, EASY, DEPTH_K, CONSERVATIVE, SLURM, DRF, MAX_WEIGHT, LEAST_WORK,
+)  # fmt: skip
+
+
+def backfill_named(name: str) -> Backfill:
+    """Return a registered backfilling rule.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    for backfill in BACKFILLS:
+        if backfill.name == name:
+            return backfill
+    raise UnknownNameError("backfill", name, (backfill.name for backfill in BACKFILLS))
+
+
+def decision_of(
+    backfill: Backfill, allocation: Allocation, by_plan: bool = False
+) -> Callable[..., Any]:
+    """Return the decision of a rule over the state that an allocation needs, as kernel text.
+
+    Args:
+        backfill: the rule.
+        allocation: what jobs are given.
+        by_plan: decide by a plan, as is needed where capacity changes.
+
+    Raises:
+        ScenarioError: the rule cannot decide over it.
+    """
+    found = _decides(backfill, allocation, by_plan)
+    if found is None:
+        rules = ", ".join(f"'{rule.name}'" for rule in rules_for(allocation))
+        others = (other for other in get_args(Allocation) if _decides(backfill, other))
+        able = " or ".join(f"allocation='{other}'" for other in others)
+        raise ScenarioError(
+            f"backfill '{backfill.name}' cannot decide with allocation='{allocation}'; choose one "
+            f"that can ({rules}) or {able}."
+        )
+    return found
+
+
+def rules_for(allocation: Allocation) -> tuple[Backfill, ...]:
+    """Return the rules that can decide with an allocation."""
+    return tuple(rule for rule in BACKFILLS if _decides(rule, allocation))
+
+
+def _decides(
+    rule: Backfill, allocation: Allocation, by_plan: bool = False
+) -> Callable[..., Any] | None:
+    if allocation == "processors" and by_plan and rule.decide_by_plan is not None:
+        return rule.decide_by_plan
+    return {
+        "processors": rule.decide,
+        "whole_nodes": rule.decide_nodes,
+        "shared_nodes": rule.decide_shared,
+        "instances": rule.decide_instances,
+    }[allocation]

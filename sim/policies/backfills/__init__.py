@@ -1,1 +1,0 @@
-"""Backfilling rules, one a file; they are listed in `sim.policies.backfill`."""

@@ -1,0 +1,125 @@
+"""Conservative backfilling: every job gets a reservation when it comes, and keeps it.
+
+A. W. Mu'alem and D. G. Feitelson, Utilization, predictability, workloads, and user runtime
+estimates in scheduling the IBM SP2 with backfilling, TPDS 2001, section 2.1: a job is put where
+it delays none before it; when a job ends, the schedule is compressed: in queue order each
+reservation is given up and made again as early as possible, which is never later. So no
+reservation is ever delayed as long as no job outlives its estimate; when one does, all are made
+anew in queue order.
+"""
+
+import math
+
+from sim.kernel.jit import kernel
+from sim.kernel.job_queue import OVERRUN
+from sim.kernel.plan import earlier, earliest, most_free, move_on, occupy, plan_running, planned_s
+from sim.kernel.pool import Pool, start_in
+from sim.policies.policy import Backfill
+
+
+@kernel
+def conservative(pool: Pool, k: int, now_s: float) -> int:
+    """Reserve for those who came, compress if something ended, start whose time has come.
+
+    The plan goes on from decision to decision: what ended early is given back to it. It is made
+    anew only when a job outlived its estimate.
+
+    A job could not start earlier when it was last looked at. It can now only if it starts before
+    the end of something that was given back since: by a job that ended, or by a reservation that
+    moved; those behind it in the queue moved after the look.
+    """
+    here = pool.partitions[k]
+    if here.n_steps == 0 or here.has_ended == OVERRUN:
+        _begin_anew(pool, k, now_s)
+    else:
+        move_on(pool, k, now_s)
+        for i in range(here.first, here.first + here.n_ended):
+            one = pool.jobs[pool.ended[i]]
+            until_s = max(one.estimated_end_s, one.reserved_s + planned_s(one.estimate_s))
+            if until_s > now_s:
+                occupy(pool, k, now_s, until_s, -one.procs)
+                here.freed_s = max(here.freed_s, until_s)
+    freed_s = 0.0
+    if here.has_ended == 1:
+        freed_s, here.freed_s = here.freed_s, 0.0
+    most = most_free(pool, k, freed_s)
+    for slot in range(here.head, here.tail):
+        job = pool.queue[slot]
+        if job >= 0 and pool.jobs[job].reserved_s < 0.0:
+            _put(pool, k, job)
+        elif job >= 0 and pool.jobs[job].procs <= most:
+            behind_s = _move(pool, k, job, freed_s)
+            if behind_s > 0.0:
+                freed_s, here.freed_s = max(freed_s, behind_s), max(here.freed_s, behind_s)
+                most = most_free(pool, k, freed_s)
+    here.has_ended, here.n_ended = 0, 0
+    return _start(pool, k, now_s)
+
+
+@kernel
+def _begin_anew(pool: Pool, k: int, now_s: float) -> None:
+    """Plan with the running jobs of partition k, and give up every reservation."""
+    here = pool.partitions[k]
+    plan_running(pool, k, now_s)
+    for slot in range(here.head, here.tail):
+        job = pool.queue[slot]
+        if job >= 0:
+            pool.jobs[job].reserved_s = -1.0
+
+
+@kernel
+def _put(pool: Pool, k: int, job: int) -> None:
+    """Put a job that came into the plan of partition k, as early as possible."""
+    one = pool.jobs[job]
+    length_s = planned_s(one.estimate_s)
+    one.reserved_s = earliest(pool, k, one.procs, length_s)
+    occupy(pool, k, one.reserved_s, one.reserved_s + length_s, one.procs)
+
+
+@kernel
+def _move(pool: Pool, k: int, job: int, freed_s: float) -> float:
+    """Move a job in the plan of partition k, if it can start earlier, and before a time.
+
+    Returns:
+        Until when it gave processors back; 0 if it was not moved.
+    """
+    one = pool.jobs[job]
+    length_s, before_s = planned_s(one.estimate_s), one.reserved_s
+    start_s = earlier(pool, k, one.procs, length_s, before_s, freed_s)
+    if start_s == before_s:
+        return 0.0
+    occupy(pool, k, before_s, before_s + length_s, -one.procs)
+    occupy(pool, k, start_s, start_s + length_s, one.procs)
+    one.reserved_s = start_s
+    return before_s + length_s
+
+
+@kernel
+def _start(pool: Pool, k: int, now_s: float) -> int:
+    """Start the jobs whose reservation begins now, and wake for the next. Return how many."""
+    here = pool.partitions[k]
+    n_started, slot = 0, here.head
+    wake_s = math.inf
+    while slot < here.tail:
+        job = pool.queue[slot]
+        if job >= 0:
+            if pool.jobs[job].reserved_s == now_s:
+                start_in(pool, k, slot, now_s, n_started)
+                n_started += 1
+            else:
+                wake_s = min(wake_s, pool.jobs[job].reserved_s)
+        slot += 1
+    here.wake_s = wake_s
+    return n_started
+
+
+CONSERVATIVE = Backfill(
+    "conservative",
+    "a job overtakes if nobody who came before starts later by the estimates "
+    "(Mu'alem & Feitelson 2001)",
+    conservative,
+    is_eager=lambda _values: True,
+    plans=True,
+    keeps_plan=True,
+    wakes=True,
+)

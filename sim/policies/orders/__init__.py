@@ -1,1 +1,0 @@
-"""Queue orders, one family a file; they are listed in `sim.policies.order`."""

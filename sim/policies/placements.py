@@ -1,0 +1,510 @@
+"""What a placement rule is, and rules made of scores.
+
+First, best, worst and busiest fit, and by lot.
+
+Rules for GPUs: packing, clustering, and fragmentation gradient descent.
+
+Rules by the shape of what is asked for and of what is free: angles and products of vectors.
+
+Placement: on which of the machines that have room an instance is placed.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sim.kernel.fleet import AMOUNTS, FROM, GPU, N_CLASSES, N_KINDS, NONE, WHOLE, Fleet
+from sim.kernel.instances import has_room
+from sim.kernel.jit import bound, is_kernel, kernel, noinline
+from sim.kernel.machine_choice import (
+    choose_by_lot,
+    choose_least,
+    device_of,
+    loosest_device,
+    tightest_device,
+)
+from sim.model.errors import ScenarioError, UnknownNameError
+from sim.policies.policy import PolicyOption, switch
+
+ChooseMachine = Callable[[Fleet, int, int], int]
+
+
+@dataclass(frozen=True)
+class PlacementRule:
+    """A placement rule.
+
+    Attributes:
+        name: how a scenario calls it.
+        summary: one line for people, with the source.
+        choose: kernel text, (fleet, need, start) to a machine that has room for the need, or -1 if
+            none has. No machine before `start` has room; a rule that looks at all may begin there.
+        options: what it can be told; it finds the values in ``fleet.gauges.told``, in this order.
+        counts_classes: it asks how many instances of each class of GPUs a machine has.
+        has_typical: it asks for which needs room is to be kept; the last option is for them.
+    """
+
+    name: str
+    summary: str
+    choose: ChooseMachine
+    options: tuple[PolicyOption, ...] = ()
+    counts_classes: bool = False
+    has_typical: bool = False
+
+
+def by_score(
+    name: str,
+    summary: str,
+    score: Callable[[Fleet, int, int], float],
+    device: Callable[[Fleet, int, int], int] = device_of,
+    **more: Any,
+) -> PlacementRule:
+    """Return the rule that chooses the machine of the least score.
+
+    Args:
+        name: of the rule.
+        summary: of the rule.
+        score: kernel text, (fleet, need, machine) to the score of a machine that has room. It may
+            look at that machine and at what never changes.
+        device: kernel text, (fleet, need, machine) to the GPU of it of which an instance gets a
+            part, or -1 for the first.
+        more: other fields of the rule.
+    """
+    text = bound(choose_least, name, score_of=kernel(score), device_of=kernel(device))
+    return PlacementRule(name, summary, text, **more)
+
+
+WEIGHTS: tuple[PolicyOption, ...] = tuple(
+    PolicyOption(f"{short}_weight", 1.0, f"how much {what} counts in the score", 0.0, 1e9)
+    for short, what in (
+        ("cpu", "cores"),
+        ("mem", "memory"),
+        ("disk", "disk"),
+        ("gpu", "GPUs"),
+    )
+)
+"""One for each of a machine's resources, in their order."""
+
+
+@kernel
+def first_fit(fleet: Fleet, need: int, start: int) -> int:
+    """Return the first machine that has room."""
+    for machine in range(start, len(fleet.hosts)):
+        if has_room(fleet, need, machine):
+            fleet.cursor[FROM] = machine
+            return machine
+    return NONE
+
+
+@kernel
+def left_over(fleet: Fleet, need: int, machine: int) -> float:
+    """Return what a machine has left after an instance: sum of w_r (free_r - asked_r) / max_r.
+
+    max_r is the most that any machine has. Weng et al., USENIX ATC 2023, section 6: best fit.
+    What limits nobody is left out.
+    """
+    gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
+    total = 0.0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            left = fleet.free[at + r] - fleet.demand[wants + r]
+            total += gauges.told[r] * (float(left) / gauges.largest[r])
+    return total
+
+
+@kernel
+def taken_before(fleet: Fleet, need: int, machine: int) -> float:
+    """Return minus what a machine has left after an instance, see `left_over`."""
+    return -left_over(fleet, need, machine)
+
+
+@kernel
+def idle_share(fleet: Fleet, _need: int, machine: int) -> float:
+    """Return the mean share of a machine's resources that nobody holds, before the instance."""
+    gauges, at = fleet.gauges, machine * AMOUNTS
+    total, n = 0.0, 0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            total += float(fleet.free[at + r]) / float(gauges.capacity[at + r])
+            n += 1
+    return total / n if n > 0 else 0.0
+
+
+FIRST_FIT = PlacementRule(
+    "first_fit", "the first machine that has room, in the order of the cluster", first_fit
+)
+BEST_FIT = by_score(
+    "best_fit",
+    "the machine that has least left then, in shares of the largest one (Weng et al. 2023)",
+    left_over,
+    tightest_device,
+    options=WEIGHTS,
+)
+WORST_FIT = by_score(
+    "worst_fit", "the machine that has most left then", taken_before, loosest_device,
+    options=WEIGHTS,
+)  # fmt: skip
+RANDOM = PlacementRule(
+    "random", "any machine that has room, each as likely; by the scenario's seed", choose_by_lot
+)
+BUSIEST_FIT = by_score(
+    "busiest_fit",
+    "the machine of which the largest share is held (Bergsma et al. 2021)",
+    idle_share,
+)
+
+TIER = 2**40
+"""More than any machine has of thousandths of GPUs."""
+
+TYPICAL = PolicyOption(
+    "typical_share", 0.95, "share of the instances that the typical needs make up, commonest first",
+    lowest=0.0, highest=1.0,
+)  # fmt: skip
+
+
+@kernel
+def gpu_packing(fleet: Fleet, need: int, machine: int) -> float:
+    """Return GpuPacking's score: GPUs in use first, then machines in use, then idle ones.
+
+    Weng et al., NSDI 2022 and ATC 2023: the part of a GPU goes to the fullest GPU in use that has
+    room, else who asks for GPUs goes to a machine of which some are held, else to the idle one of
+    the fewest GPUs. To who asks for none all are the same.
+    """
+    part = fleet.demand[need * AMOUNTS + GPU]
+    if part == 0:
+        return 0.0
+    host = fleet.hosts[machine]
+    n_gpus = host.behind_device - host.first_device
+    if host.n_whole == n_gpus:
+        return 2.0 * TIER + n_gpus
+    if part < WHOLE:
+        least = fleet.devices[tightest_device(fleet, need, machine)]
+        if least < WHOLE:
+            return 1.0 * least
+    return 1.0 * TIER
+
+
+@kernel
+def gpu_clustering(fleet: Fleet, need: int, machine: int) -> float:
+    """Return GpuClustering's score: those of a kind together (Gandiva, OSDI 2018; ATC 2023).
+
+    First machines that have only instances that ask for GPUs as this does, then those that have
+    such ones too, then those without any, then others; among these the one with the least left of
+    its GPUs. A part of a GPU is one kind, each number of whole ones is one. To who asks for none
+    all are the same.
+    """
+    gauges = fleet.gauges
+    mine = gauges.class_of[need]
+    if mine == NONE:
+        return 0.0
+    n_mine = n_others = 0
+    for k in range(fleet.cursor[N_CLASSES]):
+        n = gauges.n_of_class[machine * fleet.cursor[N_CLASSES] + k]
+        if k == mine:
+            n_mine = n
+        else:
+            n_others += n
+    tier = 3
+    if n_mine > 0:
+        tier = 0 if n_others == 0 else 1
+    elif n_others == 0:
+        tier = 2
+    return tier * float(TIER) + fleet.free[machine * AMOUNTS + GPU]
+
+
+@noinline
+@kernel
+def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
+    """Return thousandths of GPUs of a machine that typical needs cannot use, all of them together.
+
+    F(m) of Weng et al. (ATC 2023), section 3, times the instances of the typical need m, summed:
+    all that is left of the GPUs if m has no room or asks for none; else what is left of those
+    GPUs that have less left than m takes of one.
+
+    Args:
+        fleet: the state.
+        machine: which.
+        need: what an instance more takes that is thought to be there; -1 is none.
+        device: of which GPU it takes a part; -1 if of none.
+    """
+    gauges, host, at = fleet.gauges, fleet.hosts[machine], machine * AMOUNTS
+    left, n_whole, part = fleet.free[at + GPU], host.n_whole, 0
+    cpu, mem, disk = fleet.free[at], fleet.free[at + 1], fleet.free[at + 2]
+    if need != NONE:
+        wants = need * AMOUNTS
+        cpu -= fleet.demand[wants]
+        mem -= fleet.demand[wants + 1]
+        disk -= fleet.demand[wants + 2]
+        part = fleet.demand[wants + GPU]
+        left -= part
+        if part >= WHOLE:
+            n_whole -= part // WHOLE
+        elif part > 0 and fleet.devices[device] == WHOLE:
+            n_whole -= 1
+    total, seen, small, most = 0, NONE, 0, 0
+    for i in range(len(gauges.typical)):
+        m = gauges.typical[i]
+        asks = fleet.demand[m * AMOUNTS + GPU]
+        can = (
+            asks > 0
+            and cpu >= fleet.demand[m * AMOUNTS]
+            and mem >= fleet.demand[m * AMOUNTS + 1]
+            and disk >= fleet.demand[m * AMOUNTS + 2]
+            and fleet.suits[m * fleet.cursor[N_KINDS] + host.kind] == 1
+        )
+        lost = left
+        if can and asks >= WHOLE:
+            if n_whole * WHOLE >= asks:
+                lost = left - n_whole * WHOLE
+        elif can:
+            if asks != seen:
+                seen, (small, most) = asks, _parts(fleet, machine, device, part, asks)
+            if n_whole > 0 or most >= asks:
+                lost = small
+        total += gauges.popular[i] * lost
+    return total
+
+
+@kernel
+def _parts(fleet: Fleet, machine: int, device: int, part: int, asks: int) -> tuple[int, int]:
+    """Return what is left of GPUs that have less than is asked for, and the most of any in use.
+
+    Args:
+        fleet: the state.
+        machine: whose GPUs.
+        device: the one of which a part more is thought to be held; -1 is none.
+        part: how much.
+        asks: so many thousandths of one are asked for.
+    """
+    host, small, most = fleet.hosts[machine], 0, 0
+    for d in range(host.first_device, host.behind_device):
+        free = fleet.devices[d]
+        if d == device:
+            free -= part
+        if free < WHOLE:
+            most = max(most, free)
+            if free < asks:
+                small += free
+    return small, most
+
+
+@noinline
+@kernel
+def best_device(fleet: Fleet, need: int, machine: int) -> int:
+    """Return the GPU of which a part leaves the fewest fragments, the first of equal ones; or -1.
+
+    GPUs with as much left are the same, so only the first of them is looked at.
+    """
+    part = fleet.demand[need * AMOUNTS + GPU]
+    best = NONE
+    if 0 < part < WHOLE:
+        host, least = fleet.hosts[machine], 0
+        for device in range(host.first_device, host.behind_device):
+            is_new = fleet.devices[device] >= part
+            for other in range(host.first_device, device):
+                if fleet.devices[other] == fleet.devices[device]:
+                    is_new = False
+            if is_new:
+                lost = fragments(fleet, machine, need, device)
+                if best == NONE or lost < least:
+                    best, least = device, lost
+    return best
+
+
+@kernel
+def gradient(fleet: Fleet, need: int, machine: int) -> float:
+    """Return by how much an instance makes the fragments of a machine grow, at its best GPU.
+
+    Scores are kept until something changes on the machine.
+    """
+    gauges, version = fleet.gauges, fleet.hosts[machine].version
+    at = need * len(fleet.hosts) + machine
+    if len(gauges.kept) > 0 and gauges.kept_at[at] == version:
+        return gauges.kept[at]
+    device = best_device(fleet, need, machine)
+    grown = fragments(fleet, machine, need, device) - fragments(fleet, machine, NONE, NONE)
+    if len(gauges.kept) > 0:
+        gauges.kept[at], gauges.kept_at[at] = float(grown), version
+    return float(grown)
+
+
+GPU_PACKING = by_score(
+    "gpu_packing",
+    "GPUs in use first, then machines in use, then idle ones (GpuPacking, Weng et al. 2022)",
+    gpu_packing,
+    tightest_device,
+)
+GPU_CLUSTERING = by_score(
+    "gpu_clustering",
+    "together with those that ask for GPUs as it does (GpuClustering, as Gandiva)",
+    gpu_clustering,
+    tightest_device,
+    counts_classes=True,
+)
+FGD = by_score(
+    "fgd",
+    "where fewest GPUs become useless for typical needs (fragmentation gradient descent, Weng et "
+    "al. 2023)",
+    gradient,
+    best_device,
+    options=(TYPICAL,),
+    has_typical=True,
+)
+
+
+@kernel
+def away_from(fleet: Fleet, need: int, machine: int) -> float:
+    """Return minus the cosine of the angle between what is asked for and what is free.
+
+    -(sum d_r f_r) / (|d| |f|), d_r and f_r being shares of the machine; 0 if either has no length.
+    """
+    gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
+    along = asked = free = 0.0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            whole = float(gauges.capacity[at + r])
+            d, f = float(fleet.demand[wants + r]) / whole, float(fleet.free[at + r]) / whole
+            along += d * f
+            asked += d * d
+            free += f * f
+    lengths = asked * free
+    return -(along / math.sqrt(lengths)) if lengths > 0.0 else 0.0
+
+
+@kernel
+def off_diagonal(fleet: Fleet, machine: int, need: int, times: float) -> float:
+    """Return how far a machine's used shares are from being all the same.
+
+    The distance of the vector u from the diagonal, sqrt(sum (u_r - mean u)^2), with an instance
+    of a need so many times more.
+    """
+    gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
+    total, n = 0.0, 0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            more = times * float(fleet.demand[wants + r])
+            total += (float(fleet.free[at + r]) - more) / float(gauges.capacity[at + r])
+            n += 1
+    if n == 0:
+        return 0.0
+    mean, squares = total / n, 0.0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            more = times * float(fleet.demand[wants + r])
+            off = (float(fleet.free[at + r]) - more) / float(gauges.capacity[at + r]) - mean
+            squares += off * off
+    return math.sqrt(squares)
+
+
+@kernel
+def further_off(fleet: Fleet, need: int, machine: int) -> float:
+    """Return by how much an instance takes a machine away from using as much of everything."""
+    return off_diagonal(fleet, machine, need, 1.0) - off_diagonal(fleet, machine, need, 0.0)
+
+
+@kernel
+def against(fleet: Fleet, need: int, machine: int) -> float:
+    """Return minus the alignment of Tetris: -(sum d_r f_r), shares of the machine."""
+    gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
+    along = 0.0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            whole = float(gauges.capacity[at + r])
+            along += (float(fleet.demand[wants + r]) / whole) * (float(fleet.free[at + r]) / whole)
+    return -along
+
+
+@kernel
+def product(fleet: Fleet, need: int, machine: int) -> float:
+    """Return sum d_r f_r, both as shares of the most that any machine has."""
+    gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
+    along = 0.0
+    for r in range(AMOUNTS):
+        if gauges.capacity[at + r] > 0:
+            most = gauges.largest[r]
+            along += (float(fleet.demand[wants + r]) / most) * (float(fleet.free[at + r]) / most)
+    return along
+
+
+COSINE = by_score(
+    "cosine_similarity",
+    "the machine whose free resources point where the request does (as in Bergsma et al. 2021)",
+    away_from,
+)
+PERP_DISTANCE = by_score(
+    "perp_distance",
+    "the machine whose use stays, or becomes, most even over its resources (delta perp-distance, "
+    "as in Bergsma et al. 2021)",
+    further_off,
+)
+TETRIS = by_score(
+    "tetris",
+    "the machine with the largest product of request and free resources (Grandl et al. 2014)",
+    against,
+)
+DOT_PRODUCT = by_score(
+    "dot_product",
+    "the machine with the smallest such product, as the baseline DotProd of Weng et al. 2023",
+    product,
+    tightest_device,
+)
+
+ALL_OR_NOTHING = switch(
+    "all_or_nothing", False, "a gang is placed in one decision, all of it or nothing"
+)
+BY_UTILISATION = switch(
+    "by_utilisation", True, "units are done as fast as they were counted; 0 is as fast as asked for"
+)
+EVEN_SHARES = switch(
+    "even_shares", False, "k instances on a machine do their CPU units at a k-th of their speed"
+)
+CPU_UNIT_RATE = PolicyOption(
+    "cpu_unit_rate", 1.0, "CPU units that a core does", lowest=1e-9, highest=1e9, unit="1/s"
+)
+GPU_UNIT_RATE = PolicyOption(
+    "gpu_unit_rate", 1.0, "GPU units that a GPU does", lowest=1e-9, highest=1e9, unit="1/s"
+)
+BY_TASK = switch("by_task", False, "an order of jobs ranks each task by its own run time and cores")
+
+SCENARIO_OPTIONS: tuple[PolicyOption, ...] = (
+    ALL_OR_NOTHING, BY_TASK, BY_UTILISATION, EVEN_SHARES, CPU_UNIT_RATE, GPU_UNIT_RATE,
+)  # fmt: skip
+"""What every scenario that places instances can be told."""
+
+
+PLACEMENTS: tuple[PlacementRule, ...] = (
+    FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM, BUSIEST_FIT, COSINE, PERP_DISTANCE, TETRIS, DOT_PRODUCT,
+    GPU_PACKING, GPU_CLUSTERING, FGD,
+)  # fmt: skip
+
+_others: dict[str, PlacementRule] = {}
+
+
+def register_placement(rule: PlacementRule) -> None:
+    """Make a rule of one's own known to this process, by its name, in all engines.
+
+    Its choice is one function marked with `sim.kernel.jit.kernel`, which calls nothing but kernel
+    functions of Copperline; every process that simulates with it registers it.
+
+    Raises:
+        ScenarioError: the name is taken, or the choice is not marked.
+    """
+    if rule.name in {known.name for known in PLACEMENTS}:
+        raise ScenarioError(f"placement '{rule.name}' is one of Copperline's; take another name.")
+    if not is_kernel(rule.choose):
+        raise ScenarioError(
+            f"the choice of placement '{rule.name}' is no kernel function; mark it with @kernel."
+        )
+    _others[rule.name] = rule
+
+
+def placement_named(name: str) -> PlacementRule:
+    """Return a registered placement rule.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    known = {rule.name: rule for rule in PLACEMENTS} | _others
+    if name not in known:
+        raise UnknownNameError("placement", name, known)
+    return known[name]

@@ -1,1 +1,0 @@
-"""Placement rules, as kernel text."""

@@ -1,0 +1,109 @@
+"""What the policies of a scenario are told: the values of their options."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.scenario import Scenario
+from sim.policies.backfills import backfill_named
+from sim.policies.orders import order_named
+from sim.policies.placements import SCENARIO_OPTIONS as OF_INSTANCES
+from sim.policies.placements import placement_named
+from sim.policies.policy import ACTUAL_TIMES, Backfill, Floats, PolicyOption
+
+
+@dataclass(frozen=True, eq=False)
+class OptionValues:
+    """The values of all options of a scenario.
+
+    Attributes:
+        order: float64, of the order, as it declares them.
+        backfill: float64, of the backfilling rule, as it declares them.
+        placement: float64, of the placement rule, as it declares them; none without instances.
+        values: all of them by name.
+    """
+
+    order: Floats
+    backfill: Floats
+    placement: Floats
+    values: dict[str, float]
+
+    def of(self, option: PolicyOption) -> float:
+        """Return the value of an option."""
+        return self.values[option.name]
+
+
+def options_of(scenario: Scenario) -> OptionValues:
+    """Return what the order and the backfilling rule of a scenario are told.
+
+    Raises:
+        UnknownNameError: no such order, rule or option.
+        ScenarioError: a value is not allowed, machines are allocated or capacity changes and the
+            rule does not know the option there, it cannot be where jobs are preempted, or the
+            scenario does not tell what the order needs.
+    """
+    order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
+    declared = (*order.options, *rule.options)
+    placing: tuple[PolicyOption, ...] = ()
+    if scenario.allocation == "instances":
+        placing = placement_named(scenario.placement).options
+        declared = (*declared, *OF_INSTANCES, *placing)
+        if order.score_now is not None:
+            raise ScenarioError(
+                f"order '{order.name}' has scores that change while jobs wait, and allocation is "
+                "'instances', which knows orders that stay, such as 'fcfs' and 'sjf'."
+            )
+    elif order.score_tasks is not None:
+        raise ScenarioError(
+            f"order '{order.name}' ranks tasks, and allocation is '{scenario.allocation}', where "
+            "whole jobs wait; choose allocation='instances', or an order of jobs such as 'fcfs'."
+        )
+    known = {option.name: option for option in declared}
+    place = f"order '{order.name}' and backfill '{rule.name}'"
+    for name in scenario.options:
+        if name not in known:
+            raise UnknownNameError(f"option of {place}", name, known or ("none",))
+    values = {
+        option.name: option.checked(scenario.options.get(option.name, option.usual), place)
+        for option in declared
+    }
+    order.check(scenario, values)
+    if scenario.allocation != "processors" and rule.decide is not None:
+        for option in rule.options:
+            if values[option.name] != option.usual:
+                raise ScenarioError(
+                    f"option '{option.name}' of backfill '{rule.name}' is {values[option.name]:g} "
+                    f"and allocation is '{scenario.allocation}', where it is not known; leave it "
+                    "out, or choose allocation='processors'."
+                )
+    _check_capacity(scenario, rule, values)
+    return OptionValues(
+        order=np.array(list(_of(order.options, values)), dtype=np.float64),
+        backfill=np.array(list(_of(rule.options, values)), dtype=np.float64),
+        placement=np.array(list(_of(placing, values)), dtype=np.float64),
+        values=values,
+    )
+
+
+def _check_capacity(scenario: Scenario, rule: Backfill, values: dict[str, float]) -> None:
+    """Refuse what a rule cannot do where capacity changes or jobs are preempted."""
+    if scenario.windows and rule.decide_by_plan is not None:
+        for option in rule.options:
+            if option != ACTUAL_TIMES and values[option.name] != option.usual:
+                raise ScenarioError(
+                    f"option '{option.name}' of backfill '{rule.name}' is {values[option.name]:g} "
+                    "and the scenario has capacity windows, where it is not known; leave out "
+                    "either."
+                )
+    for part in scenario.cluster.partitions:
+        if part.preemptible and rule.keeps_plan:
+            raise ScenarioError(
+                f"partition '{part.name}' is preemptible and backfill '{rule.name}' keeps every "
+                "reservation, which preemption breaks; choose another rule, or leave that out."
+            )
+
+
+def _of(options: tuple[PolicyOption, ...], values: dict[str, float]) -> Iterator[float]:
+    return (values[option.name] for option in options)

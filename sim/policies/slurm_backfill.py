@@ -1,0 +1,366 @@
+"""Backfilling as Slurm does it: bookings of named machines, made anew at every pass.
+
+What `sched/backfill` of Slurm 22.05 does with `select/cons_tres`, as far as a schedule shows it:
+
+- The main scheduler starts jobs in queue order until one does not fit.
+- Every `bf_interval_s` a pass goes through the queue. A job starts if machines are free that no
+  booking needs before it would end; also a machine that is booked from the very moment of its
+  end is off limits. Otherwise it is found out when it could start, and its machines are booked.
+- When it could start: the running jobs that hold machines in question are taken to end by their
+  estimates, first those that end within 30 s of the first, then within 60 s of the next, and so
+  on; the job starts at the end of the last of them. So bookings are late rather than early.
+- A booking is of machines by name and whole, however few processors of them the job needs, also
+  of machines that are idle now. That is why more processors than enough do not let another job
+  overtake, unless they are of other machines.
+
+Sources: the manual pages slurm.conf(5) and sched_config, and the measured schedules that
+`benchmarks.slurm_fidelity` compares with.
+"""
+
+import math
+from collections.abc import Mapping
+
+from sim.kernel.jit import kernel, noinline
+from sim.kernel.node_selection import choose, start_chosen, start_heads
+from sim.kernel.nodes import Nodes, PartitionNodes
+from sim.kernel.plan import LEAST_S
+from sim.kernel.pool import BLOCK, BLOCK_BITS, sort_running
+from sim.policies.policy import Backfill, PolicyOption
+
+INTERVAL_S, MAX_JOB_TEST, WINDOW_S, RESOLUTION_S, RESERVE = 0, 1, 2, 3, 4
+"""Where the options are."""
+
+TOGETHER_S = 30.0
+"""Running jobs that end within so many seconds are taken to end together; twice as many next."""
+
+NEVER = -1.0
+
+MARK = 1 << 40
+"""Beyond any number of bookings."""
+
+
+@kernel
+def slurm(nodes: Nodes, k: int, now_s: float) -> int:
+    """Start jobs in queue order, and if it is time for a pass, those that delay no booking."""
+    here = nodes.pool.partitions[k]
+    n_started = start_heads(nodes, k, now_s)
+    if here.head >= here.tail:
+        return n_started
+    every_s = nodes.pool.options[INTERVAL_S]
+    if every_s > 0.0:
+        due_s = math.ceil(now_s / every_s) * every_s
+        if due_s > now_s:
+            here.wake_s = due_s
+            return n_started
+    here.wake_s = math.inf
+    return n_started + _pass_through(nodes, k, now_s, n_started)
+
+
+@kernel
+def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
+    """Go through the queue: start who can start, book machines for others. Return how many.
+
+    It ends behind the last who is narrow enough for what is free: bookings for those behind would
+    be in nobody's way.
+    """
+    pool, here, writing = nodes.pool, nodes.pool.partitions[k], nodes.book.writing[0]
+    most = pool.options[MAX_JOB_TEST]
+    writing.n_bookings, writing.n_records = 0, 1
+    n_started, n_tested, slot = n_before, 0, here.head
+    behind = _behind_last(nodes, k, slot)
+    while slot < behind and n_tested < most and writing.n_records < most:
+        job = pool.queue[slot]
+        if job >= 0:
+            n_tested += 1
+            if _may_start(nodes, k, job, now_s):
+                start_chosen(nodes, k, slot, now_s, n_started)
+                n_started += 1
+                behind = _behind_last(nodes, k, slot)
+        slot += 1
+    for i in range(writing.n_bookings):
+        _put_off(nodes, i, 0)
+    return n_started - n_before
+
+
+@kernel
+def _behind_last(nodes: Nodes, k: int, slot: int) -> int:
+    """Return the slot behind the last job, not before a slot, that is not wider than what is free.
+
+    The slot itself if there is none.
+    """
+    pool, here = nodes.pool, nodes.pool.partitions[k]
+    behind = here.tail
+    while behind > slot:
+        if pool.blocks[(behind - 1) >> BLOCK_BITS].procs > here.free:
+            behind = max(slot, (behind - 1) & ~(BLOCK - 1))
+            continue
+        job = pool.queue[behind - 1]
+        if job >= 0 and pool.jobs[job].procs <= here.free:
+            break
+        behind -= 1
+    return behind
+
+
+@noinline
+@kernel
+def _may_start(nodes: Nodes, k: int, job: int, now_s: float) -> bool:
+    """Tell whether a job can start now on the machines that are chosen then; else book for it.
+
+    It is tried from now, and then from every time at which a booking begins or ends. Where the next
+    such time comes before it could start, nobody asks where.
+    """
+    options, length_s = nodes.pool.options, nodes.pool.jobs[job].estimate_s
+    last_s = now_s + options[WINDOW_S]
+    from_s = now_s
+    _open_book(nodes, now_s, length_s)
+    while True:
+        next_s = _next_s(nodes, last_s)
+        start_s = _earliest(nodes, k, job, now_s, next_s)
+        if start_s == NEVER and next_s == math.inf:
+            return False
+        start_s = max(start_s, from_s) if start_s != NEVER else math.inf
+        if start_s <= now_s:
+            return True
+        if next_s < start_s:
+            from_s = next_s
+            _turn_to(nodes, from_s, length_s)
+            continue
+        if start_s > last_s:
+            return False
+        begin_s = _rounded(start_s, options[RESOLUTION_S])
+        end_s = _rounded(start_s + length_s, options[RESOLUTION_S])
+        if not _overlaps(nodes, begin_s, end_s):
+            _book(nodes, begin_s, end_s)
+            return False
+        if start_s == from_s:
+            return False
+        from_s = start_s
+        _turn_to(nodes, from_s, length_s)
+
+
+@kernel
+def _rounded(time_s: float, to_s: float) -> float:
+    """Return a time as bookings tell it."""
+    return math.floor(time_s / to_s) * to_s if to_s > 0.0 else time_s
+
+
+@kernel
+def _open_book(nodes: Nodes, now_s: float, length_s: float) -> None:
+    """Put off limits what is booked while a job would run that starts now, and nothing else."""
+    book, writing = nodes.book, nodes.book.writing[0]
+    writing.n_near, writing.n_begun, writing.n_over = 0, 0, 0
+    for i in range(writing.n_bookings):
+        one = book.bookings[i]
+        is_over, is_near = one.end_s <= now_s, one.start_s <= now_s + length_s
+        writing.n_over += 1 if is_over else 0
+        writing.n_near += 1 if is_near else 0
+        writing.n_begun += 1 if one.start_s <= now_s else 0
+        _put_off(nodes, i, 1 if is_near and not is_over else 0)
+
+
+@kernel
+def _turn_to(nodes: Nodes, from_s: float, length_s: float) -> None:
+    """Go on to a job that starts later: put off limits what is booked while it would run."""
+    book, writing = nodes.book, nodes.book.writing[0]
+    n = writing.n_bookings
+    while writing.n_over < n and book.bookings[book.by_end[writing.n_over]].end_s <= from_s:
+        _put_off(nodes, book.by_end[writing.n_over], 0)
+        writing.n_over += 1
+    while writing.n_begun < n and book.bookings[book.by_start[writing.n_begun]].start_s <= from_s:
+        writing.n_begun += 1
+    while writing.n_near < n:
+        i = book.by_start[writing.n_near]
+        if book.bookings[i].start_s > from_s + length_s:
+            break
+        if book.bookings[i].end_s > from_s:
+            _put_off(nodes, i, 1)
+        writing.n_near += 1
+
+
+@kernel
+def _next_s(nodes: Nodes, last_s: float) -> float:
+    """Return the next time at which a booking begins or ends; infinite if not before the last."""
+    book, writing = nodes.book, nodes.book.writing[0]
+    next_s = last_s
+    if writing.n_begun < writing.n_bookings:
+        next_s = min(next_s, book.bookings[book.by_start[writing.n_begun]].start_s)
+    if writing.n_over < writing.n_bookings:
+        next_s = min(next_s, book.bookings[book.by_end[writing.n_over]].end_s)
+    return next_s if next_s < last_s else math.inf
+
+
+@kernel
+def _put_off(nodes: Nodes, booking: int, is_on: int) -> None:
+    """Put the machines of a booking off limits (1), or let them be chosen as far as it goes (0)."""
+    book, one, writing = nodes.book, nodes.book.bookings[booking], nodes.book.writing[0]
+    if one.is_on == is_on:
+        return
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    step = is_on - one.is_on
+    for slot in range(one.first, one.first + one.n):
+        machine = book.booked[slot]
+        before = book.off[machine]
+        book.off[machine] = before + step
+        if before == 0 or before + step == 0:
+            writing.procs_off += step * nodes.capacity[machine * n_resources]
+            writing.free_off += step * nodes.free[machine * n_resources]
+    one.is_on = is_on
+
+
+@kernel
+def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> float:
+    """Return when a job could start on machines that are not off limits, and choose them.
+
+    What should have ended by now will within 1 s. `NEVER` if not even the end of all running jobs
+    would give it room. After ``next_s`` it is infinite, and nothing is chosen: until then other
+    machines will be off limits.
+    """
+    pool, stock, book = nodes.pool, nodes.stocks[k], nodes.book
+    wanted = pool.jobs[job].procs
+    if stock.procs - book.writing[0].procs_off < wanted:
+        return NEVER
+    here = pool.partitions[k]
+    open_procs = here.free - book.writing[0].free_off
+    if open_procs >= wanted and choose(nodes, k, job, nodes.free):
+        return now_s
+    sort_running(pool, k)
+    together_s, until_s, end_s, n_ended = TOGETHER_S, 0.0, NEVER, 0
+    for slot in range(here.first, here.first + here.n_listed):
+        holder = pool.running[slot]
+        if not _is_in_question(nodes, holder):
+            continue
+        if n_ended > 0 and pool.jobs[holder].estimated_end_s > until_s:
+            if open_procs >= wanted and choose(nodes, k, job, book.later):
+                return max(end_s, now_s + LEAST_S)
+            together_s *= 2.0
+            n_ended = 0
+        if pool.jobs[holder].estimated_end_s > next_s:
+            return math.inf
+        if end_s == NEVER:
+            _copy_free(nodes, stock)
+        end_s = pool.jobs[holder].estimated_end_s
+        if n_ended == 0:
+            until_s = end_s + together_s
+        n_ended += 1
+        open_procs += _give_back(nodes, k, holder)
+    if n_ended > 0 and open_procs >= wanted and choose(nodes, k, job, book.later):
+        return max(end_s, now_s + LEAST_S)
+    return NEVER
+
+
+@kernel
+def _copy_free(nodes: Nodes, stock: PartitionNodes) -> None:
+    """Begin with what is free now to reckon what will be free later."""
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    for i in range(stock.first_machine * n_resources, stock.behind_machine * n_resources):
+        nodes.book.later[i] = nodes.free[i]
+
+
+@kernel
+def _is_in_question(nodes: Nodes, holder: int) -> bool:
+    """Tell whether a running job holds a machine that is not off limits."""
+    claim = nodes.claims[holder]
+    for place in range(claim.first_place, claim.first_place + claim.n_places):
+        if nodes.book.off[nodes.places[place]] == 0:
+            return True
+    return False
+
+
+@kernel
+def _give_back(nodes: Nodes, k: int, holder: int) -> int:
+    """Let a running job have ended, among what will be free later.
+
+    Returns:
+        Its processors of machines that are not off limits.
+    """
+    claim, later = nodes.claims[holder], nodes.book.later
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    opened = 0
+    for place in range(claim.first_place, claim.first_place + claim.n_places):
+        at = nodes.places[place] * n_resources
+        before = later[at]
+        for r in range(n_resources):
+            if nodes.stocks[k].is_shared == 1:
+                later[at + r] += nodes.shares[place] * nodes.demand[holder * n_resources + r]
+            else:
+                later[at + r] += nodes.capacity[at + r]
+        if nodes.book.off[nodes.places[place]] == 0:
+            opened += later[at] - before
+    return opened
+
+
+@kernel
+def _overlaps(nodes: Nodes, begin_s: float, end_s: float) -> bool:
+    """Tell whether a machine that was chosen last is booked at a time in between."""
+    book, writing = nodes.book, nodes.book.writing[0]
+    for i in range(writing.n_taken):
+        book.off[book.taken[i]] += MARK
+    found = False
+    for i in range(writing.n_bookings):
+        one = book.bookings[i]
+        if not found and one.end_s > begin_s and one.start_s < end_s:
+            for slot in range(one.first, one.first + one.n):
+                if book.off[book.booked[slot]] >= MARK:
+                    found = True
+                    break
+    for i in range(writing.n_taken):
+        book.off[book.taken[i]] -= MARK
+    return found
+
+
+@kernel
+def _book(nodes: Nodes, begin_s: float, end_s: float) -> None:
+    """Book what was chosen last, unless enough jobs have a booking."""
+    book, writing = nodes.book, nodes.book.writing[0]
+    reserve = nodes.pool.options[RESERVE]
+    if 0.0 < reserve <= writing.n_bookings or writing.n_bookings >= len(book.bookings):
+        return
+    n = writing.n_bookings
+    one = book.bookings[n]
+    one.start_s, one.end_s, one.first, one.n, one.is_on = begin_s, end_s, 0, writing.n_taken, 0
+    begins, ends = 1, 1 if end_s != begin_s else 0
+    for i in range(n):
+        other = book.bookings[i]
+        one.first = other.first + other.n
+        if begin_s in (other.start_s, other.end_s):
+            begins = 0
+        if end_s in (other.start_s, other.end_s):
+            ends = 0
+    for i in range(writing.n_taken):
+        book.booked[one.first + i] = book.taken[i]
+    slot = n
+    while slot > 0 and book.bookings[book.by_start[slot - 1]].start_s > begin_s:
+        book.by_start[slot] = book.by_start[slot - 1]
+        slot -= 1
+    book.by_start[slot] = n
+    slot = n
+    while slot > 0 and book.bookings[book.by_end[slot - 1]].end_s > end_s:
+        book.by_end[slot] = book.by_end[slot - 1]
+        slot -= 1
+    book.by_end[slot] = n
+    writing.n_bookings = n + 1
+    writing.n_records += begins + ends
+
+
+def _most_bookings(values: Mapping[str, float]) -> int:
+    most = values["bf_max_job_test"]
+    return int(min(most, values["bf_reserve"] or most))
+
+
+SLURM = Backfill(
+    "slurm",
+    "a job overtakes if it needs no machine that is booked for one before it (Slurm 22.05)",
+    decide_nodes=slurm,
+    decide_shared=slurm,
+    options=(
+        PolicyOption(
+            "bf_interval_s", 30, "between passes; 0 is whenever something happens", unit="s"
+        ),
+        PolicyOption("bf_max_job_test", 500, "jobs that a pass looks at", 1, 10**6, is_whole=True),
+        PolicyOption("bf_window_s", 86400, "so far ahead machines are booked", unit="s"),
+        PolicyOption("bf_resolution_s", 60, "bookings begin and end at multiples of it", unit="s"),
+        PolicyOption("bf_reserve", 0, "jobs of a partition with bookings; 0 is all", is_whole=True),
+    ),
+    wakes=True,
+    n_bookings=_most_bookings,
+)

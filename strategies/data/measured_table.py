@@ -1,0 +1,210 @@
+"""Measured tables: search spaces whose every run was made before.
+
+A CSV file with one column per parameter, `objective` (minimised) and optionally `duration_s`.
+The space is the product of the distinct values per column; a combination without a row stands
+for a failed run.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strategies.space.errors import SpaceError, TableError
+from strategies.space.parameter import Level, Parameter, parse_number
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+OBJECTIVE = "objective"
+DURATION = "duration_s"
+MOST_BYTES = 2**28
+NOT_FINITE = frozenset({"nan", "inf", "infinity", "na", "n/a", "null", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One row: the objective (minimised) and the duration of the run, None if not recorded."""
+
+    objective: float
+    duration_s: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredTable:
+    """A fully or partly measured space.
+
+    Args:
+        name: file name without its suffix, or where the text came from.
+        space: product of the distinct values per column.
+        measurements: one per measured configuration.
+    """
+
+    name: str
+    space: ParameterSpace
+    measurements: Mapping[Configuration, Measurement]
+
+    @classmethod
+    def read(cls, path: Path | str) -> MeasuredTable:
+        """Read a CSV table.
+
+        Numbers are sorted, texts keep the order of first appearance (and are nominal).
+        Raises `TableError`, naming file, line, field and value, for a file that cannot be
+        read, is empty, has no `objective`, or has a ragged, repeated or non-finite row.
+        """
+        return cls.parse(_text(Path(path)), str(path), Path(path).stem)
+
+    @classmethod
+    def parse(cls, text: str, source: str, name: str = "") -> MeasuredTable:
+        """Read the text of a CSV table; ``source`` stands where a file would be named.
+
+        Raises `TableError` as `read` does.
+        """
+        header, lines = _split(source, _rows(source, text))
+        names = [name for name in header if name not in (OBJECTIVE, DURATION)]
+        columns = {name: _column(source, name, header.index(name), lines) for name in names}
+        space = _space(source, columns)
+        measurements: dict[Configuration, Measurement] = {}
+        first_line: dict[Configuration, int] = {}
+        for i, (line, row) in enumerate(lines):
+            configuration = space.from_values({name: columns[name][i] for name in names})
+            if configuration in first_line:
+                raise TableError(
+                    f"{source}, line {line} repeats the combination of line "
+                    f"{first_line[configuration]}; keep one row, or their mean."
+                )
+            first_line[configuration] = line
+            measurements[configuration] = _measurement(source, line, header, row)
+        return cls(name or source, space, measurements)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of measured configurations."""
+        return len(self.measurements)
+
+    def lookup(self, configuration: Configuration) -> Measurement | None:
+        """Return what was measured; None if the combination is missing: a failed run.
+
+        Raises `SpaceError` if the configuration is not of this table's space.
+        """
+        self.space.index(configuration)  # refuses a stranger
+        return self.measurements.get(configuration)
+
+
+def _text(path: Path) -> str:
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise TableError(f"{path} is no ordinary file; give a CSV file.")
+        if found.st_size > MOST_BYTES:
+            raise TableError(
+                f"{path} has {found.st_size:,} bytes; at most {MOST_BYTES:,} are read."
+            )
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is no text in UTF-8; give a CSV file.") from None
+    except ValueError:  # a NUL is in no name
+        raise TableError(f"{str(path)!r} is the name of no file; give a CSV file.") from None
+    if "\x00" in text:
+        raise TableError(
+            f"{path} has NUL characters, as text in UTF-16 has; save it as UTF-8 "
+            f"(iconv -f UTF-16 -t UTF-8)."
+        )
+    return text
+
+
+def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:
+    """Return (line number, stripped cells) of every line that is not blank."""
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except csv.Error as error:
+        raise TableError(f"{source}, line {reader.line_num} is no CSV: {error}.") from None
+
+
+def _split(
+    source: str, rows: list[tuple[int, list[str]]]
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return header and rows, all of one width."""
+    if not rows:
+        raise TableError(f"{source} is empty; it needs a header and at least one row.")
+    line, header = rows[0]
+    if OBJECTIVE not in header:
+        raise TableError(
+            f"{source}, line {line} has no column '{OBJECTIVE}'; its columns are "
+            f"{', '.join(header)}."
+        )
+    repeated = next((name for name in header if header.count(name) > 1), None)
+    if repeated is not None:
+        raise TableError(f"{source}, line {line} has the column '{repeated}' twice.")
+    if not set(header) - {OBJECTIVE, DURATION}:
+        raise TableError(f"{source}, line {line} has no parameter columns; it needs at least one.")
+    if len(rows) == 1:
+        raise TableError(f"{source} has a header but no rows; it needs at least one.")
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            raise TableError(
+                f"{source}, line {line} has {len(row)} fields where the header has {len(header)}."
+            )
+    return header, rows[1:]
+
+
+def _column(
+    source: str, name: str, index: int, lines: Sequence[tuple[int, list[str]]]
+) -> list[Level]:
+    """Return a parameter column as numbers if all its cells are, else as texts."""
+    cells = [row[index] for _, row in lines]
+    for (line, _), cell in zip(lines, cells, strict=True):
+        if not cell:
+            raise TableError(f"{source}, line {line}, field '{name}' is empty; give a value.")
+    numbers = [parse_number(cell) for cell in cells]
+    odd = [i for i, number in enumerate(numbers) if number is None]
+    if not odd:
+        return [number for number in numbers if number is not None]
+    if len(odd) < len(cells):
+        for i in odd:
+            if cells[i].lower().lstrip("+-") in NOT_FINITE:
+                raise _not_finite(source, lines[i][0], name, cells[i])
+    return list(cells)
+
+
+def _space(source: str, columns: Mapping[str, list[Level]]) -> ParameterSpace:
+    try:
+        return ParameterSpace(
+            tuple(Parameter(name, _levels(values)) for name, values in columns.items())
+        )
+    except SpaceError as error:
+        raise TableError(f"{source} gives no space: {error}") from None
+
+
+def _levels(values: Sequence[Level]) -> tuple[Level, ...]:
+    distinct = tuple(dict.fromkeys(values))
+    numbers = [value for value in distinct if not isinstance(value, str)]
+    return tuple(sorted(numbers)) if len(numbers) == len(distinct) else distinct
+
+
+def _measurement(source: str, line: int, header: Sequence[str], row: Sequence[str]) -> Measurement:
+    cells = dict(zip(header, row, strict=True))
+    objective = parse_number(cells[OBJECTIVE])
+    if objective is None:
+        raise _not_finite(source, line, OBJECTIVE, cells[OBJECTIVE])
+    if not cells.get(DURATION):
+        return Measurement(float(objective), None)
+    duration_s = parse_number(cells[DURATION])
+    if duration_s is None or duration_s < 0:
+        raise TableError(
+            f"{source}, line {line}, field '{DURATION}' is '{cells[DURATION]}'; it must be a "
+            "finite number of seconds from 0 on, or empty."
+        )
+    return Measurement(float(objective), float(duration_s))
+
+
+def _not_finite(source: str, line: int, field: str, cell: str) -> TableError:
+    return TableError(
+        f"{source}, line {line}, field '{field}' is '{cell}'; it must be a finite number "
+        "(leave a failed run's row out)."
+    )

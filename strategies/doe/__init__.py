@@ -1,0 +1,12 @@
+"""The analysis of an experiment: effects and their tests, what stands out, what is missing.
+
+Pure functions of a space and observations. Effects are on the scale of the responses (see
+`strategies.data.observation`), of which more is better.
+
+>>> from strategies import Configuration, Observation, Parameter, ParameterSpace
+>>> space = ParameterSpace((Parameter("procs", (1, 2)), Parameter("order", ("fcfs", "sjf"))))
+>>> runs = [Observation(space.configuration(i), q) for i, q in enumerate((1.0, 2.0, 5.0, 6.0))]
+>>> model = FactorialModel.fit(space, runs)
+>>> [(contrast.name, contrast.effect) for contrast in model.contrasts]
+[('procs', 4.0), ('order', 1.0)]
+"""

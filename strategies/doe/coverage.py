@@ -1,0 +1,556 @@
+"""What share of the space has runs: per parameter, per pair of parameters, and over all.
+
+Which runs are missing before an effect can be estimated.
+
+Which runs would complete a factorial block that is nearly there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.data.observation import Observation, rank_key
+from strategies.doe.factorial_block import FactorialBlock, find_blocks
+from strategies.doe.linear_model import MOST_COLUMNS, Coding
+from strategies.doe.main_effects import Knowledge
+from strategies.space.errors import AnalysisError
+from strategies.space.parameter import show
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCoverage:
+    """How far the allowed levels of a parameter, or combinations of a pair, have runs.
+
+    Args:
+        parameters: one name, or two.
+        n_seen: allowed levels or combinations with a run.
+        n_allowed: how many there are; None if the exclusions are too many to count.
+        least: the fewest runs of one, 0 if one has none; None where ``n_allowed`` is.
+        most: the most runs of one.
+    """
+
+    parameters: tuple[str, ...]
+    n_seen: int
+    n_allowed: int | None
+    least: int | None
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceCoverage:
+    """Coverage of a space by runs.
+
+    Args:
+        parameters: one entry per parameter, in the space's order.
+        pairs: one entry per pair of parameters.
+        n_seen: distinct allowed configurations with a run.
+        n_allowed: allowed configurations, None if unknown.
+    """
+
+    parameters: tuple[LevelCoverage, ...]
+    pairs: tuple[LevelCoverage, ...]
+    n_seen: int
+    n_allowed: int | None
+
+    @property
+    def share(self) -> float | None:
+        """Share of the allowed configurations that have runs; None if unknown or none are."""
+        return self.n_seen / self.n_allowed if self.n_allowed else None
+
+
+def measure_coverage(space: ParameterSpace, observations: Sequence[Observation]) -> SpaceCoverage:
+    """Count levels, pairs of levels and configurations with runs; replicates count as runs.
+
+    Runs at closed levels or excluded combinations count nowhere: they are not allowed now. Raises
+    `SpaceError` if an observation is not of this space.
+    """
+    cells = [o.configuration for o in observations if space.is_allowed(o.configuration)]
+    ids = np.array([c.level_ids for c in cells], dtype=np.int64)
+    ids = ids.reshape(len(cells), len(space.parameters))
+    columns = ids.T.tolist()
+    return SpaceCoverage(
+        tuple(
+            _level_coverage(space, (name,), Counter(zip(column, strict=True)))
+            for name, column in zip(space.names, columns, strict=True)
+        ),
+        tuple(
+            _level_coverage(space, (first, second), Counter(zip(a, b, strict=True)))
+            for (first, a), (second, b) in itertools.combinations(
+                zip(space.names, columns, strict=True), 2
+            )
+        ),
+        len(set(cells)),
+        space.count_allowed(),
+    )
+
+
+def _level_coverage(
+    space: ParameterSpace, names: tuple[str, ...], counts: Counter[tuple[int, ...]]
+) -> LevelCoverage:
+    allowed = space.allowed_combinations(names)
+    most = max(counts.values(), default=0)
+    if allowed is None:
+        return LevelCoverage(names, len(counts), None, None, most)
+    least = min(counts.values(), default=0) if len(counts) == len(allowed) else 0
+    return LevelCoverage(names, len(counts), len(allowed), least, most)
+
+
+MOST_ENTRIES = 4_000_000
+"""Configurations looked at times columns of the design: memory of the search, in float64."""
+
+MOST_ANCHORS = 200
+"""Runs whose neighbourhood is preferred, the best ones."""
+
+OUTSIDE = 1e-9
+"""Squared length from which on a unit vector counts as outside a space."""
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimationTarget:
+    """What shall be estimable.
+
+    Args:
+        parameters: one name for a main effect, two for an interaction (with all main effects in
+            the model), none for all main effects. All open levels are meant.
+        level_id: only this level of the one parameter, against those that have effects already.
+    """
+
+    parameters: tuple[str, ...] = ()
+    level_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.parameters) > 2 or len(set(self.parameters)) < len(self.parameters):
+            raise AnalysisError(
+                f"{', '.join(self.parameters)} cannot be asked for together; name one parameter, "
+                "two different ones for their interaction, or none for all main effects."
+            )
+        if self.level_id is not None and len(self.parameters) != 1:
+            raise AnalysisError("a level is one of a parameter; name that parameter alone.")
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRuns:
+    """Runs that would make a target estimable.
+
+    Args:
+        target: what was asked for.
+        configurations: allowed, not yet run, in the order in which they were chosen.
+        lacking: dimensions of the target that the runs until now leave unknown.
+        left: those that stay unknown after these runs, because nothing allowed closes them.
+        n_waiting: runs that are queued or under way; they count as if they were over.
+        looked_at_all: whether every allowed configuration was looked at, so that ``left`` is due
+            to closed levels, exclusions and failures alone.
+    """
+
+    target: EstimationTarget
+    configurations: tuple[Configuration, ...]
+    lacking: int
+    left: int
+    n_waiting: int
+    looked_at_all: bool
+
+    @property
+    def is_smallest(self) -> bool:
+        """Whether fewer runs could not do the same: each of these closes one dimension."""
+        return len(self.configurations) == self.lacking - self.left
+
+
+def missing_runs(knowledge: Knowledge, target: EstimationTarget) -> MissingRuns:
+    """Return the fewest runs, as far as greedy search finds them, that make a target estimable.
+
+    Never a configuration that was observed, failed, or waits. Raises `UnknownParameterError` for a
+    name, `AnalysisError` for a closed level or a target of more than `MOST_COLUMNS` contrasts.
+    """
+    space = knowledge.space
+    positions = tuple(space.names.index(space.parameter(n).name) for n in target.parameters)
+    _check_level(space, target, positions)
+    waiting = {*knowledge.pending, *knowledge.running}
+    anchors = _anchors(knowledge, waiting)
+    coding, looked_at_all = _coding(space, positions, anchors)
+    has_runs = bool(knowledge.observations or waiting)
+    rows = coding.design(_array(anchors, coding)) if has_runs else None
+    search = _Search(coding, rows, _contrasts(coding, positions, target, anchors))
+    lacking = search.lacking
+    cells: list[Ids] = []
+    if lacking:
+        cells = _candidates(knowledge, positions, anchors, coding, everything=looked_at_all)
+    chosen = search.run(coding.design(_array(cells, coding))) if cells else []
+    return MissingRuns(
+        target,
+        tuple(Configuration(cells[i], space.lineage) for i in chosen),
+        lacking,
+        search.lacking,
+        len(waiting),
+        looked_at_all,
+    )
+
+
+class _Search:
+    """Grows the row space until the contrasts lie in it."""
+
+    def __init__(
+        self,
+        coding: Coding,
+        rows: NDArray[np.float64] | None,
+        contrasts: NDArray[np.float64],
+    ) -> None:
+        self._contrasts = contrasts
+        start = np.zeros((0, coding.n_columns)) if rows is None else rows
+        self._known = _span(start)
+        self._goal = _span(np.concatenate([self._known.T, contrasts]))
+
+    @property
+    def lacking(self) -> int:
+        """Dimensions of the contrasts outside the row space."""
+        return int(self._goal.shape[1] - self._known.shape[1])
+
+    def run(self, candidates: NDArray[np.float64]) -> list[int]:
+        """Return the candidates to take, by their places."""
+        start = self._known
+        units = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
+        # squared lengths outside both spaces; a new direction takes its share off
+        new, astray = _outside(units, self._known), _outside(units, self._goal)
+        chosen: list[int] = []
+        while self.lacking and (place := self._choice(units, new, astray)) is not None:
+            if astray[place] > OUTSIDE:
+                self._goal, direction = _extended(self._goal, units[place])
+                astray = astray - (units @ direction) ** 2
+            self._known, direction = _extended(self._known, units[place])
+            new = new - (units @ direction) ** 2
+            chosen.append(place)
+        return self._needed(start, units, chosen)
+
+    def _choice(
+        self, units: NDArray[np.float64], new: NDArray[np.float64], astray: NDArray[np.float64]
+    ) -> int | None:
+        """Return the candidate to take next, None if none adds anything.
+
+        Candidates astray in the same direction all come in reach once one of them is taken.
+        """
+        direct = np.flatnonzero((new > OUTSIDE) & (astray <= OUTSIDE))
+        if direct.size:
+            return int(direct[0])
+        rest = np.flatnonzero(new > OUTSIDE)
+        if not rest.size:
+            return None
+        # the angle with a fixed direction tells directions apart, but for chance
+        fixed = np.cos(np.arange(1.0, units.shape[1] + 1))
+        fixed -= self._goal @ (self._goal.T @ fixed)
+        angles = np.round(np.abs(units[rest] @ fixed) / np.sqrt(astray[rest]), 6)
+        _, group, sizes = np.unique(angles, return_inverse=True, return_counts=True)
+        return int(rest[np.argmax(sizes[group.reshape(-1)])])
+
+    def _needed(
+        self, start: NDArray[np.float64], units: NDArray[np.float64], chosen: list[int]
+    ) -> list[int]:
+        """Return the runs without which less would be known, and forget the others.
+
+        Every run chosen adds a dimension to the row space. It is of use if it adds none to the row
+        space and the contrasts together, which means that it takes part in a linear dependence of
+        all of them.
+        """
+        if len(chosen) == 0:
+            return chosen
+        goals = _span(self._contrasts)
+        vectors = np.concatenate([start, units[chosen].T, goals], axis=1)
+        _, singular, right = np.linalg.svd(vectors, full_matrices=False)
+        inside = right[singular > singular[0] * 1e-9]
+        own = inside[:, start.shape[1] : start.shape[1] + len(chosen)]
+        free = 1 - np.sum(own**2, axis=0)  # squared length in the space of dependences
+        kept = [place for place, length in zip(chosen, free.tolist(), strict=True) if length > 1e-9]
+        self._known = _span(np.concatenate([start.T, units[kept]]))
+        self._goal = _span(np.concatenate([self._known.T, self._contrasts]))
+        return kept
+
+
+def _extended(
+    basis: NDArray[np.float64], vector: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return an orthonormal basis with one more direction, and that direction."""
+    direction = vector
+    for _ in range(2):
+        direction = direction - basis @ (basis.T @ direction)
+        direction = direction / np.linalg.norm(direction)
+    return np.concatenate([basis, direction[:, None]], axis=1), direction
+
+
+def _span(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return orthonormal columns that span the rows."""
+    if not len(rows):
+        return np.zeros((rows.shape[1], 0))
+    if len(rows) > rows.shape[1]:
+        _, rows = np.linalg.qr(rows)
+    _, singular, right = np.linalg.svd(rows, full_matrices=False)
+    rank = int((singular > max(singular[0], 1e-300) * 1e-9).sum())
+    return right[:rank].T
+
+
+def _outside(units: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared lengths of unit vectors, float64 [n, columns], outside a space."""
+    lengths: NDArray[np.float64] = 1 - np.sum((units @ basis) ** 2, axis=1)
+    return lengths
+
+
+def _contrasts(
+    coding: Coding, positions: tuple[int, ...], target: EstimationTarget, anchors: Sequence[Ids]
+) -> NDArray[np.float64]:
+    """Return the contrasts of a target, float64 [m, columns]."""
+    space = coding.space
+    if not positions:
+        return np.concatenate([_differences(coding, i) for i in range(len(space.parameters))])
+    if len(positions) == 1:
+        against = None
+        if target.level_id is not None:
+            against = _counterpart(coding, positions[0], target.level_id, anchors)
+        return _differences(coding, positions[0], target.level_id, against)
+    first, second = (_differences(coding, i)[:, coding.blocks[(i,)]] for i in positions)
+    rows = np.zeros((len(first) * len(second), coding.n_columns))
+    rows[:, coding.blocks[positions]] = np.kron(first, second)
+    return rows
+
+
+def _differences(
+    coding: Coding, position: int, level_id: int | None = None, against: int | None = None
+) -> NDArray[np.float64]:
+    """Return the open levels of a parameter against the first, or a level against another."""
+    ids = coding.space.open_ids[position]
+    one, base = (ids[1:], ids[0]) if level_id is None else ((level_id,), against)
+    if base is None:
+        return np.zeros((0, coding.n_columns))
+    places = coding.places(position, np.array([*one, base], dtype=np.int64))
+    rows = coding.within((position,))
+    differences: NDArray[np.float64] = rows[places[:-1]] - rows[places[-1]]
+    return differences
+
+
+def _counterpart(
+    coding: Coding, position: int, level_id: int, anchors: Sequence[Ids]
+) -> int | None:
+    """Return the level that another is compared with: the one with the most different runs.
+
+    An open one if no other level has runs; None if there is no other.
+    """
+    ids = [cell[position] for cell in anchors if cell[position] != level_id]
+    if ids:
+        return max(sorted(set(ids)), key=ids.count)
+    others = [i for i in coding.space.open_ids[position] if i != level_id]
+    return others[0] if others else None
+
+
+def _check_level(
+    space: ParameterSpace, target: EstimationTarget, positions: tuple[int, ...]
+) -> None:
+    if target.level_id is None:
+        return
+    if (target.parameters[0], target.level_id) in space.closed:
+        value = show(space.parameters[positions[0]].levels[target.level_id])
+        raise AnalysisError(
+            f"the level {value} of parameter '{target.parameters[0]}' is closed, so no run with it "
+            "is offered; reopen it first."
+        )
+
+
+def _anchors(knowledge: Knowledge, waiting: set[Configuration]) -> list[Ids]:
+    """Return the level ids of runs, the best first, then of those that wait.
+
+    Without any run, of one allowed configuration to begin with.
+    """
+    ordered = sorted(knowledge.observations, key=rank_key, reverse=True)
+    found = [*(o.configuration for o in ordered), *sorted(waiting)]
+    if not found:
+        first = knowledge.space.sample(np.random.default_rng(0), knowledge.taken)
+        found = [] if first is None else [first]
+    return list(dict.fromkeys(c.level_ids for c in found))
+
+
+def _coding(
+    space: ParameterSpace, positions: tuple[int, ...], anchors: Sequence[Ids]
+) -> tuple[Coding, bool]:
+    """Return the coding of what is looked at, and whether that is every allowed configuration."""
+    pairs = [(positions[0], positions[1])] if len(positions) == 2 else []
+    seen = [{cell[i] for cell in anchors} for i in range(len(space.parameters))]
+    every = [{*ids, *open_ids} for ids, open_ids in zip(seen, space.open_ids, strict=True)]
+    n_columns = _columns(every, pairs)
+    if n_columns <= MOST_COLUMNS and space.open_size * n_columns <= MOST_ENTRIES:
+        return Coding.of(space, [sorted(ids) for ids in every], pairs), True
+    targets = positions or tuple(range(len(space.parameters)))
+    levels = [sorted(every[i] if i in targets else seen[i]) for i in range(len(seen))]
+    return Coding.of(space, levels, pairs), False
+
+
+def _candidates(
+    knowledge: Knowledge,
+    positions: tuple[int, ...],
+    anchors: Sequence[Ids],
+    coding: Coding,
+    *,
+    everything: bool,
+) -> list[Ids]:
+    """Return the configurations to look at, in the order of preference."""
+    space = knowledge.space
+    taken = {configuration.level_ids for configuration in knowledge.taken}
+    if everything:
+        cells = [c.level_ids for c in space.configurations() if c.level_ids not in taken]
+        return _preferred(cells, anchors[:MOST_ANCHORS])
+    found: dict[Ids, None] = {}
+    for cell in _variations(space, positions, anchors, coding.level_ids):
+        if cell not in taken and space.is_allowed(Configuration(cell, space.lineage)):
+            found[cell] = None
+        if len(found) * coding.n_columns >= MOST_ENTRIES:
+            break
+    return list(found)
+
+
+def _columns(levels: Sequence[set[int]], pairs: Sequence[tuple[int, int]]) -> int:
+    widths = [max(len(ids) - 1, 0) for ids in levels]
+    return 1 + sum(widths) + sum(widths[i] * widths[j] for i, j in pairs)
+
+
+def _preferred(cells: list[Ids], anchors: Sequence[Ids]) -> list[Ids]:
+    """Sort by the number of parameters that differ from the nearest run, then by its rank."""
+    if not cells or not anchors:
+        return cells
+    ids, runs = np.array(cells, dtype=np.int64), np.array(anchors, dtype=np.int64)
+    differ = np.zeros((len(ids), len(runs)), dtype=np.int16)
+    for i in range(ids.shape[1]):
+        differ += ids[:, i, None] != runs[None, :, i]
+    order = np.lexsort((differ.argmin(axis=1), differ.min(axis=1)))
+    return [cells[i] for i in order.tolist()]
+
+
+def _variations(
+    space: ParameterSpace,
+    positions: tuple[int, ...],
+    anchors: Sequence[Ids],
+    levels: Sequence[Sequence[int]],
+) -> Iterator[Ids]:
+    """Yield runs with the target at other levels, then with one more parameter changed as well.
+
+    Without any run the beginning itself comes first.
+    """
+    yield from anchors
+    targets = [positions] if positions else [(i,) for i in range(len(space.parameters))]
+    moves = [(t, c) for t in targets for c in itertools.product(*(space.open_ids[i] for i in t))]
+    for cell, (target, change) in itertools.product(anchors, moves):
+        yield _with(cell, target, change)
+    for cell, other in itertools.product(anchors, range(len(space.parameters))):
+        for level_id in levels[other]:
+            for target, change in moves:
+                if other not in target:
+                    yield _with(cell, (other, *target), (level_id, *change))
+
+
+def _with(cell: Ids, positions: Sequence[int], level_ids: Sequence[int]) -> Ids:
+    changed = list(cell)
+    for position, level_id in zip(positions, level_ids, strict=True):
+        changed[position] = level_id
+    return tuple(changed)
+
+
+def _array(cells: Sequence[Ids], coding: Coding) -> NDArray[np.int64]:
+    return np.array(cells, dtype=np.int64).reshape(len(cells), len(coding.level_ids))
+
+
+MOST_CELLS = 10_000
+"""Combinations of a block; who asks for more wants a sweep, not a block."""
+
+MOST_SEEDS = 200
+"""Blocks, and best runs, that a completed block may lie round."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCompletion:
+    """A block, and the runs that complete it.
+
+    Args:
+        block: as it would be.
+        configurations: its runs that are missing, allowed and not failed before; empty if it is
+            complete already.
+    """
+
+    block: FactorialBlock
+    configurations: tuple[Configuration, ...]
+
+
+def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> BlockCompletion | None:
+    """Return the nearest complete factorial in which these parameters have all their open levels.
+
+    Without parameters: the block that one more level of any parameter makes of one that is there.
+    A run that waits counts as run. None if there is no such block: nothing was run, or every one
+    has a combination that is excluded or has failed.
+    Raises `UnknownParameterError`, `AnalysisError` beyond `MOST_CELLS` combinations.
+    """
+    space = knowledge.space
+    positions = [space.names.index(space.parameter(name).name) for name in parameters]
+    wanted = math.prod(len(space.open_ids[position]) for position in positions)
+    if wanted > MOST_CELLS:
+        raise AnalysisError(
+            f"{' and '.join(parameters)} have {wanted:,} combinations of open levels; at most "
+            f"{MOST_CELLS:,} are completed to a block, so close levels."
+        )
+    failed = {failure.configuration for failure in knowledge.failures}
+    known = knowledge.taken - failed | {o.configuration for o in knowledge.observations}
+    best: tuple[tuple[int, int], BlockCompletion] | None = None
+    for block in _proposed(knowledge, positions):
+        if block.size > MOST_CELLS:
+            continue
+        most = None if best is None else best[0][0]
+        missing = _missing(knowledge, block, known, most)
+        if missing is not None:
+            key = (len(missing), -block.size)
+            if best is None or key < best[0]:
+                best = key, BlockCompletion(block, missing)
+    return None if best is None else best[1]
+
+
+def _proposed(knowledge: Knowledge, positions: Sequence[int]) -> Iterator[FactorialBlock]:
+    """Yield blocks as they would be, round the blocks and then round the best runs."""
+    space = knowledge.space
+    blocks = find_blocks(space, knowledge.observations)[:MOST_SEEDS]
+    ordered = sorted(knowledge.observations, key=rank_key, reverse=True)
+    cells = list(dict.fromkeys(o.configuration.level_ids for o in ordered))[:MOST_SEEDS]
+    single = [FactorialBlock(tuple((i,) for i in cell)) for cell in cells]
+    # a block is maximal, so a level more is always missing; a run inside one would be complete
+    seeds = [*blocks, *single] if positions or not blocks else blocks
+    for seed in seeds:
+        if positions:
+            ids = list(seed.level_ids)
+            for position in positions:
+                ids[position] = tuple(sorted({*ids[position], *space.open_ids[position]}))
+            yield FactorialBlock(tuple(ids))
+            continue
+        for position, open_ids in enumerate(space.open_ids):
+            for level_id in sorted(set(open_ids) - set(seed.level_ids[position])):
+                ids = list(seed.level_ids)
+                ids[position] = tuple(sorted((*ids[position], level_id)))
+                yield FactorialBlock(tuple(ids))
+
+
+def _missing(
+    knowledge: Knowledge,
+    block: FactorialBlock,
+    known: frozenset[Configuration] | set[Configuration],
+    most: int | None,
+) -> tuple[Configuration, ...] | None:
+    """Return the runs that a block lacks; None if so many cannot complete it."""
+    found = []
+    for level_ids in itertools.product(*block.level_ids):
+        configuration = Configuration(level_ids, knowledge.space.lineage)
+        if configuration in known:
+            continue
+        if configuration in knowledge.taken or not knowledge.space.is_allowed(configuration):
+            return None
+        found.append(configuration)
+        if most is not None and len(found) > most:
+            return None
+    return tuple(found)

@@ -1,0 +1,566 @@
+"""The analysis of a factorial experiment: main effects and interactions with their tests.
+
+The linear model response = constant + main effects + the interactions asked for + noise is fitted
+by least squares to the runs as they are, balanced or not. Each term is tested by what leaving it
+out adds to the residual sum of squares (type III, see `strategies.doe.linear_model`). Effects of
+levels are about the mean over the levels that can be compared, as in `strategies.doe.linear_model`;
+what the runs do not determine is None and has a reason, never 0.
+
+The error is estimated from replicates (pure error) where there are some that differ, else from the
+residuals, which hold whatever the model leaves out.
+
+Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 5, 10 and 15.2.
+
+Whether a model leaves more over than noise, and how well it predicts a run that it has not seen.
+
+Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 10.7 (PRESS) and 10.8
+(lack of fit); Allen 1974, The relationship between variable selection and data augmentation and a
+method for prediction, Technometrics 16.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc, stdtrit
+
+from strategies.data.observation import Observation, responses
+from strategies.doe.linear_model import (
+    Coding,
+    Contrast,
+    Solution,
+    Term,
+    comparable,
+    rounded_to_grain,
+    solve,
+)
+from strategies.space.errors import AnalysisError
+from strategies.space.parameter_space import ParameterSpace
+
+CONFIDENCE = 0.95
+MOST_NAMED = 3
+"""Terms and pairs that a reason names; the rest is counted."""
+
+ErrorSource = Literal["pure error", "residual"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEstimate:
+    """The variance of a run that the model does not explain.
+
+    Args:
+        source: replicates, or whatever the model leaves over; None if there is neither.
+        df: degrees of freedom, 0 if there is no estimate.
+        mean_square: the variance, None if there is no estimate.
+        reason: why this source, or why there is none; for people.
+    """
+
+    source: ErrorSource | None
+    df: int
+    mean_square: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TermTest:
+    """The partial F test of a main effect or an interaction.
+
+    Args:
+        parameters: one name, or two.
+        df: degrees of freedom that the runs determine, 0 if none.
+        full_df: those of the term with all levels that have runs.
+        sum_squares: what leaving the term out adds to the residual sum of squares; None at df 0.
+        f: mean square over that of the error, None without an error above 0.
+        p: probability of so great an F by chance.
+        reason: what is missing where df is below full_df or F is None.
+        needs_closed: closed levels, such as ``mode=z``, that all its missing combinations hold:
+            no allowed run can help until they are reopened. Empty if others are missing too.
+    """
+
+    parameters: tuple[str, ...]
+    df: int
+    full_df: int
+    sum_squares: float | None
+    f: float | None
+    p: float | None
+    reason: str | None
+    needs_closed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LevelContrast:
+    """What a level, or a combination of levels of two parameters, changes in the response.
+
+    Args:
+        level_ids: of the level, or of both.
+        count: runs with it.
+        effect: the change against the mean of those that can be compared; None if unknown.
+        standard_error: of the effect, None without an estimate of the error.
+        interval: 95 % t interval of the effect, None where the standard error is.
+    """
+
+    level_ids: tuple[int, ...]
+    count: int
+    effect: float | None = None
+    standard_error: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FactorialModel:
+    """A linear model of main effects and interactions; build it with `FactorialModel.fit`.
+
+    Args:
+        coding: the levels that have runs, the terms and their columns.
+        ids: int64 [n, parameters], level ids of the runs.
+        relative: float64 [n], responses less the first.
+        solution: the fit; None without any run.
+
+    Not slotted: results are made on first use.
+    """
+
+    coding: Coding
+    ids: NDArray[np.int64]
+    relative: NDArray[np.float64]
+    solution: Solution | None
+
+    @classmethod
+    def fit(
+        cls,
+        space: ParameterSpace,
+        observations: Sequence[Observation],
+        pairs: Sequence[tuple[str, str]] = (),
+    ) -> FactorialModel:
+        """Fit main effects, and the interactions of these pairs, to the responses.
+
+        Raises `SpaceError` if an observation is not of this space, `UnknownParameterError` for a
+        name, `AnalysisError` for a pair of a parameter with itself, or for too many columns.
+        """
+        for observation in observations:
+            space.index(observation.configuration)
+        n = len(observations)
+        ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
+        ids = ids.reshape(n, len(space.parameters))
+        seen = [np.unique(ids[:, i]).tolist() if n else [0] for i in range(ids.shape[1])]
+        coding = Coding.of(space, seen, _positions(space, pairs))
+        response = responses(observations)
+        relative = response - response[0] if n else response
+        return cls(coding, ids, relative, solve(coding.design(ids), relative) if n else None)
+
+    @property
+    def space(self) -> ParameterSpace:
+        """The space it was fitted on."""
+        return self.coding.space
+
+    @property
+    def n(self) -> int:
+        """Number of runs."""
+        return len(self.ids)
+
+    @property
+    def residual_df(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.n - self.solution.rank if self.solution else 0
+
+    @cached_property
+    def pure_error(self) -> tuple[int, float]:
+        """Degrees of freedom and sum of squares of replicates about their means."""
+        cells, inverse = np.unique(self.ids, axis=0, return_inverse=True)
+        if len(cells) == self.n:
+            return 0, 0.0
+        places = inverse.reshape(-1)
+        means = np.bincount(places, self.relative) / np.bincount(places)
+        deviations = rounded_to_grain(self.relative - means[places], self.relative)
+        return self.n - len(cells), float(deviations @ deviations)
+
+    @cached_property
+    def error(self) -> ErrorEstimate:
+        """The estimate of the error that tests and intervals use."""
+        if self.solution is None:
+            return ErrorEstimate(None, 0, None, "There is no run yet.")
+        df, squares = self.pure_error
+        if squares > 0:
+            text = f"The error is that of replicates (pure error, {_df(df)})."
+            return ErrorEstimate("pure error", df, squares / df, text)
+        if not self.residual_df:
+            return ErrorEstimate(
+                None, 0, None,
+                f"The error is unknown: {_n(self.n, 'run')} and as many effects; add runs or ask "
+                "for fewer interactions.",
+            )  # fmt: skip
+        text = "The error is what the model leaves over (residual"
+        text += f", {_df(self.residual_df)})"
+        if df:
+            text += "; replicates agree exactly, so the measure itself has no noise"
+        squares = self.solution.residual_squares
+        return ErrorEstimate("residual", self.residual_df, squares / self.residual_df, f"{text}.")
+
+    @cached_property
+    def tests(self) -> tuple[TermTest, ...]:
+        """The test of every term: main effects in the space's order, then pairs."""
+        return tuple(self._test(term) for term in self.coding.terms)
+
+    def test(self, *names: str) -> TermTest:
+        """Return the test of one term. Raises `AnalysisError` if the model does not have it."""
+        return self.tests[self.coding.terms.index(self._term(names))]
+
+    def levels(self, name: str) -> tuple[LevelContrast, ...]:
+        """Return the effect of every level of a parameter, by rank; unknown without runs."""
+        (position,) = self._term((name,))
+        parameter = self.space.parameters[position]
+        found = {c.level_ids: c for c in self._changes((position,), self._seen((position,)))}
+        ordered = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
+        return tuple(found.get((i,), LevelContrast((i,), 0)) for i in ordered)
+
+    def combinations(self, first: str, second: str) -> tuple[LevelContrast, ...]:
+        """Return what each combination of two parameters changes, those with runs, by rank.
+
+        Main effects and interaction together, against the mean of those that can be compared.
+        """
+        term = self._term((first, second))
+        return self._changes(term, self._seen(term))
+
+    def interactions(self, first: str, second: str) -> tuple[LevelContrast, ...]:
+        """Return how far each combination is off the sum of its two main effects, by rank.
+
+        All combinations of the levels with runs; unknown unless the whole interaction can be
+        estimated.
+        """
+        term = self._term((first, second))
+        cells = list(itertools.product(*(self.coding.level_ids[i] for i in term)))
+        counts = self._counts(term)
+        if self.solution is None or self.test(first, second).df < self.coding.width(term):
+            return tuple(LevelContrast(cell, counts[cell]) for cell in cells)
+        return self._told(cells, counts, self.coding.within(term))
+
+    @cached_property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """The contrasts that can be estimated, on the one scale of `Contrast.effect`.
+
+        On unbalanced data contrasts are correlated, and margins that take them as independent
+        (Lenth's) are approximate.
+        """
+        if self.solution is None:
+            return ()
+        functions = np.eye(self.coding.n_columns)
+        estimable = self.solution.estimable(functions)
+        values = self.solution.estimates(functions)
+        errors = self.solution.errors(functions)
+        found = []
+        for term, block in self.coding.blocks.items():
+            names = self.coding.names(term)
+            parameters = tuple(self.space.names[i] for i in term)
+            for column, name in zip(range(block.start, block.stop), names, strict=True):
+                if estimable[column]:
+                    score = values[column] / errors[column]
+                    size = rounded_to_grain(
+                        np.array([2 * score / math.sqrt(self.n)]), self.relative
+                    )
+                    found.append(Contrast(name, parameters, float(size[0]), float(score**2)))
+        return tuple(found)
+
+    @property
+    def unknown_contrasts(self) -> int:
+        """How many contrasts of the levels with runs cannot be estimated."""
+        return self.coding.n_columns - 1 - len(self.contrasts)
+
+    # -- private ---------------------------------------------------------------------------
+
+    def _term(self, names: Sequence[str]) -> Term:
+        positions = tuple(self.space.names.index(self.space.parameter(n).name) for n in names)
+        for term in (positions, positions[::-1]):
+            if term in self.coding.terms:
+                return term
+        raise AnalysisError(
+            f"the interaction of {' and '.join(names)} is not in the model; fit it with this pair."
+        )
+
+    def _test(self, term: Term) -> TermTest:
+        names = tuple(self.space.names[i] for i in term)
+        full = self.coding.width(term)
+        if self.solution is None or not full:
+            why = self._reason(term, 0)
+            return TermTest(names, 0, full, None, None, None, why, self._needed(term))
+        block = self.coding.blocks[term]
+        df, squares = self.solution.tested(block)
+        reason = self._reason(term, df) if df < full else None
+        needed = self._needed(term) if df < full else ()
+        if not df:
+            return TermTest(names, 0, full, None, None, None, reason, needed)
+        error = self.error
+        if not error.mean_square:
+            why = "the model fits the runs exactly" if error.source else "the error is unknown"
+            if not self.relative.any():
+                why = "all responses are equal"
+            told = f"no F: {why}" if reason is None else f"{reason}; no F: {why}"
+            return TermTest(names, df, full, squares, None, None, told, needed)
+        f = squares / df / error.mean_square
+        p = float(fdtrc(df, error.df, f))
+        return TermTest(names, df, full, squares, f, p, reason, needed)
+
+    def _reason(self, term: Term, df: int) -> str:
+        """Say why a term has fewer degrees of freedom than its levels have."""
+        if self.solution is None:
+            return "no run yet"
+        single = [i for i in term if len(self.coding.level_ids[i]) == 1]
+        if single:
+            names = " and ".join(self.space.names[i] for i in single)
+            return f"{names}: a single level has runs"
+        full = self.coding.width(term)
+        holes = self._holes(term)
+        if holes:
+            return f"{df} of {full} df: {_listed(holes)} without a run"
+        own = self.coding.blocks[term]
+        others = [
+            " x ".join(self.space.names[i] for i in other)
+            for other, block in self.coding.blocks.items()
+            if other != term and block.stop > block.start and self.solution.shared(own, block)
+        ]
+        return f"{df} of {full} df: confounded with {_listed(others or ['the mean'])}"
+
+    def _holes(self, term: Term) -> list[str]:
+        """Count the empty combinations of the pairs in the model that this term is part of."""
+        told = []
+        for pair, empty in self._empty(term).items():
+            n = math.prod(len(self.coding.level_ids[i]) for i in pair)
+            names = " x ".join(self.space.names[i] for i in pair)
+            text = f"{len(empty)} of {n} combinations of {names}"
+            shut = [closed for cell in empty if (closed := self._closed(pair, cell))]
+            if shut:
+                levels = _listed(list(dict.fromkeys(itertools.chain(*shut))))
+                text += f" ({len(shut)} with closed {levels})"
+            told.append(text)
+        return told
+
+    def _needed(self, term: Term) -> tuple[str, ...]:
+        """Return the closed levels that all empty combinations hold; none if any is open."""
+        shut = [
+            self._closed(pair, cell) for pair, empty in self._empty(term).items() for cell in empty
+        ]
+        return tuple(dict.fromkeys(itertools.chain(*shut))) if all(shut) else ()
+
+    def _empty(self, term: Term) -> dict[Term, list[tuple[int, ...]]]:
+        """Return the combinations without a run, of each pair that this term is part of."""
+        found: dict[Term, list[tuple[int, ...]]] = {}
+        for pair in self.coding.terms:
+            if len(pair) == 2 and set(term) <= set(pair):
+                counts = self._counts(pair)
+                cells = itertools.product(*(self.coding.level_ids[i] for i in pair))
+                if empty := [cell for cell in cells if cell not in counts]:
+                    found[pair] = empty
+        return found
+
+    def _closed(self, pair: Term, cell: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the closed levels of a combination, for people."""
+        levels = [(self.space.parameters[i], k) for i, k in zip(pair, cell, strict=True)]
+        closed = self.space.closed
+        return tuple(f"{p.name}={p.levels[k]}" for p, k in levels if (p.name, k) in closed)
+
+    def _counts(self, term: Term) -> Counter[tuple[int, ...]]:
+        return Counter(map(tuple, self.ids[:, list(term)].tolist()))
+
+    def _seen(self, term: Term) -> list[tuple[int, ...]]:
+        """Combinations with runs, in the order of ranks."""
+        ranks = [self.space.parameters[i].ranks for i in term]
+        return sorted(
+            self._counts(term), key=lambda c: [r[i] for r, i in zip(ranks, c, strict=True)]
+        )
+
+    def _changes(self, term: Term, cells: Sequence[tuple[int, ...]]) -> tuple[LevelContrast, ...]:
+        """Return the effects of cells about the mean of the greatest class to be compared."""
+        counts = self._counts(term)
+        if self.solution is None:
+            return ()
+        if len(self.coding.level_ids[term[0]]) == 1 and len(term) == 1:
+            only = self.space.parameters[term[0]].n_levels == 1
+            return tuple(LevelContrast(c, counts[c], 0.0 if only else None) for c in cells)
+        rows = self._rows(term, cells)
+        runs = np.array([counts[cell] for cell in cells], dtype=np.int64)
+        chosen = comparable(rows @ self.solution.basis, runs)
+        if len(chosen) < 2:
+            return tuple(LevelContrast(cell, counts[cell]) for cell in cells)
+        kept = rows[chosen]
+        about_mean = kept - kept.mean(axis=0)
+        known = self._told([cells[i] for i in chosen], counts, about_mean)
+        found = {change.level_ids: change for change in known}
+        return tuple(found.get(cell, LevelContrast(cell, counts[cell])) for cell in cells)
+
+    def _rows(self, term: Term, cells: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
+        """Return the model's functions for cells, averaged evenly over all other parameters."""
+        rows = np.zeros((len(cells), self.coding.n_columns))
+        ids = np.array(cells, dtype=np.int64)
+        places = [self.coding.places(position, ids[:, k]) for k, position in enumerate(term)]
+        for position, place in zip(term, places, strict=True):
+            rows += self.coding.within((position,))[place]
+        if len(term) == 2:
+            width = len(self.coding.level_ids[term[1]])
+            rows += self.coding.within(term)[places[0] * width + places[1]]
+        return rows
+
+    def _told(
+        self,
+        cells: Sequence[tuple[int, ...]],
+        counts: Counter[tuple[int, ...]],
+        functions: NDArray[np.float64],
+    ) -> tuple[LevelContrast, ...]:
+        """Return the values of estimable functions, one per cell, with their intervals."""
+        assert self.solution is not None  # noqa: S101 - callers have asked
+        effects = rounded_to_grain(self.solution.estimates(functions), self.relative).tolist()
+        if self.error.mean_square is None:
+            return tuple(
+                LevelContrast(c, counts[c], e) for c, e in zip(cells, effects, strict=True)
+            )
+        errors = self.solution.errors(functions) * math.sqrt(self.error.mean_square)
+        quantile = t_quantile(self.error.df)
+        return tuple(
+            LevelContrast(c, counts[c], e, s, (e - quantile * s, e + quantile * s))
+            for c, e, s in zip(cells, effects, errors.tolist(), strict=True)
+        )
+
+
+def t_quantile(df: int) -> float:
+    """Return the two-sided 95 % quantile of Student's t."""
+    return float(stdtrit(df, 0.5 + CONFIDENCE / 2))
+
+
+def all_pairs(space: ParameterSpace) -> tuple[tuple[str, str], ...]:
+    """Return every pair of parameters, in the space's order."""
+    return tuple(itertools.combinations(space.names, 2))
+
+
+def _positions(
+    space: ParameterSpace, pairs: Sequence[tuple[str, str]]
+) -> tuple[tuple[int, int], ...]:
+    found: dict[tuple[int, int], None] = {}
+    for first, second in pairs:
+        i, j = (space.names.index(space.parameter(name).name) for name in (first, second))
+        if i == j:
+            raise AnalysisError(
+                f"a pair names {first} twice; an interaction is one of two different parameters."
+            )
+        found[(min(i, j), max(i, j))] = None
+    return tuple(found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+
+
+def _n(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _df(df: int) -> str:
+    return f"{df} degree{'' if df == 1 else 's'} of freedom"
+
+
+ALONE = 1 - 1e-9
+"""Leverage from which on a run alone determines an effect, so that nothing predicts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LackOfFit:
+    """The F test of lack of fit against pure error.
+
+    Args:
+        df: degrees of freedom of lack of fit, distinct configurations less effects.
+        sum_squares: its sum of squares, None if no test can be made.
+        pure_df: degrees of freedom of pure error.
+        pure_squares: its sum of squares.
+        f: the ratio of the mean squares, None if no test can be made.
+        p: probability of so great an F if the model were right.
+        reason: what is missing for a test, None if there is one.
+    """
+
+    df: int
+    sum_squares: float | None
+    pure_df: int
+    pure_squares: float
+    f: float | None
+    p: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PressStatistic:
+    """Leave-one-out prediction.
+
+    Args:
+        r_squared: 1 - PRESS / sum of squares about the mean, over the runs that the others can
+            predict; below 0 if their mean would predict better. None with ``reason``.
+        press: sum of squared prediction errors, in the squared unit of the response.
+        n_predicted: runs that the others can predict.
+        n_alone: runs that alone determine an effect, such as the only one with a level.
+        reason: why there is no number.
+    """
+
+    r_squared: float | None
+    press: float | None
+    n_predicted: int
+    n_alone: int
+    reason: str | None = None
+
+
+def lack_of_fit(model: FactorialModel) -> LackOfFit:
+    """Test whether the model leaves more over than replicates differ."""
+    pure_df, pure_squares = model.pure_error
+    df = max(model.residual_df - pure_df, 0)
+    reason = None
+    if not model.n:
+        reason = "There is no run yet."
+    elif not pure_df:
+        reason = (
+            "Lack of fit cannot be tested: no configuration was run twice, so the noise of a run "
+            "is unknown; replicates are missing."
+        )
+    elif not df:
+        reason = (
+            "Lack of fit cannot be tested: there are as many effects as different configurations."
+        )
+    elif not pure_squares:
+        reason = (
+            "Lack of fit needs no test: replicates agree exactly, so whatever the model leaves "
+            "over is lack of fit."
+        )
+    squares = model.solution.residual_squares - pure_squares if model.solution else 0.0
+    squares = max(squares, 0.0)
+    if reason is not None:
+        known = squares if model.n and pure_df else None
+        return LackOfFit(df, known, pure_df, pure_squares, None, None, reason)
+    f = squares / df / (pure_squares / pure_df)
+    p = float(fdtrc(df, pure_df, f))
+    return LackOfFit(df, squares, pure_df, pure_squares, f, p, None)
+
+
+def press_statistic(model: FactorialModel) -> PressStatistic:
+    """Predict every run from the others, by leverages instead of as many fits."""
+    if model.solution is None:
+        return PressStatistic(None, None, 0, 0, "There is no run yet.")
+    free = model.solution.leverage < ALONE
+    n = int(free.sum())
+    if n < 2:
+        return PressStatistic(
+            None, None, n, model.n - n,
+            "Leave-one-out prediction is unknown: every run alone determines an effect.",
+        )  # fmt: skip
+    errors = model.solution.residuals[free] / (1 - model.solution.leverage[free])
+    response = model.relative[free]
+    press = float(errors @ errors)
+    total = float(np.sum((response - response.mean()) ** 2))
+    if not total:
+        return PressStatistic(
+            None, press, n, model.n - n,
+            "Leave-one-out R² is unknown: all responses are equal.",
+        )  # fmt: skip
+    return PressStatistic(1 - press / total, press, n, model.n - n)

@@ -1,0 +1,488 @@
+"""Main effects by least squares, for unbalanced data.
+
+The additive model: response = a constant + one effect per level + noise. Where levels were not
+tried equally often together, plain level means mix the effects of the parameters; least squares
+takes them apart as far as the data can.
+
+Effects sum to zero over the levels of a parameter that can be compared (sum-to-zero coding). A
+comparison of two levels is estimable if it lies in the row space of the design; that is an
+equivalence between levels. The greatest class of a parameter gets effects (the one with the most
+runs among equals), every other level is unknown: one run with two new levels makes these two
+unknown, not all.
+
+Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 10.3 and 15.2; Searle,
+Linear Models, chapter 5, for estimable functions.
+
+Least squares of a design that may be rank-deficient, and what can be estimated from it.
+
+Reference: Searle, Linear Models, chapter 5; Montgomery, Design and Analysis of Experiments,
+8th ed., section 10.7 (leverage).
+
+Orthonormal contrasts of levels, and the design matrix they make.
+
+Which of many contrasts stand out, without an estimate of the error: Lenth's margins.
+
+Reference: Lenth 1989, Quick and easy analysis of unreplicated factorials, Technometrics 31;
+Montgomery, Design and Analysis of Experiments, 8th ed., section 6.5; Daniel 1959, Use of
+half-normal plots in interpreting factorial two-level experiments, Technometrics 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+from strategies.data.observation import Observation, responses
+from strategies.doe.factorial_block import Effects
+from strategies.space.errors import AnalysisError
+from strategies.space.parameter import Parameter, show
+from strategies.space.parameter_space import ParameterSpace
+
+TOLERANCE = 1e-8
+"""Squared length of a contrast of two levels (2) that may be outside the row space."""
+
+
+def least_squares_effects(space: ParameterSpace, observations: Sequence[Observation]) -> Effects:
+    """Return main effects of the additive model, None where they are not estimable.
+
+    Every observation counts once, replicates too; what is fitted is the response (see
+    `responses`). A parameter with one level in all has effect 0 once it has a run.
+    Raises `SpaceError` if an observation is not of this space.
+    """
+    for observation in observations:
+        space.index(observation.configuration)
+    if not observations:
+        return tuple((None,) * p.n_levels for p in space.parameters)
+    response = responses(observations)
+    ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
+    seen = [np.unique(ids[:, i], return_inverse=True) for i in range(ids.shape[1])]
+    design = np.concatenate(
+        [np.ones((len(ids), 1)), *(np.eye(len(levels))[inverse] for levels, inverse in seen)],
+        axis=1,
+    )
+    fitted, basis = _solved(design, response - response[0])
+    effects = []
+    start = 1
+    for parameter, (levels, inverse) in zip(space.parameters, seen, strict=True):
+        own = slice(start, start + len(levels))
+        start = own.stop
+        found: list[float | None] = [None] * parameter.n_levels
+        chosen = comparable(basis[own], np.bincount(inverse))
+        if parameter.n_levels == 1:
+            found = [0.0]
+        elif len(chosen) > 1:
+            values = fitted[own][chosen]
+            for level_id, value in zip(levels[chosen], values - values.mean(), strict=True):
+                found[int(level_id)] = float(value)
+        effects.append(tuple(found))
+    return tuple(effects)
+
+
+def _solved(
+    design: NDArray[np.float64], response: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least squares solution of least norm, and a basis of the row space.
+
+    The basis has one row per column of the design and orthonormal columns.
+    """
+    left, singular, right = np.linalg.svd(design, full_matrices=False)
+    rank = int((singular > singular[0] * max(design.shape) * np.finfo(np.float64).eps).sum())
+    solution = right[:rank].T @ ((left[:, :rank].T @ response) / singular[:rank])
+    return solution, right[:rank].T
+
+
+def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the places of the greatest class of levels that can be compared.
+
+    The contrast of two levels is estimable if its projection on the row space is as long as
+    itself. Of equal classes the one with more runs, then the earlier one.
+
+    Args:
+        basis: float64 [levels, rank], the levels (columns of the design that are 0 or 1) in
+            coordinates of the row space.
+        counts: int64 [levels], runs of each.
+    """
+    left = np.arange(len(basis))
+    classes = []
+    while left.size:
+        outside = 2 - np.sum((basis[left] - basis[left[0]]) ** 2, axis=1)
+        same = (outside < TOLERANCE) | (left == left[0])
+        classes.append(left[same])
+        left = left[~same]
+    return max(classes, key=lambda c: (c.size, int(counts[c].sum()), -int(c[0])))
+
+
+def rounded_to_grain(
+    values: NDArray[np.float64], relative: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return effects rounded to the grain of the responses, so that ties stay ties."""
+    scale = float(np.abs(relative).max(initial=0.0))
+    if scale == 0:
+        return values
+    grain = grain_of(scale)
+    rounded: NDArray[np.float64] = np.round(values / grain) * grain
+    return rounded
+
+
+def grain_of(scale: float) -> float:
+    """Return the step below which solvers of least squares cannot tell values of this scale."""
+    return math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
+
+
+GRAINS = 16
+"""Residuals of at most so many grains of the response are rounding, not noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The solution of least norm, in coordinates of the row space.
+
+    Args:
+        basis: float64 [columns, rank], orthonormal columns that span the row space.
+        singular: float64 [rank].
+        scores: float64 [rank], the response in the directions of the singular vectors.
+        residuals: float64 [n], exactly 0 where the fit is exact up to rounding.
+        leverage: float64 [n], the diagonal of the hat matrix.
+    """
+
+    basis: NDArray[np.float64]
+    singular: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    leverage: NDArray[np.float64]
+
+    @property
+    def rank(self) -> int:
+        """Rank of the design."""
+        return len(self.singular)
+
+    @property
+    def residual_squares(self) -> float:
+        """Sum of squared residuals."""
+        return float(self.residuals @ self.residuals)
+
+    def estimable(self, functions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which functions, float64 [m, columns], lie in the row space: bool [m]."""
+        outside = functions - (functions @ self.basis) @ self.basis.T
+        lengths = np.sum(functions**2, axis=1)
+        inside: NDArray[np.bool_] = np.sum(outside**2, axis=1) <= TOLERANCE * lengths
+        return inside
+
+    def estimates(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values of functions, float64 [m]; of meaning where they are estimable."""
+        values: NDArray[np.float64] = (functions @ self.basis) @ (self.scores / self.singular)
+        return values
+
+    def scaled(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [m, rank] whose products are covariances over the error variance."""
+        scaled: NDArray[np.float64] = (functions @ self.basis) / self.singular
+        return scaled
+
+    def errors(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return standard errors over the error's standard deviation, float64 [m]."""
+        errors: NDArray[np.float64] = np.sqrt(np.sum(self.scaled(functions) ** 2, axis=1))
+        return errors
+
+    def tested(self, block: slice) -> tuple[int, float]:
+        """Return degrees of freedom and sum of squares of all that is estimable of a block alone.
+
+        That is the residual sum of squares without these columns less the one with them.
+        """
+        own = self.basis[block]
+        lengths, directions = np.linalg.eigh(own @ own.T)
+        inside = directions[:, lengths > 1 - TOLERANCE]
+        if not inside.shape[1]:
+            return 0, 0.0
+        functions = np.zeros((inside.shape[1], len(self.basis)))
+        functions[:, block] = inside.T
+        # the normal equations of the hypothesis, by an orthonormal basis of its scaled functions
+        directions, _ = np.linalg.qr(self.scaled(functions).T)
+        return inside.shape[1], float(np.sum((directions.T @ self.scores) ** 2))
+
+    def shared(self, first: slice, second: slice) -> bool:
+        """Return whether two blocks of columns are confounded, at least in part."""
+        product = self.basis[first] @ self.basis[second].T
+        return bool(np.sum(product**2) > TOLERANCE)
+
+
+def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solution:
+    """Solve least squares of float64 [n, columns] and [n]; n is at least 1."""
+    matrix, rotated = design, response
+    if len(design) > design.shape[1]:
+        left, matrix = np.linalg.qr(design)  # the same solution from a smaller matrix
+        rotated = left.T @ response
+    directions, singular, right = np.linalg.svd(matrix, full_matrices=False)
+    rank = int((singular > singular[0] * max(design.shape) * np.finfo(np.float64).eps).sum())
+    basis = right[:rank].T
+    scores = directions[:, :rank].T @ rotated
+    hat = (design @ basis) / singular[:rank]  # orthonormal columns
+    residuals = response - hat @ scores
+    scale = float(np.abs(response).max())
+    if not scale or float(np.abs(residuals).max()) <= GRAINS * grain_of(scale):
+        residuals = np.zeros_like(residuals)
+    leverage = np.minimum(np.sum(hat**2, axis=1), 1.0)
+    return Solution(basis, singular[:rank], scores, residuals, leverage)
+
+
+Term: TypeAlias = tuple[int, ...]
+"""Positions of the parameters of a term: one of a main effect, two of an interaction."""
+
+MOST_COLUMNS = 600
+"""Columns of a design matrix; beyond it least squares take minutes and megabytes."""
+
+_DEGREES = ("linear", "quadratic", "cubic")
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """How configurations become rows of a design matrix.
+
+    Args:
+        space: the space.
+        level_ids: per parameter, the levels that are coded, by rank; at least one each.
+        terms: the main effect of every parameter, then pairs.
+
+    Not slotted: contrasts are made on first use. Raises `AnalysisError` beyond `MOST_COLUMNS`.
+    """
+
+    space: ParameterSpace
+    level_ids: tuple[tuple[int, ...], ...]
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        if self.n_columns > MOST_COLUMNS:
+            raise AnalysisError(
+                f"the model would have {self.n_columns:,} columns, one for each contrast of levels "
+                f"and of pairs; at most {MOST_COLUMNS} are fitted, so ask for fewer pairs or close "
+                "levels."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        space: ParameterSpace,
+        level_ids: Sequence[Sequence[int]],
+        pairs: Sequence[tuple[int, int]] = (),
+    ) -> Coding:
+        """Code these levels of every parameter, and pairs of parameters by position."""
+        ordered = tuple(
+            tuple(sorted(set(ids), key=parameter.ranks.__getitem__))
+            for parameter, ids in zip(space.parameters, level_ids, strict=True)
+        )
+        mains = tuple((position,) for position in range(len(space.parameters)))
+        return cls(space, ordered, (*mains, *pairs))
+
+    def width(self, term: Term) -> int:
+        """Return the number of columns of a term, its degrees of freedom."""
+        return math.prod(len(self.level_ids[position]) - 1 for position in term)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the design matrix, the constant included."""
+        return 1 + sum(self.width(term) for term in self.terms)
+
+    @cached_property
+    def blocks(self) -> dict[Term, slice]:
+        """The columns of every term; column 0 is the constant."""
+        blocks, start = {}, 1
+        for term in self.terms:
+            blocks[term] = slice(start, start + self.width(term))
+            start = blocks[term].stop
+        return blocks
+
+    @cached_property
+    def contrasts(self) -> tuple[NDArray[np.float64], ...]:
+        """Per parameter float64 [levels, levels - 1]: orthonormal columns that sum to zero."""
+        return tuple(
+            _contrasts(parameter, len(ids))
+            for parameter, ids in zip(self.space.parameters, self.level_ids, strict=True)
+        )
+
+    def places(self, position: int, ids: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return where level ids stand among the coded levels of a parameter."""
+        place = {level_id: i for i, level_id in enumerate(self.level_ids[position])}
+        return np.array([place[level_id] for level_id in ids.tolist()], dtype=np.intp)
+
+    def design(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64 [n, columns] of level ids int64 [n, parameters], all of them coded."""
+        n = len(ids)
+        coded = [self.contrasts[i][self.places(i, ids[:, i])] for i in range(ids.shape[1])]
+        matrix = np.empty((n, self.n_columns))
+        matrix[:, 0] = 1.0
+        for term, block in self.blocks.items():
+            matrix[:, block] = coded[term[0]] if len(term) == 1 else _products(coded, term)
+        return matrix
+
+    def within(self, term: Term) -> NDArray[np.float64]:
+        """Return the values of a term itself, float64 [level combinations, columns].
+
+        Combinations of coded levels, the last parameter of the term moving fastest; the columns
+        are those of the whole design, 0 outside the term.
+        """
+        own: NDArray[np.floating] = self.contrasts[term[0]]
+        for position in term[1:]:
+            own = np.kron(own, self.contrasts[position])
+        rows = np.zeros((len(own), self.n_columns))
+        rows[:, self.blocks[term]] = own
+        return rows
+
+    def names(self, term: Term) -> tuple[str, ...]:
+        """Return the name of every contrast of a term, in the order of its columns."""
+        parts = [self._names_of(position) for position in term]
+        names = parts[0]
+        for part in parts[1:]:
+            names = tuple(f"{a} x {b}" for a in names for b in part)
+        return names
+
+    def _names_of(self, position: int) -> tuple[str, ...]:
+        parameter, ids = self.space.parameters[position], self.level_ids[position]
+        if len(ids) <= 2:
+            return (parameter.name,) * (len(ids) - 1)
+        if parameter.kind == "ordinal":
+            degrees = [*_DEGREES, *(f"degree {d}" for d in range(4, len(ids)))]
+            return tuple(f"{parameter.name} {degree}" for degree in degrees[: len(ids) - 1])
+        first = f"{parameter.name} {show(parameter.levels[ids[1]])} against"
+        second = show(parameter.levels[ids[0]])
+        later = (f"{parameter.name} {show(parameter.levels[i])} against before" for i in ids[2:])
+        return (f"{first} {second}", *later)
+
+
+def _products(coded: Sequence[NDArray[np.float64]], term: Term) -> NDArray[np.float64]:
+    first, second = (coded[position] for position in term)
+    return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
+
+
+def _contrasts(parameter: Parameter, n: int) -> NDArray[np.float64]:
+    return polynomials(n) if parameter.kind == "ordinal" else helmert(n)
+
+
+def polynomials(n: int) -> NDArray[np.float64]:
+    """Return the orthonormal polynomials on n equal steps, float64 [n, n - 1], degree 1 first.
+
+    Each is the one before times the step, made orthogonal to all before (twice, against rounding),
+    which stays exact where powers of the step would not.
+
+    >>> (polynomials(3) * [2**0.5, 6**0.5]).round(6).tolist()
+    [[-1.0, 1.0], [0.0, -2.0], [1.0, 1.0]]
+    """
+    steps = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
+    found = np.zeros((n, n))
+    found[:, 0] = 1 / math.sqrt(n)
+    for degree in range(1, n):
+        before = found[:, :degree]
+        column = steps * found[:, degree - 1]
+        for _ in range(2):
+            column = column - before @ (before.T @ column)
+        found[:, degree] = column / np.linalg.norm(column)
+    return found[:, 1:]
+
+
+def helmert(n: int) -> NDArray[np.float64]:
+    """Return Helmert contrasts, float64 [n, n - 1]: a level less the mean of those before it.
+
+    >>> (helmert(3) * [2**0.5, 6**0.5]).round(6).tolist()
+    [[-1.0, -1.0], [1.0, -1.0], [0.0, 2.0]]
+    """
+    found = np.zeros((n, n - 1))
+    for j in range(1, n):
+        found[:j, j - 1] = -1.0
+        found[j, j - 1] = j
+    return found / np.sqrt(np.arange(1.0, n) * np.arange(2.0, n + 1))
+
+
+LEAST_CONTRASTS = 3
+"""Fewer leave Lenth's t less than one degree of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One degree of freedom of a term, on a scale that all terms share.
+
+    Args:
+        name: such as ``procs linear x order``.
+        parameters: names of the term's parameters.
+        effect: 2 sqrt(sum of squares / runs), with the sign of the coefficient. For a parameter of
+            two levels in a balanced design that is the difference of its level means.
+        sum_squares: what leaving this contrast out adds to the residual sum of squares.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    effect: float
+    sum_squares: float
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """Lenth's pseudo standard error and margins, in the unit of the effects.
+
+    Args:
+        pse: the pseudo standard error; all None with ``reason``.
+        margin: an effect beyond it stands out if it alone is looked at (95 %).
+        simultaneous: an effect beyond it stands out among all (95 %).
+        reason: why there are none, None if there are.
+    """
+
+    pse: float | None
+    margin: float | None
+    simultaneous: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HalfNormalPoint:
+    """One contrast of a half-normal plot; noise lies on a line through the origin."""
+
+    name: str
+    size: float
+    quantile: float
+
+
+def lenth_margins(effects: Sequence[float]) -> Margins:
+    """Return Lenth's margins of m effects of equal variance.
+
+    s0 = 1.5 median |c|; PSE = 1.5 median of the |c| below 2.5 s0; margin = t(0.975, m/3) PSE;
+    simultaneous margin = t((1 + 0.95^(1/m)) / 2, m/3) PSE.
+
+    >>> margins = lenth_margins([1.0, -1.0, 2.0, 30.0])
+    >>> margins.pse, round(margins.margin, 2)
+    (1.5, 10.79)
+    """
+    sizes = np.abs(np.array(effects, dtype=np.float64))
+    m = len(sizes)
+    if m < LEAST_CONTRASTS:
+        return Margins(
+            None, None, None,
+            f"Lenth's margins need {LEAST_CONTRASTS} contrasts or more that can be estimated, "
+            f"there {'is' if m == 1 else 'are'} {m}.",
+        )  # fmt: skip
+    s0 = 1.5 * float(np.median(sizes))
+    small = sizes[sizes < 2.5 * s0]
+    pse = 1.5 * float(np.median(small)) if small.size else 0.0
+    if pse == 0:
+        return Margins(
+            None, None, None,
+            "Most contrasts are exactly 0, so there is no noise for Lenth's margins to measure.",
+        )  # fmt: skip
+    half, all_at_once = (0.975, (1 + 0.95 ** (1 / m)) / 2)
+    return Margins(pse, pse * float(stdtrit(m / 3, half)), pse * float(stdtrit(m / 3, all_at_once)))
+
+
+def half_normal(contrasts: Sequence[Contrast]) -> tuple[HalfNormalPoint, ...]:
+    """Return the points of a half-normal plot, the smallest first.
+
+    The i-th of m lies at the standard normal quantile of 0.5 + 0.5 (i - 0.5) / m.
+    """
+    ordered = sorted(contrasts, key=lambda contrast: abs(contrast.effect))
+    m = len(ordered)
+    return tuple(
+        HalfNormalPoint(c.name, abs(c.effect), float(ndtri(0.5 + 0.5 * (i - 0.5) / m)))
+        for i, c in enumerate(ordered, 1)
+    )

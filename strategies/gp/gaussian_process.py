@@ -1,0 +1,555 @@
+"""The ANOVA kernel over a grid: main effects plus their full product.
+
+For two configurations x and x', with one correlation z_i per parameter,
+
+    k(x, x') = v1 / d * sum_i z_i(x_i, x'_i) + v2 * prod_i z_i(x_i, x'_i).
+
+The sum is a prior over main effects, the product one over interactions of any order (its
+correlations are not centred, so there are main effects in it too). An ordinal parameter has
+z = (1 + a + a^2 / 3) exp(-a) with a = sqrt(5) |p - p'| / l (Matern with smoothness 5/2), a nominal
+one z = exp(-[level differs] / l).
+
+Only levels enter, so a kernel is evaluated by one small table per parameter.
+
+References: Durrande, Ginsbourger, Roustant & Carraro 2013, ANOVA kernels and RKHS of zero mean
+functions; Duvenaud, Nickisch & Rasmussen 2011, Additive Gaussian processes; Rasmussen & Williams
+2006, equation 4.17.
+
+Learning the kernel from runs: the most probable lengths, variances and noise.
+
+Maximises log p(z | theta) + log p(theta) over theta = logarithms of the hyperparameters, with
+normal priors on them, by L-BFGS-B with analytic gradients (Rasmussen & Williams 2006, equation
+5.9). Pairs of observations are packed, so that an exponential is taken once for each.
+
+The model after the runs: predictions over the grid, and the effects behind them.
+
+With K the kernel matrix of n runs with noise and w = K^-1 z, a prediction at x has mean
+k(x)' w and variance k(x, x) - k(x)' K^-1 k(x) (Rasmussen & Williams 2006, equations 2.25-2.26).
+
+The mean of the function over all levels of some parameters has a closed form too, since the kernel
+is made of a sum and a product over parameters: main effects and interactions are predicted like
+values, by the same model that predicts configurations (Durrande et al. 2013, section 4).
+
+The chance that a run succeeds, from which runs did and which failed.
+
+Reference: least-squares classification, Rasmussen & Williams 2006, section 6.5; probability of
+feasibility as a weight of expected improvement, Gardner et al. 2014, Bayesian optimization with
+inequality constraints.
+
+What a run is worth: expected improvement in logarithms.
+
+Reference: Jones, Schonlau & Welch 1998, Efficient global optimization, equation 15; the
+logarithm avoids that all far configurations are worth exactly 0 (Ament et al. 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import erfcx, ndtr
+
+from strategies.space.parameter import Parameter
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+ROOT_5 = math.sqrt(5.0)
+LOG_RATIO = 8.0
+"""Ratio of greatest to least positive level from which on a parameter counts in logarithms."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """One parameter as the kernel sees it.
+
+    Args:
+        ordinal: whether distances of positions count; else levels are equal or not.
+        position: float64 [levels] in [0, 1], by level id.
+    """
+
+    ordinal: bool
+    position: Floats
+
+    @classmethod
+    def of(cls, parameter: Parameter) -> Axis:
+        """Return the axis of a parameter.
+
+        Ordinal from 3 levels on: the mean of rank and value positions, the latter of the
+        logarithm if all levels are positive and span a factor of more than 8. Two levels are
+        equal or not.
+        """
+        n_levels = parameter.n_levels
+        ranks = np.array(parameter.ranks, dtype=np.float64)
+        if parameter.kind == "nominal" or n_levels < 3:
+            return cls(False, ranks)
+        rank = ranks / (n_levels - 1)
+        if parameter.family != "number":
+            return cls(True, rank)
+        value = np.array([float(level) for level in parameter.levels], dtype=np.float64)
+        least, greatest = float(value.min()), float(value.max())
+        if least > 0 and greatest / least > LOG_RATIO:
+            value = np.log(value)
+        else:
+            value = value / max(abs(least), abs(greatest), 1e-300)  # spans that would overflow
+        spread = (value - value.min()) / (value.max() - value.min())
+        return cls(True, (rank + spread) / 2)
+
+    def distances(self, a: Ints, b: Ints) -> Floats:
+        """Return |p - p'| or [level differs] of level ids, broadcast."""
+        if self.ordinal:
+            return np.abs(self.position[a] - self.position[b])
+        return np.not_equal(a, b).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """What is learnt of a kernel: one length per axis, variances of its parts, and of the noise."""
+
+    lengths: tuple[float, ...]
+    main: float
+    product: float
+    noise: float
+
+    @property
+    def prior_variance(self) -> float:
+        """Variance of the latent function anywhere."""
+        return self.main + self.product
+
+
+def correlations(axis: Axis, length: float, distances: Floats) -> Floats:
+    """Return z for distances of one axis, of their shape."""
+    if not axis.ordinal:
+        return np.exp(distances * (-1.0 / length))
+    a = distances * (ROOT_5 / length)
+    return (1.0 + a * (1.0 + a / 3.0)) * np.exp(-a)
+
+
+def gram(axes: Sequence[Axis], parameters: Hyperparameters, ids: Ints) -> Floats:
+    """Return the kernel matrix [n, n] of level ids [n, d] without noise."""
+    n = len(ids)
+    total = np.zeros((n, n))
+    product = np.ones((n, n))
+    for i, (axis, length) in enumerate(zip(axes, parameters.lengths, strict=True)):
+        z = correlations(axis, length, axis.distances(ids[:, None, i], ids[None, :, i]))
+        total += z
+        product *= z
+    return total * (parameters.main / max(len(axes), 1)) + product * parameters.product
+
+
+JITTER = 1e-6
+BOX = 4.0
+"""Half width of the box around the prior means, in logarithms."""
+
+ROUNDED = 5
+"""Decimals of a learnt logarithm: what processors add up differently is left out."""
+
+MOST_NOISE = 0.0
+"""Logarithm of the greatest variance of the noise: all that there is in standardised targets."""
+
+MOST_LEARNT = 160
+"""Runs that hyperparameters are learnt from at most."""
+
+HOPELESS = 1e12
+"""Negative logarithm of the density where the kernel matrix cannot be factored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Normal priors on the logarithms of the hyperparameters.
+
+    Args:
+        ordinal: typical length of an ordinal axis.
+        nominal: typical length of a nominal axis.
+        main: typical variance of the main effects.
+        product: typical variance of the product.
+        noise: typical variance of the noise.
+        spread: standard deviation of every logarithm.
+    """
+
+    ordinal: float = 0.8
+    nominal: float = 1.5
+    main: float = 0.5
+    product: float = 0.5
+    noise: float = 1e-3
+    spread: float = 1.0
+
+    def means(self, axes: Sequence[Axis]) -> Floats:
+        """Return the mean of every logarithm: lengths, main, product, noise."""
+        lengths = [self.ordinal if axis.ordinal else self.nominal for axis in axes]
+        means: Floats = np.log(np.array([*lengths, self.main, self.product, self.noise]))
+        return means
+
+
+def learn(
+    axes: Sequence[Axis], ids: Ints, targets: Floats, prior: Prior, iterations: int
+) -> Hyperparameters:
+    """Return the hyperparameters of greatest posterior density.
+
+    The search starts at the prior means, so the answer is a function of the arguments alone;
+    equal questions are answered from memory.
+
+    Args:
+        axes: d axes.
+        ids: level ids [n, d].
+        targets: standardised targets [n].
+        prior: of the hyperparameters.
+        iterations: steps of L-BFGS-B at most.
+    """
+    kinds = tuple((axis.ordinal, axis.position.tobytes()) for axis in axes)
+    whole = np.ascontiguousarray(ids, dtype=np.int64)
+    return _learn(kinds, whole.tobytes(), targets.tobytes(), prior, iterations)
+
+
+def n_learnt(n: int) -> int:
+    """Return of how many of n runs, the first ones, hyperparameters are learnt.
+
+    All up to 40; then a multiple of 3, from 100 on of 8, and 160 at most: they hardly move any
+    more, and what was learnt can be remembered.
+    """
+    if n <= 40:
+        return n
+    return min(n - n % (3 if n <= 100 else 8), MOST_LEARNT)
+
+
+@lru_cache(maxsize=64)
+def _learn(
+    kinds: tuple[tuple[bool, bytes], ...], ids: bytes, targets: bytes, prior: Prior, iterations: int
+) -> Hyperparameters:
+    axes = [Axis(ordinal, np.frombuffer(position)) for ordinal, position in kinds]
+    z = np.frombuffer(targets)
+    own = np.frombuffer(ids, dtype=np.int64).reshape(z.size, len(axes))
+    mean = prior.means(axes)
+    if z.size > 1:
+        found = minimize(
+            _Density(axes, own, z, mean, prior.spread).negative_log,
+            mean,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(mean - BOX, np.append(mean[:-1] + BOX, MOST_NOISE), strict=True)),
+            options={"maxiter": iterations},
+        )
+        mean = np.round(found.x, ROUNDED)
+    values = [float(v) for v in np.exp(mean)]
+    d = len(axes)
+    return Hyperparameters(tuple(values[:d]), values[d], values[d + 1], values[d + 2])
+
+
+class _Density:
+    """The density as a function of theta, with what does not depend on theta computed once."""
+
+    def __init__(
+        self, axes: Sequence[Axis], ids: Ints, targets: Floats, mean: Floats, spread: float
+    ) -> None:
+        self._axes = axes
+        self._targets = targets
+        self._mean = mean
+        self._spread = spread
+        self._n = len(ids)
+        self._rows, self._columns = np.triu_indices(self._n, 1)
+        self._flat = self._rows * self._n + self._columns
+        self._distances = np.array(
+            [
+                axis.distances(ids[self._rows, i], ids[self._columns, i])
+                for i, axis in enumerate(axes)
+            ]
+        ).reshape(len(axes), self._rows.size)
+        self._is_ordinal = np.array([axis.ordinal for axis in axes], dtype=np.bool_)
+
+    def negative_log(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the negative logarithm of the density (but for a constant) and its gradient."""
+        n, d = self._n, len(self._axes)
+        lengths = np.exp(theta[:d])
+        v1, v2, noise = (float(v) for v in np.exp(theta[d:]))
+        z, slope = self._correlations(lengths)
+        mean_z = z.mean(axis=0) if d else np.ones(self._rows.size)
+        product = z.prod(axis=0)
+        packed = v1 * mean_z + v2 * product
+        matrix = np.zeros((n, n), order="F")
+        matrix.T.flat[self._flat] = packed  # the lower triangle, as LAPACK counts
+        matrix.flat[:: n + 1] = v1 + v2 + noise + JITTER
+        factor, failed = lapack.dpotrf(matrix, lower=1)
+        if failed:
+            return HOPELESS, np.zeros_like(theta)
+        weights, _ = lapack.dpotrs(factor, self._targets, lower=1)
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        value = 0.5 * float(self._targets @ weights) + float(np.log(np.diag(factor)).sum())
+        # d/dt of the log likelihood is 0.5 tr((w w' - K^-1) dK/dt); pairs count twice
+        pairs = weights[self._rows] * weights[self._columns] - inverse[self._columns, self._rows]
+        diagonal = 0.5 * float(weights @ weights - np.trace(inverse))
+        gradient = np.empty_like(theta)
+        if d:
+            per_axis = (v1 / d) * pairs * slope + pairs * (v2 * product) * _relative(slope, z)
+            gradient[:d] = per_axis.sum(axis=1)
+        gradient[d] = v1 * (float(pairs @ mean_z) + diagonal)
+        gradient[d + 1] = v2 * (float(pairs @ product) + diagonal)
+        gradient[d + 2] = noise * diagonal
+        apart = (theta - self._mean) / self._spread
+        value += 0.5 * float(apart @ apart)
+        return value, apart / self._spread - gradient
+
+    def _correlations(self, lengths: Floats) -> tuple[Floats, Floats]:
+        """Return z and dz / d log length, [d, pairs]."""
+        scale = np.where(self._is_ordinal, ROOT_5, 1.0) / lengths
+        a = self._distances * scale[:, None]
+        decay = np.exp(-a)
+        z = decay.copy()
+        slope = a * decay
+        o = self._is_ordinal
+        z[o] *= 1.0 + a[o] * (1.0 + a[o] / 3.0)
+        slope[o] *= a[o] * (1.0 + a[o]) / 3.0
+        return z, slope
+
+
+def _relative(slope: Floats, z: Floats) -> Floats:
+    """Return dz_i / z_i, 0 where z has vanished and its slope with it."""
+    return np.divide(slope, z, out=np.zeros_like(slope), where=z > 1e-300)
+
+
+CHUNK = 1_024
+"""Configurations that are predicted at once: their rows fit a processor's cache."""
+
+LEAST_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AxisCorrelations:
+    """Sum and product of correlations with n runs over some of the axes.
+
+    Args:
+        code: row of each configuration, [m].
+        total: [rows, n].
+        product: [rows, n].
+    """
+
+    code: Ints
+    total: Floats
+    product: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A fitted model.
+
+    Args:
+        axes: d axes.
+        hyperparameters: of the kernel.
+        ids: level ids of the runs [n, d].
+        targets: targets of the runs, [n] or one column for each of s fantasies [n, s].
+    """
+
+    axes: tuple[Axis, ...]
+    hyperparameters: Hyperparameters
+    ids: Ints
+    targets: Floats
+
+    @cached_property
+    def factor(self) -> Floats:
+        """Lower Cholesky factor of the kernel matrix with noise, [n, n]."""
+        matrix = gram(self.axes, self.hyperparameters, self.ids)
+        matrix.flat[:: len(matrix) + 1] += self.hyperparameters.noise + JITTER
+        found: Floats = cholesky(matrix, lower=True, check_finite=False)
+        return found
+
+    @cached_property
+    def weights(self) -> Floats:
+        """K^-1 z, of the shape of the targets."""
+        found: Floats = cho_solve((self.factor, True), self.targets, check_finite=False)
+        return found
+
+    def predict(self, ids: Ints) -> tuple[Floats, Floats]:
+        """Return mean [m] (or [m, s]) and standard deviation [m] of the function, without noise.
+
+        Args:
+            ids: level ids [m, d].
+        """
+        first, second = self._halves(ids)
+        mean = np.empty((len(ids), *self.targets.shape[1:]))
+        variance = np.empty(len(ids))
+        for start in range(0, len(ids), CHUNK):
+            part = slice(start, start + CHUNK)
+            k = self._cross(first, second, part)
+            mean[part] = k @ self.weights
+            variance[part] = self._explained(k)
+        variance = self.hyperparameters.prior_variance - variance
+        return mean, np.sqrt(np.maximum(variance, LEAST_VARIANCE))
+
+    @cached_property
+    def left_out(self) -> Floats:
+        """How far each run is from its prediction by all others, in standard deviations, [n].
+
+        Reference: Rasmussen & Williams 2006, equations 5.10-5.12.
+        """
+        inverse = solve_triangular(
+            self.factor, np.eye(len(self.ids)), lower=True, check_finite=False
+        )
+        precision = np.einsum("ij,ij->j", inverse, inverse)
+        found: Floats = self.weights / np.sqrt(precision)
+        return found
+
+    def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
+        """Draw n noisy results [m, n] of runs that have not ended, all m together.
+
+        Args:
+            ids: level ids [m, d].
+            n: how many draws.
+            rng: of the draws.
+        """
+        k = self._cross(*self._halves(ids), slice(None))
+        half = solve_triangular(self.factor, k.T, lower=True, check_finite=False)
+        covariance = gram(self.axes, self.hyperparameters, ids) - half.T @ half
+        covariance.flat[:: len(ids) + 1] += self.hyperparameters.noise + JITTER
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        mean = (k @ self.weights).reshape(len(ids), -1)[:, :1]
+        found: Floats = mean + root @ rng.standard_normal((len(ids), n))
+        return found
+
+    def averaged(self, fixed: Mapping[int, Ints], levels: Sequence[Ints]) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation [m] of the function averaged over the other axes.
+
+        Args:
+            fixed: level ids [m] of the axes that are not averaged, by axis.
+            levels: per axis, the level ids that an average runs over.
+        """
+        h, d = self.hyperparameters, max(len(self.axes), 1)
+        total, product = np.zeros(len(self.ids)), np.ones(len(self.ids))
+        own_total, own_product = float(len(fixed)), 1.0
+        for i in range(len(self.axes)):
+            if i not in fixed:
+                z, own = self.mean_correlation(i, levels[i])
+                total, product = total + z, product * z
+                own_total, own_product = own_total + own, own_product * own
+        for i, ids in fixed.items():
+            z = self.correlation(i, ids)
+            total, product = total + z, product * z
+        k = np.atleast_2d(h.main / d * total + h.product * product)
+        prior = h.main / d * own_total + h.product * own_product
+        variance = np.maximum(prior - self._explained(k), 0.0)
+        return k @ self.weights, np.sqrt(variance)
+
+    def correlation(self, i: int, ids: Ints) -> Floats:
+        """Return the correlations [m, n] of levels of an axis with those of the runs."""
+        axis = self.axes[i]
+        distances = axis.distances(ids[:, None], self.ids[:, i])
+        return correlations(axis, self.hyperparameters.lengths[i], distances)
+
+    def mean_correlation(self, i: int, ids: Ints) -> tuple[Floats, float]:
+        """Return the mean correlation of levels of an axis with the runs [n], and with itself."""
+        axis, length = self.axes[i], self.hyperparameters.lengths[i]
+        own = correlations(axis, length, axis.distances(ids[:, None], ids))
+        return self.correlation(i, ids).mean(axis=0), float(own.mean())
+
+    def _explained(self, k: Floats) -> Floats:
+        """Return k' K^-1 k for every row of k [m, n]."""
+        half = solve_triangular(self.factor, k.T, lower=True, check_finite=False)
+        found: Floats = np.einsum("ij,ij->j", half, half)
+        return found
+
+    def _cross(self, first: _AxisCorrelations, second: _AxisCorrelations, part: slice) -> Floats:
+        """Return the kernel [m, n] of some configurations with the runs."""
+        h, d = self.hyperparameters, max(len(self.axes), 1)
+        k: Floats = first.product[first.code[part]]
+        k *= second.product[second.code[part]]
+        k *= h.product
+        k += (h.main / d * first.total)[first.code[part]]
+        k += (h.main / d * second.total)[second.code[part]]
+        return k
+
+    def _halves(self, ids: Ints) -> tuple[_AxisCorrelations, _AxisCorrelations]:
+        """Split the axes in two, so that most configurations share each half with others."""
+        sizes = [axis.position.size for axis in self.axes]
+        middle = min(
+            range(len(sizes) + 1), key=lambda i: max(math.prod(sizes[:i]), math.prod(sizes[i:]))
+        )
+        return self._half(ids, range(middle)), self._half(ids, range(middle, len(sizes)))
+
+    def _half(self, ids: Ints, axes: range) -> _AxisCorrelations:
+        columns = ids[:, axes.start : axes.stop]
+        own, code = _distinct(columns, [self.axes[i].position.size for i in axes])
+        total = np.zeros((len(own), len(self.ids)))
+        product = np.ones_like(total)
+        for column, i in enumerate(axes):
+            z = self.correlation(i, own[:, column])
+            total += z
+            product *= z
+        return _AxisCorrelations(code, total, product)
+
+
+def _distinct(ids: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
+    """Return the distinct rows of ids [m, d], and for each row which of them it is."""
+    if math.prod(sizes) >= 2**62:
+        rows, which = np.unique(ids, axis=0, return_inverse=True)
+        return rows, which.reshape(-1)
+    number = np.zeros(len(ids), dtype=np.int64)
+    for i, size in enumerate(sizes):
+        number *= size
+        number += ids[:, i]
+    _, first, which = np.unique(number, return_index=True, return_inverse=True)
+    return ids[first], which
+
+
+PRIOR = Prior(main=1 / 3, product=1 / 3, noise=0.05)
+SOFTNESS = 0.15
+ITERATIONS = 12
+LEAST = 0.01
+
+
+class Validity:
+    """The chance of success over the grid.
+
+    Args:
+        axes: d axes.
+        succeeded: level ids of the runs with a result [n, d].
+        failed: level ids of the runs without [m, d], m at least 1.
+    """
+
+    def __init__(self, axes: Sequence[Axis], succeeded: Ints, failed: Ints) -> None:
+        self._mean = 2.0 * (len(succeeded) + 1) / (len(succeeded) + len(failed) + 2) - 1.0
+        few = [runs[: n_learnt(len(runs))] for runs in (succeeded, failed)]
+        hyperparameters = learn(axes, *self._labelled(*few), PRIOR, ITERATIONS)
+        labelled = self._labelled(succeeded, failed)
+        self._posterior = Posterior(tuple(axes), hyperparameters, *labelled)
+
+    def _labelled(self, succeeded: Ints, failed: Ints) -> tuple[Ints, Floats]:
+        """Return the level ids of all runs, and their targets."""
+        labels = np.concatenate([np.ones(len(succeeded)), -np.ones(len(failed))])
+        return np.concatenate([succeeded, failed]), labels - self._mean
+
+    def chance(self, ids: Ints) -> Floats:
+        """Return the chance of success [m] of level ids [m, d]."""
+        mean, sd = self._posterior.predict(ids)
+        p = ndtr((mean + self._mean) / np.sqrt(SOFTNESS + sd * sd))
+        found: Floats = np.clip(p, LEAST, 1.0 - LEAST)
+        return found
+
+
+MIDDLE, FAR = -1.0, -1e3
+_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
+_ROOT_HALF_PI = math.sqrt(math.pi / 2.0)
+
+
+def log_expected_improvement(mean: Floats, sd: Floats, best: float | Floats) -> Floats:
+    """Return log E max(f - best, 0) for f ~ N(mean, sd^2), broadcast; sd > 0.
+
+    With u = (mean - best) / sd it is log sd + log(u Phi(u) + phi(u)); below -1 as
+    log phi(u) + log(1 + u Phi(u) / phi(u)), the ratio by the scaled complementary error function,
+    and below -1000 by its limit log phi(u) - 2 log|u|.
+    """
+    u = (mean - best) / sd
+    near = np.maximum(u, MIDDLE)
+    log_density = -0.5 * u * u - _LOG_ROOT_2PI
+    body = np.log(near * ndtr(near) + np.exp(-0.5 * near * near - _LOG_ROOT_2PI))
+    middle = np.clip(u, FAR, MIDDLE)
+    ratio = _ROOT_HALF_PI * erfcx(-middle / math.sqrt(2.0))
+    tail = log_density + np.log1p(middle * ratio)
+    limit = log_density - 2.0 * np.log(-np.minimum(u, FAR))
+    found: Floats = np.where(u > MIDDLE, body, np.where(u > FAR, tail, limit)) + np.log(sd)
+    return found

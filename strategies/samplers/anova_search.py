@@ -1,0 +1,537 @@
+"""Which configurations are compared: all that are free, or where those are too many, a pool.
+
+The pool of a large space comes from greedy randomised constructions (the second idea of the Copper
+paper, here on the model's own effects): parameter after parameter, a level is drawn from those
+whose expected quality, given the levels chosen so far and averaged over the rest, is within a
+greediness of the best. The best of the pool are then improved one parameter at a time.
+
+Finding a place where runs succeed, before there are results to learn from.
+
+Why a configuration is proposed, in one sentence: chance, effects, and the best run beside it.
+
+The strongest strategy: expected improvement under an ANOVA model of the grid.
+
+References: Jones, Schonlau & Welch 1998 (expected improvement); Snoek, Larochelle & Adams 2012
+(fantasies); Gardner et al. 2014 (chance of feasibility). What is ours: the kernel, the targets and
+the pool; ``python -m benchmarks.search`` measures it beside others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from strategies.data.observation import best
+from strategies.doe.main_effects import Knowledge
+from strategies.gp.anova_model import AnovaModel, free_ids
+from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
+from strategies.samplers.latin_hypercube import balanced_design
+from strategies.samplers.strategy import (
+    Suggestion,
+    SuggestionKind,
+    difference,
+    join_listed,
+    require_count,
+)
+from strategies.space.errors import OptionError
+from strategies.space.parameter import show
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+CONSTRUCTIONS = 256
+ORDERS = 4
+"""Orders of the parameters, each with its share of the constructions."""
+
+RANDOM = 512
+POOL_CENTRES = 8
+"""Configurations of the pool whose neighbours are looked at, round by round."""
+
+ROUNDS = 6
+NEARBY = 48
+"""Other levels of a parameter with more of them that count as neighbours."""
+
+Worth = Callable[[Ints], Floats]
+"""What runs of level ids [m, d] are worth, [m]."""
+
+
+def best_of_pool(
+    model: AnovaModel,
+    knowledge: Knowledge,
+    taken: Set[Configuration],
+    worth: Worth,
+    rng: np.random.Generator,
+) -> Configuration | None:
+    """Return the most promising free configuration that is found; None if none is found."""
+    runs = np.argsort(-model.targets.z, kind="stable")[:POOL_CENTRES]
+    centres = _full_level_ids(model, knowledge, model.ids[runs])
+    pool = np.concatenate(
+        [
+            constructions(model, knowledge, rng),
+            _random_levels(knowledge, rng),
+            _one_step_ids(centres, knowledge, rng),
+        ]
+    )
+    best: Ints = np.zeros((0, pool.shape[1]), dtype=np.int64)
+    top = -np.inf
+    for _ in range(ROUNDS):
+        free = _free(pool, knowledge, taken)
+        if not len(free):
+            break
+        found = worth(free)
+        order = np.argsort(-found, kind="stable")[:POOL_CENTRES]
+        if float(found[order[0]]) <= top:
+            break
+        top, best = float(found[order[0]]), free[order]
+        pool = np.concatenate([best, _one_step_ids(best, knowledge, rng)])
+    if not len(best):
+        return None
+    return Configuration(tuple(int(i) for i in best[0]), knowledge.space.lineage)
+
+
+def constructions(model: AnovaModel, knowledge: Knowledge, rng: np.random.Generator) -> Ints:
+    """Return level ids [m, d] of greedy randomised constructions on the model's effects.
+
+    Single-level and closed levels aside, all open levels are candidates; exclusions are not
+    looked at here.
+    """
+    space, posterior = knowledge.space, model.posterior
+    h, d = model.hyperparameters, max(len(model.axes), 1)
+    levels = model.averaging_levels()
+    per_order = CONSTRUCTIONS // ORDERS
+    found = np.zeros((CONSTRUCTIONS, len(space.parameters)), dtype=np.int64)
+    for i, ids in enumerate(space.open_ids):
+        found[:, i] = ids[0]
+    own = [posterior.correlation(i, levels[i]) for i in range(len(model.axes))]
+    weights = posterior.weights
+    for block in range(ORDERS):
+        rows = slice(block * per_order, (block + 1) * per_order)
+        greediness = rng.random(per_order)
+        product = np.ones((per_order, len(weights)))
+        rest = np.prod([z.mean(axis=0) for z in own], axis=0) if own else np.ones(len(weights))
+        for i in rng.permutation(len(model.axes)):
+            z = own[i]
+            rest = rest / z.mean(axis=0)
+            effects = h.main / d * (z @ weights) + h.product * ((product * rest * weights) @ z.T)
+            choice = _choose_levels(effects, greediness, rng)
+            product *= z[choice]
+            found[rows, model.columns[i]] = levels[i][choice]
+    return found
+
+
+def _choose_levels(effects: Floats, greediness: Floats, rng: np.random.Generator) -> Ints:
+    """Draw one level per construction from those good enough; effects [m, levels]."""
+    least, most = effects.min(axis=1), effects.max(axis=1)
+    threshold = least + greediness * (most - least)
+    candidates = effects >= np.minimum(threshold, most)[:, None]
+    lots = np.where(candidates, rng.random(effects.shape), -1.0)
+    chosen: Ints = lots.argmax(axis=1)
+    return chosen
+
+
+def _random_levels(knowledge: Knowledge, rng: np.random.Generator) -> Ints:
+    """Draw open levels uniformly, [m, d]."""
+    columns = [
+        np.array(ids)[rng.integers(len(ids), size=RANDOM)] for ids in knowledge.space.open_ids
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _one_step_ids(centres: Ints, knowledge: Knowledge, rng: np.random.Generator) -> Ints:
+    """Return every configuration that differs from a centre in one parameter, [m, d].
+
+    Of a parameter with many levels the nearest ones and some at random.
+    """
+    found = [centres]
+    for i, (parameter, ids) in enumerate(
+        zip(knowledge.space.parameters, knowledge.space.open_ids, strict=True)
+    ):
+        for centre in centres:
+            others = np.array(ids, dtype=np.int64)
+            if others.size > NEARBY:
+                ranks = np.array(parameter.ranks)[others]
+                near = np.argsort(np.abs(ranks - parameter.ranks[centre[i]]), kind="stable")
+                half = NEARBY // 2
+                others = np.concatenate(
+                    [others[near[:half]], others[rng.integers(others.size, size=half)]]
+                )
+            moved = np.repeat(centre[None, :], others.size, axis=0)
+            moved[:, i] = others
+            found.append(moved)
+    return np.concatenate(found)
+
+
+def _full_level_ids(model: AnovaModel, knowledge: Knowledge, ids: Ints) -> Ints:
+    """Return level ids of all parameters from those that the model looks at."""
+    found = np.zeros((len(ids), len(knowledge.space.parameters)), dtype=np.int64)
+    for i, open_ids in enumerate(knowledge.space.open_ids):
+        found[:, i] = open_ids[0]
+    found[:, list(model.columns)] = ids
+    return found
+
+
+def _free(pool: Ints, knowledge: Knowledge, taken: Set[Configuration]) -> Ints:
+    """Return the distinct rows that are allowed and not taken, in their order."""
+    lineage, space = knowledge.space.lineage, knowledge.space
+    seen: dict[tuple[int, ...], None] = dict.fromkeys(map(tuple, pool.tolist()))
+    rows = [
+        row
+        for row in seen
+        if (c := Configuration(row, lineage)) not in taken and space.is_allowed(c)
+    ]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), pool.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeasibilitySearch:
+    """What was tried, and what came of it.
+
+    Args:
+        axes: one per parameter.
+        tried: level ids of what succeeded, failed or is under way [n, d].
+        ended: whether each has ended, [n].
+        succeeded: whether each gave a result, [n].
+    """
+
+    axes: tuple[Axis, ...]
+    tried: Ints
+    ended: Floats
+    succeeded: Floats
+
+    @classmethod
+    def of(cls, knowledge: Knowledge, ongoing: Sequence[Configuration]) -> FeasibilitySearch:
+        """Return what is known; ``ongoing`` is under way or about to be proposed."""
+        done = [o.configuration for o in knowledge.observations]
+        failed = [f.configuration for f in knowledge.failures]
+        tried = [*done, *failed, *ongoing]
+        ids = np.array([c.level_ids for c in tried], dtype=np.int64)
+        ended = np.array([1.0] * (len(done) + len(failed)) + [0.0] * len(ongoing))
+        succeeded = np.array([1.0] * len(done) + [0.0] * (len(tried) - len(done)))
+        axes = tuple(Axis.of(parameter) for parameter in knowledge.space.parameters)
+        return cls(axes, ids.reshape(len(tried), len(axes)), ended, succeeded)
+
+    def worth(self, ids: Ints) -> Floats:
+        """Return the worth [m] of level ids [m, d]; all 0 before anything was tried."""
+        if not len(self.tried):
+            return np.zeros(len(ids))
+        nearest = np.full(len(ids), np.inf)
+        good, all_near = np.zeros(len(ids)), np.zeros(len(ids))
+        for row, ended, succeeded in zip(self.tried, self.ended, self.succeeded, strict=True):
+            distance = np.zeros(len(ids))
+            for i, axis in enumerate(self.axes):
+                distance += axis.distances(ids[:, i], row[i])
+            np.minimum(nearest, distance, out=nearest)
+            near = np.exp(-2.0 * distance * distance)
+            good += succeeded * near
+            all_near += ended * near
+        found: Floats = np.log((good + 0.15) / (all_near + 0.5)) + 0.5 * np.log(nearest + 1e-3)
+        return found
+
+
+NEAR = 2
+"""Parameters in which a configuration may differ from the best run and still be near it."""
+
+SURE = 0.9
+NEGLIGIBLE = 0.02
+"""Share of the main effects below which a parameter is not worth a word."""
+
+
+def improvement_reason(
+    model: AnovaModel,
+    configuration: Configuration,
+    knowledge: Knowledge,
+    *,
+    exact: bool,
+    n_before: int,
+) -> str:
+    """Say what the model expects of a configuration, and what for.
+
+    Args:
+        model: the model that chose it.
+        configuration: what was chosen.
+        knowledge: what was known then.
+        exact: whether all free configurations were compared.
+        n_before: runs under way and suggestions before it, which were imagined to have ended.
+    """
+    prediction = model.predict(configuration)
+    field = "free configurations" if exact else "configurations compared"
+    if n_before:
+        field += (
+            f" beside the {n_before} under way" if n_before > 1 else " beside the one under way"
+        )
+    if prediction.chance is None:
+        parts = [f"Least is known of it among the {field}: no run differs from another yet"]
+    else:
+        parts = [
+            f"Promises most of the {field}: {_percent(prediction.chance)} to beat the best run"
+        ]
+    if prediction.succeeds < SURE:
+        parts.append(f"{_percent(prediction.succeeds)} that it gives a result")
+    effects = _best_levels(model, configuration)
+    if effects:
+        verb = "has" if len(effects) == 1 else "have"
+        parts.append(f"{join_listed(effects)} {verb} the best estimated effect")
+    leader = best(knowledge.observations)
+    if leader is not None:
+        parts.append(_beside(model, configuration, leader.configuration))
+    return "; ".join(parts) + "."
+
+
+def feasibility_reason(knowledge: Knowledge) -> str:
+    """Say why a place that works is looked for."""
+    n_failed, n_done = len(knowledge.failures), len(knowledge.observations)
+    if not n_failed:
+        return "Far from what is under way, since no run has given a result yet."
+    runs = "run has" if n_failed == 1 else "runs have"
+    return (
+        f"Far from what was tried and near what worked, since {n_failed} {runs} failed and "
+        f"{n_done or 'none'} given a result."
+    )
+
+
+def _best_levels(model: AnovaModel, configuration: Configuration) -> list[str]:
+    """Return "order='sjf' (of 8 levels)" for levels with the best main effect, by importance."""
+    found = []
+    for name, share in sorted(model.shares.items(), key=lambda item: -item[1]):
+        if share < NEGLIGIBLE:
+            break
+        position = model.space.names.index(name)
+        open_ids = model.space.open_ids[position]
+        level_id = configuration.level_ids[position]
+        values = model.main_values(position)
+        if len(open_ids) > 1 and values[level_id] >= max(values[i] for i in open_ids):
+            level = show(model.space.parameters[position].levels[level_id])
+            found.append(f"{name}={level} (of {len(open_ids)} levels)")
+    return found
+
+
+def _beside(model: AnovaModel, configuration: Configuration, leader: Configuration) -> str:
+    differences = [
+        difference(parameter, a, b)
+        for parameter, a, b in zip(
+            model.space.parameters, configuration.level_ids, leader.level_ids, strict=True
+        )
+        if a != b
+    ]
+    if not differences:
+        return "the best run once more"
+    if len(differences) <= NEAR:
+        return f"{join_listed(differences)} from the best run"
+    return f"unlike the best run in {len(differences)} of {len(model.space.parameters)} parameters"
+
+
+def _percent(p: float) -> str:
+    if p < 0.01:
+        return "a chance below 1 %"
+    if p > 0.99:
+        return "a chance above 99 %"
+    return f"a chance of {p:.0%}".replace("%", " %")
+
+
+Design: TypeAlias = Literal["extremes", "balanced"]
+
+DESIGNS: tuple[Design, ...] = get_args(Design)
+DEFAULT_DESIGN: Design = "extremes"
+DEFAULT_START = 10
+DEFAULT_CAUTION = 1.5
+FANTASIES = 8
+FEW = 3
+"""Results below which, once runs have failed, places that work are looked for first."""
+
+SEARCH_DRAWS = 256
+"""Random configurations among which a place that works is looked for in large spaces."""
+
+MOST_ONGOING = 200
+"""Runs under way that are imagined to have ended at most, the latest ones."""
+
+TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Anova:
+    """Expected improvement under the ANOVA model.
+
+    Args:
+        start: runs of the design that comes first.
+        design: its levels: of ordinal parameters the lowest and the highest, or all of them.
+        caution: weight of the chance that a run succeeds; 0 ignores failures.
+    Raises `OptionError` outside these.
+    """
+
+    start: int = DEFAULT_START
+    caution: float = DEFAULT_CAUTION
+    design: Design = DEFAULT_DESIGN
+
+    def __post_init__(self) -> None:
+        if type(self.start) is not int or self.start < 1:
+            raise OptionError(
+                f"anova has start={self.start!r}; it must be a whole number from 1 on."
+            )
+        if type(self.caution) not in (int, float) or not 0 <= self.caution <= 10:
+            raise OptionError(f"anova has caution={self.caution!r}; it must be from 0 to 10.")
+        if self.design not in DESIGNS:
+            raise OptionError(
+                f"anova has design={self.design!r}; allowed are {', '.join(DESIGNS)}."
+            )
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        return "anova"
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        require_count(n)
+        batch = _AnovaBatch(self, knowledge, rng)
+        nothing_ended = not knowledge.observations and not knowledge.failures
+        batch.add_design(n if nothing_ended else min(n, self.start - len(knowledge.taken)))
+        while len(batch.suggestions) < n and batch.add_next():
+            pass
+        return tuple(batch.suggestions)
+
+
+def _extremes(space: ParameterSpace) -> ParameterSpace:
+    """Return the space with the lowest and highest open level of ordinal parameters only."""
+    inner = {
+        (parameter.name, level_id)
+        for parameter, by_rank in zip(space.parameters, space.open_by_rank, strict=True)
+        if parameter.kind == "ordinal"
+        for level_id in by_rank[1:-1]
+    }
+    return replace(space, closed=space.closed | inner)
+
+
+class _AnovaBatch:
+    """Suggestions collected in one call."""
+
+    def __init__(self, anova: Anova, knowledge: Knowledge, rng: np.random.Generator) -> None:
+        self.suggestions: list[Suggestion] = []
+        self._anova = anova
+        self._knowledge = knowledge
+        self._rng = rng
+        self._taken = set(knowledge.taken)
+        self._ongoing = sorted({*knowledge.pending, *knowledge.running}, key=lambda c: c.level_ids)
+        self._model = AnovaModel.of(knowledge)
+
+    def add_design(self, n: int) -> None:
+        """Add up to n points of the balanced design."""
+        if n < 1:
+            return
+        space, so_far = self._knowledge.space, self._knowledge.taken
+        points: tuple[Configuration, ...] = ()
+        if self._anova.design == "extremes":
+            points = balanced_design(_extremes(space), n, self._rng, self._taken, so_far)
+        n_extreme = len(so_far) + len(points)
+        if len(points) < n:
+            taken = self._taken.union(points)
+            more = balanced_design(space, n - len(points), self._rng, taken, {*so_far, *points})
+            points = (*points, *more)
+        for number, configuration in enumerate(points, len(so_far) + 1):
+            tried = "every level of every parameter"
+            if number <= n_extreme:
+                tried = "the lowest and highest of ordered levels and all others"
+            reason = f"Run {number} of the design that comes first: {tried}, about equally often."
+            self._add(configuration, "initial", reason)
+
+    def add_next(self) -> bool:
+        """Add the most promising free configuration; return False if none is left."""
+        knowledge, n_results = self._knowledge, len(self._knowledge.observations)
+        if n_results < FEW and (knowledge.failures or n_results == 0):
+            return self._add_scout()
+        model = self._model
+        assert model is not None  # there is a result  # noqa: S101
+        fantasy = self._fantasy(model)
+
+        def worth(ids: Ints) -> Floats:
+            return self._worth(model, fantasy, model.reduced(ids))
+
+        free = free_ids(knowledge, self._taken)
+        if free is not None:
+            configuration = self._best(free, worth(free)) if len(free) else None
+        else:
+            configuration = best_of_pool(model, knowledge, self._taken, worth, self._rng)
+        if configuration is None:
+            return self._add_random() if free is None else False
+        n_before = len(self._ongoing) + len(self.suggestions)
+        exact = free is not None
+        reason = improvement_reason(model, configuration, knowledge, exact=exact, n_before=n_before)
+        self._add(configuration, "improvement", reason)
+        return True
+
+    def _add_scout(self) -> bool:
+        """Add a configuration near successes and far from what was tried; False if none is left."""
+        knowledge = self._knowledge
+        free = free_ids(knowledge, self._taken)
+        if free is None:
+            drawn = (knowledge.space.sample(self._rng, self._taken) for _ in range(SEARCH_DRAWS))
+            free = np.array([c.level_ids for c in drawn if c is not None], dtype=np.int64)
+            free = free.reshape(-1, len(knowledge.space.parameters))
+        if not len(free):
+            return False
+        tried = [*self._ongoing, *(s.configuration for s in self.suggestions)]
+        scouting = FeasibilitySearch.of(knowledge, tried)
+        self._add(self._best(free, scouting.worth(free)), "random", feasibility_reason(knowledge))
+        return True
+
+    def _add_random(self) -> bool:
+        configuration = self._knowledge.space.sample(self._rng, self._taken)
+        if configuration is None:
+            return False
+        reason = "Drawn at random, since nothing near the constructions is free any more."
+        self._add(configuration, "random", reason)
+        return True
+
+    def _fantasy(self, model: AnovaModel) -> tuple[Posterior, Floats]:
+        """Return the posterior with all that goes on imagined to have ended, and what to beat.
+
+        Without anything under way that is the posterior itself; else targets have a column per
+        fantasy, and so has what is to be beaten.
+        """
+        ongoing = [*self._ongoing, *(s.configuration for s in self.suggestions)][-MOST_ONGOING:]
+        if not ongoing:
+            return model.posterior, np.array([model.best])
+        ids = model.ids_of(ongoing)
+        drawn = model.posterior.sample(ids, FANTASIES, self._rng)
+        z = np.repeat(model.targets.z[:, None], FANTASIES, axis=1)
+        targets = np.concatenate([z, drawn])
+        all_ids = np.concatenate([model.ids, ids])
+        imagined = Posterior(model.axes, model.hyperparameters, all_ids, targets)
+        mean, _ = imagined.predict(ids)  # without the noise that was drawn
+        return imagined, np.maximum(mean.max(axis=0), model.best)
+
+    def _worth(self, model: AnovaModel, fantasy: tuple[Posterior, Floats], ids: Ints) -> Floats:
+        """Return log expected improvement + caution x log chance of success, [m]."""
+        posterior, best = fantasy
+        mean, sd = posterior.predict(ids)
+        if mean.ndim == 1:
+            worth = log_expected_improvement(mean, sd, float(best[0]))
+        else:
+            each = log_expected_improvement(mean, sd[:, None], best)
+            worth = np.logaddexp.reduce(each, axis=1) - np.log(best.size)
+        if model.validity is not None and self._anova.caution > 0:
+            worth = worth + self._anova.caution * np.log(model.validity.chance(ids))
+        return worth
+
+    def _best(self, free: Ints, worth: Floats) -> Configuration:
+        """Return the free configuration of greatest worth, one of the equals at random."""
+        equals = np.flatnonzero(worth >= worth.max() - TIE)
+        chosen = free[equals[self._rng.integers(len(equals))]]
+        return Configuration(tuple(int(i) for i in chosen), self._knowledge.space.lineage)
+
+    def _add(self, configuration: Configuration, kind: SuggestionKind, reason: str) -> None:
+        self._taken.add(configuration)
+        expected = self._model.predict(configuration) if self._model else None
+        self.suggestions.append(
+            Suggestion(
+                configuration,
+                self._anova.name,
+                reason,
+                kind,
+                expected.value if expected else None,
+                expected.interval if expected else None,
+                chance=expected.chance if expected else None,
+            )
+        )

@@ -1,0 +1,343 @@
+"""Latin hypercube sampling on a grid: balanced levels, spread out or uncorrelated.
+
+McKay, Beckman and Conover's sample takes one value from each of n equal strata of every variable
+and pairs them at random. Here the strata are levels, or groups of neighbouring ones where there
+are more levels than points (`strategies.samplers.latin_hypercube`). A batch goes on where the runs before it
+stopped: it takes the levels that have been used least.
+
+Pairing at random may be unlucky, so the best of `DESIGNS` pairings is taken: by the least distance
+between two runs (Morris & Mitchell 1995) or by the greatest correlation between two parameters
+(Iman & Conover 1982), counting the runs there are. The two settle ties of each other.
+
+References: McKay, Beckman & Conover 1979, A comparison of three methods for selecting values of
+input variables in the analysis of output from a computer code; Morris & Mitchell 1995, Exploratory
+designs for computational experiments; Iman & Conover 1982, A distribution-free approach to
+inducing rank correlation among input variables.
+
+Balanced level designs: every level of every parameter about equally often.
+
+On a finite grid this is what a Latin hypercube becomes (McKay, Beckman & Conover 1979): a column
+per parameter that holds every level equally often, columns paired at random. With fewer points
+than levels, an ordinal column takes one level from each of n equal strata of its ranks, as theirs
+does; a nominal one takes n different levels.
+
+Reference: McKay, Beckman & Conover 1979, A comparison of three methods for selecting values of
+input variables in the analysis of output from a computer code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from strategies.doe.main_effects import Knowledge
+from strategies.samplers.strategy import Batch, Suggestion
+from strategies.space.errors import OptionError
+from strategies.space.parameter import Parameter
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+Row: TypeAlias = tuple[int, ...]
+
+SWAPS = 64
+"""Exchanges tried for a point that is excluded, taken or there already."""
+
+DRAWS = 32
+"""Draws per point that no exchange could place; the one that balances best is taken."""
+
+
+def balanced_design(
+    space: ParameterSpace,
+    n: int,
+    rng: np.random.Generator,
+    unavailable: Container[Configuration] = frozenset(),
+    so_far: Iterable[Configuration] = (),
+) -> tuple[Configuration, ...]:
+    """Return n distinct, allowed configurations outside ``unavailable``, balanced in their levels.
+
+    Levels occur equally often (at most one apart) together with those of ``so_far``, as far as
+    that is possible. Points that are excluded or taken exchange one level with another point,
+    which keeps the balance; where that fails they are drawn again, which may cost some of it.
+    Fewer than n come back only if no allowed configuration is left.
+
+    Args:
+        space: where.
+        n: how many points, from 0 on.
+        rng: pairs the columns and breaks ties.
+        unavailable: configurations that must not be among the points.
+        so_far: configurations whose levels count as used already.
+    Raises `OptionError` if n is no whole number from 0 on; `SpaceError` as `ParameterSpace.sample`.
+    """
+    if type(n) is not int or n < 0:
+        raise OptionError(f"a design of n={n!r} points was asked for; n is a whole number from 0.")
+    n = min(n, space.open_size)
+    counts = level_counts(space, so_far)
+    columns = [
+        balanced_column(parameter, by_rank, used, n, rng)
+        for parameter, by_rank, used in zip(
+            space.parameters, space.open_by_rank, counts, strict=True
+        )
+    ]
+    points = _Points(space, unavailable, counts, rng)
+    left = [row for row in zip(*columns, strict=True) if not points.add(row)]
+    left = [row for row in left if not points.add_by_exchange(row)]
+    for _ in left:
+        if not points.add_drawn():
+            break
+    return points.configurations()
+
+
+def level_counts(
+    space: ParameterSpace, configurations: Iterable[Configuration]
+) -> tuple[Counter[int], ...]:
+    """Return how often every level id occurs, per parameter."""
+    counts: tuple[Counter[int], ...] = tuple(Counter() for _ in space.parameters)
+    for configuration in configurations:
+        for counter, level_id in zip(counts, configuration.level_ids, strict=True):
+            counter[level_id] += 1
+    return counts
+
+
+def balanced_column(
+    parameter: Parameter,
+    by_rank: Sequence[int],
+    used: Counter[int],
+    n: int,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Return n level ids in random order that even out how often each of ``by_rank`` is used.
+
+    The least used levels come first. Where a last round is too short for all of them, it takes
+    one from each of as many equal strata of the ranks, or any, if the parameter is nominal.
+    """
+    column: list[int] = []
+    rounds = {level_id: used[level_id] for level_id in by_rank}
+    while len(column) < n:
+        fewest = min(rounds.values())
+        least = [level_id for level_id in by_rank if rounds[level_id] == fewest]
+        wanted = n - len(column)
+        if wanted < len(least):
+            least = _spread(least, wanted, rng, strata=parameter.kind == "ordinal")
+        column += least
+        for level_id in least:
+            rounds[level_id] += 1
+    return [column[i] for i in rng.permutation(n)]
+
+
+def _spread(
+    ordered: Sequence[int], wanted: int, rng: np.random.Generator, *, strata: bool
+) -> list[int]:
+    """Return ``wanted`` different ones: one per stratum, or a simple random sample."""
+    if not strata:
+        return [ordered[i] for i in rng.choice(len(ordered), wanted, replace=False)]
+    # one shift for all strata: two draws would meet where a stratum ends within a level
+    places = (np.arange(wanted) + rng.random()) / wanted * len(ordered)
+    return [ordered[min(int(place), len(ordered) - 1)] for place in places]
+
+
+class _Points:
+    """The points of one design so far, free and distinct; holds what may not be added."""
+
+    def __init__(
+        self,
+        space: ParameterSpace,
+        unavailable: Container[Configuration],
+        counts: Sequence[Counter[int]],
+        rng: np.random.Generator,
+    ) -> None:
+        self._space = space
+        self._unavailable = unavailable
+        self._counts = [Counter(used) for used in counts]
+        self._rng = rng
+        self._rows: list[Row] = []
+        self._seen: set[Row] = set()
+
+    def __contains__(self, configuration: object) -> bool:
+        """Return whether a configuration is among the points or unavailable."""
+        if not isinstance(configuration, Configuration):
+            return False
+        return configuration.level_ids in self._seen or configuration in self._unavailable
+
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Return the points in random order, or those that were moved would come last."""
+        order = self._rng.permutation(len(self._rows))
+        return tuple(Configuration(self._rows[i], self._space.lineage) for i in order)
+
+    def add(self, row: Row) -> bool:
+        """Add a point if it is free; return whether it was."""
+        if not self._is_free(row):
+            return False
+        self._rows.append(row)
+        self._count(row, 1)
+        return True
+
+    def add_by_exchange(self, row: Row) -> bool:
+        """Add a point after exchanging one level with a point that is there, if both are free."""
+        for _ in range(SWAPS if self._rows else 0):
+            place = int(self._rng.integers(len(self._rows)))
+            column = int(self._rng.integers(len(row)))
+            other = self._rows[place]
+            mine, theirs = _exchange_level(row, other, column), _exchange_level(other, row, column)
+            if mine != theirs and self._is_free(mine) and self._is_free(theirs):
+                self._count(other, -1)
+                self._rows[place] = theirs
+                self._count(theirs, 1)
+                return self.add(mine)
+        return False
+
+    def add_drawn(self) -> bool:
+        """Add the best balanced of some random free points; return False if none is left."""
+        drawn = [
+            tuple(ids[int(self._rng.integers(len(ids)))] for ids in self._space.open_ids)
+            for _ in range(DRAWS)
+        ]
+        free = [row for row in drawn if self._is_free(row)]
+        if free:
+            return self.add(min(free, key=self._use))
+        last = self._space.sample(self._rng, self)
+        return last is not None and self.add(last.level_ids)
+
+    def _is_free(self, row: Row) -> bool:
+        configuration = Configuration(row, self._space.lineage)
+        return configuration not in self and self._space.is_allowed(configuration)
+
+    def _use(self, row: Row) -> int:
+        return sum(used[level_id] for used, level_id in zip(self._counts, row, strict=True))
+
+    def _count(self, row: Row, change: Literal[1, -1]) -> None:
+        for used, level_id in zip(self._counts, row, strict=True):
+            used[level_id] += change
+        (self._seen.add if change == 1 else self._seen.discard)(row)
+
+
+def _exchange_level(row: Row, other: Row, column: int) -> Row:
+    return (*row[:column], other[column], *row[column + 1 :])
+
+
+Criterion: TypeAlias = Literal["maximin", "correlation"]
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+
+DESIGNS = 20
+"""Balanced designs of which the best is taken."""
+
+COMPARED = 200
+"""Largest batch for which designs are compared; beyond, pairing at random is even enough."""
+
+ROOM = 0.1
+"""Share of the combinations that must be free for it; below, there is little to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatinHypercube:
+    """Propose configurations whose levels are balanced with those run so far.
+
+    Args:
+        criterion: what makes a design the better one: ``maximin`` or ``correlation``.
+    Raises `OptionError` for another criterion.
+    """
+
+    criterion: Criterion = "maximin"
+
+    def __post_init__(self) -> None:
+        if self.criterion not in CRITERIA:
+            raise OptionError(
+                f"latin_hypercube has criterion={self.criterion!r}; allowed are "
+                f"{', '.join(CRITERIA)}."
+            )
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        return "latin_hypercube"
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        batch = Batch(self.name, n, knowledge, rng)
+        space, taken = knowledge.space, knowledge.taken
+        compared = n <= COMPARED and _free_share(knowledge) >= ROOM
+        merit = _Merit(space, self.criterion, sorted(taken))
+        designs = [
+            balanced_design(space, n, rng, taken, taken) for _ in range(DESIGNS if compared else 1)
+        ]
+        best = max(designs, key=merit.of) if compared else designs[0]
+        chosen = ""
+        if compared:
+            most = "farthest apart" if self.criterion == "maximin" else "least correlated"
+            chosen = f", the {most} of {DESIGNS} pairings"
+        for number, configuration in enumerate(best, start=1):
+            reason = (
+                f"Point {number} of {len(best)} of a Latin hypercube that evens out how often "
+                f"each level is run{chosen}."
+            )
+            batch.add(configuration, "design", reason)
+        return batch.suggestions
+
+
+def _free_share(knowledge: Knowledge) -> float:
+    space = knowledge.space
+    n_allowed = space.count_allowed()
+    n_at_most = space.open_size if n_allowed is None else n_allowed
+    return (n_at_most - len(knowledge.taken)) / space.open_size
+
+
+class _Merit:
+    """How good designs are beside the runs there are."""
+
+    def __init__(
+        self, space: ParameterSpace, criterion: Criterion, run: Sequence[Configuration]
+    ) -> None:
+        self._space = space
+        self._criterion = criterion
+        self._coordinates = space.coordinates(run)
+        self._ranks = _ranks(space, run)
+
+    def of(self, design: Sequence[Configuration]) -> tuple[float, float]:
+        """Return the criterion, greater is better, and then the other one."""
+        distance = least_distance(self._space.coordinates(design), self._coordinates)
+        ranks = np.concatenate([_ranks(self._space, design), self._ranks])
+        apart = -greatest_correlation(ranks)
+        return (distance, apart) if self._criterion == "maximin" else (apart, distance)
+
+
+def least_distance(points: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Return the least Euclidean distance from a point to another one or to one of the others.
+
+    Args:
+        points: float64 [n, d].
+        others: float64 [m, d].
+    Infinity if there is nothing to be compared with.
+    """
+    everything = np.concatenate([points, others])
+    if len(everything) < 2 or not len(points):
+        return float("inf")
+    found = cKDTree(everything).query(points, k=2)
+    distances: NDArray[np.float64] = np.asarray(found[0], dtype=np.float64)
+    # rounded, or equal distances would differ by how they were summed
+    return float(np.round(distances[:, 1].min(), 12))
+
+
+def greatest_correlation(ranks: NDArray[np.float64]) -> float:
+    """Return the greatest absolute correlation between two columns of float64 [n, d].
+
+    0 if fewer than two columns vary.
+    """
+    varying = ranks[:, np.ptp(ranks, axis=0) > 0] if len(ranks) else ranks
+    if not len(ranks) or varying.shape[1] < 2:
+        return 0.0
+    correlations: NDArray[np.float64] = np.asarray(np.corrcoef(varying, rowvar=False))
+    np.fill_diagonal(correlations, 0.0)
+    return float(np.round(np.abs(correlations).max(), 12))
+
+
+def _ranks(space: ParameterSpace, configurations: Sequence[Configuration]) -> NDArray[np.float64]:
+    """Return ranks of the ordinal parameters, float64 [n, ordinal parameters]."""
+    ordinal = [i for i, p in enumerate(space.parameters) if p.kind == "ordinal"]
+    rows = [[space.parameters[i].ranks[c.level_ids[i]] for i in ordinal] for c in configurations]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(ordinal))

@@ -1,0 +1,298 @@
+"""What a strategy is: a value with a name that turns knowledge into suggestions.
+
+The suggestions of one call while they are collected.
+
+The why of a suggestion, in one sentence for people.
+
+Reasons that name another suggestion by its number, when batches are put together.
+
+Random search without replacement, the paper's first batch and everyone's baseline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from strategies.doe.main_effects import DesignModel, Knowledge, Method
+from strategies.space.errors import OptionError
+from strategies.space.parameter import Parameter, show, show_values
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+SuggestionKind: TypeAlias = Literal[
+    "initial",
+    "construction",
+    "neighbour",
+    "random",
+    "region",
+    "analyst",
+    "poll",
+    "particle",
+    "design",
+    "improvement",
+    "confirmation",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A proposed configuration with its why.
+
+    Args:
+        configuration: what to run.
+        strategy: name of the strategy, or of whoever proposed it.
+        reason: one sentence for people.
+        kind: how it came about.
+        expected: expected response (quality, where all is feasible), None if unknown.
+        interval: rough 95% interval of that, None if unknown.
+        near: the configuration it was derived from, for neighbours and in regions.
+        region: number of the region it was drawn from, None outside.
+        chance: probability that it beats the best run so far, None if unknown.
+    """
+
+    configuration: Configuration
+    strategy: str
+    reason: str
+    kind: SuggestionKind
+    expected: float | None = None
+    interval: tuple[float, float] | None = None
+    near: Configuration | None = None
+    region: int | None = None
+    chance: float | None = None
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A way to choose configurations. Strategies keep no state between calls."""
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        ...
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        """Propose ``n`` configurations.
+
+        They are distinct, allowed and not in ``knowledge.taken``. Fewer than ``n`` come back
+        only if no allowed configuration is left: that is how exhaustion is said.
+        The same knowledge and generator state give the same suggestions.
+        Raises `OptionError` unless ``n`` is a whole number of at least 1.
+        """
+        ...
+
+
+def require_count(n: int) -> None:
+    """Raise `OptionError` unless ``n`` is a whole number of at least 1."""
+    if type(n) is not int or n < 1:
+        raise OptionError(f"{n!r} suggestions were asked for; ask for a whole number from 1 on.")
+
+
+class Batch:
+    """Up to n suggestions of one strategy: distinct, allowed and not taken.
+
+    Args:
+        strategy: name of the strategy.
+        n: how many are wanted.
+        knowledge: what they must fit.
+        rng: for draws at random.
+    Raises `OptionError` unless n is a whole number of at least 1.
+    """
+
+    def __init__(
+        self, strategy: str, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> None:
+        require_count(n)
+        self._strategy = strategy
+        self._n = n
+        self._knowledge = knowledge
+        self._rng = rng
+        self._suggestions: list[Suggestion] = []
+        self.unavailable: set[Configuration] = set(knowledge.taken)
+
+    @property
+    def missing(self) -> int:
+        """How many suggestions are still wanted."""
+        return self._n - len(self._suggestions)
+
+    @property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """The suggestions so far, in order."""
+        return tuple(self._suggestions)
+
+    def is_free(self, configuration: Configuration) -> bool:
+        """Return whether it may still be suggested."""
+        space = self._knowledge.space
+        return configuration not in self.unavailable and space.is_allowed(configuration)
+
+    def add(
+        self,
+        configuration: Configuration,
+        kind: SuggestionKind,
+        reason: str,
+        near: Configuration | None = None,
+    ) -> None:
+        """Add a free configuration, with what the level means of the runs expect of it."""
+        expected = self._knowledge.model.expected(configuration)
+        value, interval = (expected.value, expected.interval) if expected else (None, None)
+        self.unavailable.add(configuration)
+        self._suggestions.append(
+            Suggestion(configuration, self._strategy, reason, kind, value, interval, near)
+        )
+
+    def add_random(self, kind: SuggestionKind, reason: str) -> bool:
+        """Add one drawn at random; return False if no allowed configuration is left."""
+        configuration = self._knowledge.space.sample(self._rng, self.unavailable)
+        if configuration is None:
+            return False
+        self.add(configuration, kind, reason)
+        return True
+
+
+LISTED_PARTS = 3
+_METHOD_NAMES: dict[Method, str] = {
+    "means": "level means",
+    "blocks": "complete blocks",
+    "least_squares": "least squares",
+}
+
+
+def construction_reason(model: DesignModel, configuration: Configuration, beta: float) -> str:
+    """Say which levels of a construction are the best seen and which are untried."""
+    best: list[str] = []
+    untried: list[str] = []
+    unknown: list[str] = []
+    others: list[str] = []
+    compared, quality = "tried", "mean quality seen"
+    if model.method != "means":
+        compared, quality = "compared", f"quality estimated by {_METHOD_NAMES[model.method]}"
+    for name, value in _by_importance(model, configuration):
+        level_id = model.space.parameter(name).level_id(value)
+        level = model.level(name, level_id)
+        n_known = sum(1 for other in model.levels(name) if other.mean is not None)
+        text = f"{name}={show(value)}"
+        if level.mean is None:
+            (unknown if level.count else untried).append(text)
+        elif n_known > 1 and level.mean == model.q_max(name):
+            best.append(f"{text} (of {n_known} levels {compared})")
+        else:
+            others.append(text)
+    parts = []
+    if best:
+        verb = "has" if len(best) == 1 else "have"
+        parts.append(f"{join_listed(best)} {verb} the best {quality}")
+    if untried:
+        parts.append(f"{join_listed(untried)} {'is' if len(untried) == 1 else 'are'} untried")
+    if unknown:
+        verb = "has" if len(unknown) == 1 else "have"
+        parts.append(f"{join_listed(unknown)} {verb} runs, but nothing to be compared with yet")
+    if not parts:
+        return f"{join_listed(others)} drawn from the levels above the greediness {beta:g}."
+    return "; ".join(parts) + "."
+
+
+def neighbour_reason(
+    space: ParameterSpace, configuration: Configuration, near: Configuration, near_text: str
+) -> str:
+    """Say how a neighbour differs from the configuration it was derived from."""
+    differences = [
+        difference(parameter, a, b)
+        for parameter, a, b in zip(
+            space.parameters, configuration.level_ids, near.level_ids, strict=True
+        )
+        if a != b
+    ]
+    sentence = f"{join_listed(differences)} from {near_text}."
+    return sentence[0].upper() + sentence[1:]
+
+
+def difference(parameter: Parameter, level_id: int, other_id: int) -> str:
+    """Say how one level of a parameter differs from another."""
+    if parameter.kind == "nominal":
+        return f"a change to {parameter.name}={show(parameter.levels[level_id])}"
+    steps = abs(parameter.ranks[level_id] - parameter.ranks[other_id])
+    return f"{'one step' if steps == 1 else f'{steps} steps'} in {parameter.name}"
+
+
+def _by_importance(
+    model: DesignModel, configuration: Configuration
+) -> list[tuple[str, str | int | float | bool]]:
+    values = model.space.values(configuration)
+    return [(entry.parameter, values[entry.parameter]) for entry in model.importance]
+
+
+def join_listed(parts: Sequence[str]) -> str:
+    """Join as people do, at most three and a count of the rest."""
+    shown = list(parts[:LISTED_PARTS])
+    if len(parts) > LISTED_PARTS:
+        shown.append(f"{len(parts) - LISTED_PARTS} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+_BY_NUMBER = re.compile(r"from suggestion \d+")
+
+
+def renumber_reasons(
+    suggestions: Sequence[Suggestion], space: ParameterSpace
+) -> tuple[Suggestion, ...]:
+    """Return the suggestions, each named by its number in this batch where a reason names one.
+
+    What was left out of the batch is named by its values.
+    """
+    numbers = {s.configuration: i for i, s in enumerate(suggestions, start=1)}
+    return tuple(
+        _renumber_reason(s, numbers.get(s.near) if s.near else None, space) for s in suggestions
+    )
+
+
+def _renumber_reason(
+    suggestion: Suggestion, number: int | None, space: ParameterSpace
+) -> Suggestion:
+    if suggestion.near is None or _BY_NUMBER.search(suggestion.reason) is None:
+        return suggestion
+    values = f"from the construction {show_values(space.values(suggestion.near))}"
+    place = f"from suggestion {number}" if number else values
+    return replace(suggestion, reason=_BY_NUMBER.sub(lambda _: place, suggestion.reason, count=1))
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSearch:
+    """Propose allowed configurations uniformly at random, none twice.
+
+    Reference: Bergstra & Bengio 2012, Random search for hyper-parameter optimization.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        return "random"
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        require_count(n)
+        unavailable = set(knowledge.taken)
+        suggestions: list[Suggestion] = []
+        while len(suggestions) < n:
+            configuration = knowledge.space.sample(rng, unavailable)
+            if configuration is None:
+                break
+            unavailable.add(configuration)
+            expected = knowledge.model.expected(configuration)
+            suggestions.append(
+                Suggestion(
+                    configuration,
+                    self.name,
+                    "Drawn at random among the configurations that have not been run.",
+                    "random",
+                    expected.value if expected else None,
+                    expected.interval if expected else None,
+                )
+            )
+        return tuple(suggestions)

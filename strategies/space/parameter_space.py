@@ -1,0 +1,487 @@
+"""A configuration: one level for every parameter of a space.
+
+What the parts of a space must be: names that differ, pairs that name levels.
+
+Parameter spaces: a finite product of levels, minus closed levels and exclusions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.space.enumeration import (
+    EXACT_BOUND,
+    AllowedCombinations,
+    AllowedConfigurations,
+    by_distance,
+)
+from strategies.space.errors import NotAllowedError, SpaceError, UnknownParameterError, hint
+from strategies.space.exclusion import Exclusion
+from strategies.space.parameter import Level, Parameter, show, show_values
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Configuration:
+    """One level id per parameter, in the space's order, and the lineage of that space.
+
+    Plain and cheap on purpose: the space that is asked about it checks it. Ids are
+    append-only, so equality and hash survive every edit of the space.
+    """
+
+    level_ids: tuple[int, ...]
+    lineage: str
+
+
+MAX_PARAMETERS = 1_000
+
+
+def check_names(parameters: Sequence[Parameter]) -> None:
+    """Raise `SpaceError` unless there are parameters, not too many, with distinct names."""
+    if not parameters:
+        raise SpaceError("a space has no parameters; give at least one.")
+    if len(parameters) > MAX_PARAMETERS:
+        raise SpaceError(
+            f"a space has {len(parameters):,} parameters; at most {MAX_PARAMETERS:,} can be told "
+            "apart by any search."
+        )
+    seen: set[str] = set()
+    for parameter in parameters:
+        if parameter.name in seen:
+            raise SpaceError(f"two parameters are named '{parameter.name}'; names must differ.")
+        seen.add(parameter.name)
+
+
+def check_pairs(
+    parameters: Sequence[Parameter], pairs: frozenset[tuple[str, int]], verb: str
+) -> None:
+    """Raise `SpaceError` for a (name, level id) that is no level; ``verb`` says what was wanted."""
+    n_levels = {p.name: p.n_levels for p in parameters}
+    for name, level_id in sorted(pairs):
+        if name not in n_levels:
+            raise UnknownParameterError(f"no parameter '{name}' to {verb}" + hint(name, n_levels))
+        if not 0 <= level_id < n_levels[name]:
+            raise SpaceError(
+                f"parameter '{name}' has no level id {level_id} to {verb}; allowed are 0 to "
+                f"{n_levels[name] - 1}."
+            )
+
+
+def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, int]]) -> None:
+    """Raise `SpaceError` for a pair that is no level, or a parameter without an open one."""
+    check_pairs(parameters, closed, "close")
+    n_open = {p.name: p.n_levels for p in parameters}
+    for name, _ in closed:
+        n_open[name] -= 1
+    for name, n in n_open.items():
+        if n == 0:
+            raise SpaceError(
+                f"all levels of parameter '{name}' would be closed; leave at least one open."
+            )
+
+
+GRID_BOUND = 50_000
+"""Allowed configurations up to which `ParameterSpace.allowed_ids` lists them."""
+
+REJECTION_TRIES = 256
+LAST_TRIES = 100_000
+
+
+@dataclass(frozen=True)
+class ParameterSpace:
+    """The configurations of an experiment.
+
+    Args:
+        parameters: at least one, names distinct.
+        exclusions: conditions that no proposed configuration may meet.
+        closed: (parameter name, level id) pairs that are not proposed any more. Levels are
+            closed, never removed, so that history stays valid.
+        lineage: digest of the first version of the space; edits keep it, and every
+            configuration carries it. Computed when empty.
+        preferred: (parameter name, level id) pairs that a share of the suggestions keeps to; see
+            `strategies.steering.exploitation`. They forbid nothing, and rest while their level is closed.
+    Raises `SpaceError` (or a subclass) for anything that cannot be.
+
+    Not slotted: open levels and the verdicts of exclusions are cached on first use.
+    """
+
+    parameters: tuple[Parameter, ...]
+    exclusions: tuple[Exclusion, ...] = ()
+    closed: frozenset[tuple[str, int]] = frozenset()
+    lineage: str = ""
+    preferred: frozenset[tuple[str, int]] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        object.__setattr__(self, "exclusions", tuple(self.exclusions))
+        object.__setattr__(self, "closed", frozenset(self.closed))
+        object.__setattr__(self, "preferred", frozenset(self.preferred))
+        check_names(self.parameters)
+        check_closed(self.parameters, self.closed)
+        check_pairs(self.parameters, self.preferred, "prefer")
+        families = {p.name: p.family for p in self.parameters}
+        for exclusion in self.exclusions:
+            exclusion.check(families)
+        if not self.lineage:
+            object.__setattr__(self, "lineage", _digest(self))
+
+    # -- size and membership ---------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names in order."""
+        return tuple(p.name for p in self.parameters)
+
+    @property
+    def size(self) -> int:
+        """Product of the numbers of levels, closed and excluded ones included."""
+        return math.prod(p.n_levels for p in self.parameters)
+
+    @property
+    def open_size(self) -> int:
+        """Product of the numbers of open levels; exclusions are not looked at."""
+        return math.prod(len(ids) for ids in self.open_ids)
+
+    @cached_property
+    def open_ids(self) -> tuple[tuple[int, ...], ...]:
+        """Open level ids per parameter, ascending."""
+        return tuple(
+            tuple(i for i in range(p.n_levels) if (p.name, i) not in self.closed)
+            for p in self.parameters
+        )
+
+    @cached_property
+    def open_by_rank(self) -> tuple[tuple[int, ...], ...]:
+        """Open level ids per parameter, the lowest rank first."""
+        return tuple(
+            tuple(sorted(ids, key=p.ranks.__getitem__))
+            for p, ids in zip(self.parameters, self.open_ids, strict=True)
+        )
+
+    def count_allowed(self) -> int | None:
+        """Count the allowed configurations.
+
+        Exact without exclusions, and while the parameters that exclusions name have at most
+        200,000 combinations of open levels; None beyond.
+        """
+        return self._admission.count()
+
+    def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:
+        """Return which combinations of levels of some parameters occur in the allowed space.
+
+        None where their number is unknown, as in `count_allowed`. Raises `UnknownParameterError`.
+        """
+        positions = tuple(self._position(name) for name in names)
+        parts = self._admission.parts(positions)
+        if parts is None:
+            return None
+        named = {name for exclusion in self.exclusions for name in exclusion.names}
+        bound = tuple(name in named for name in names)
+        open_ids = tuple(frozenset(self.open_ids[position]) for position in positions)
+        return AllowedCombinations(parts, bound, open_ids)
+
+    def is_allowed(self, configuration: Configuration) -> bool:
+        """Return whether the configuration may be proposed.
+
+        Raises `SpaceError` if it does not belong to this space.
+        """
+        return self._admission.admits(self._ids(configuration))
+
+    def check(self, configuration: Configuration) -> None:
+        """Raise `NotAllowedError` with the reason if the configuration may not be proposed."""
+        level_ids = self._ids(configuration)
+        position = self._admission.closed_at(level_ids)
+        if position is not None:
+            parameter = self.parameters[position]
+            value = show(parameter.levels[level_ids[position]])
+            raise NotAllowedError(
+                f"the level {value} of parameter '{parameter.name}' is closed; reopen it or "
+                "choose another level."
+            )
+        exclusion = self._admission.excluded_by(level_ids)
+        if exclusion is not None:
+            raise NotAllowedError(
+                f"{show_values(self.values(configuration))} is excluded by '{exclusion.text}'."
+            )
+
+    # -- configurations and their values ---------------------------------------------------
+
+    def parameter(self, name: str) -> Parameter:
+        """Return a parameter by name; raises `UnknownParameterError` with the nearest one."""
+        return self.parameters[self._position(name)]
+
+    def configuration(self, index: int) -> Configuration:
+        """Return a configuration of the full product; the last parameter moves fastest.
+
+        Raises `SpaceError` outside 0 to size - 1.
+        """
+        if not 0 <= index < self.size:
+            raise SpaceError(
+                f"there is no configuration {index}; allowed are 0 to {self.size - 1}."
+            )
+        rest = int(index)
+        level_ids = []
+        for parameter in reversed(self.parameters):
+            rest, level_id = divmod(rest, parameter.n_levels)
+            level_ids.append(level_id)
+        return Configuration(tuple(reversed(level_ids)), self.lineage)
+
+    def index(self, configuration: Configuration) -> int:
+        """Return the configuration's place in the full product of this version of the space."""
+        index = 0
+        for parameter, level_id in zip(self.parameters, self._ids(configuration), strict=True):
+            index = index * parameter.n_levels + level_id
+        return index
+
+    def values(self, configuration: Configuration) -> dict[str, Level]:
+        """Return the value of every parameter."""
+        pairs = zip(self.parameters, self._ids(configuration), strict=True)
+        return {p.name: p.levels[level_id] for p, level_id in pairs}
+
+    def from_values(self, values: Mapping[str, Level]) -> Configuration:
+        """Return the configuration with these values, allowed or not.
+
+        Raises `UnknownParameterError` for a name too many, `SpaceError` for a missing one,
+        `UnknownLevelError` for a value that is no level.
+        """
+        for name in values:
+            self._position(name)
+        missing = [p.name for p in self.parameters if p.name not in values]
+        if missing:
+            raise SpaceError(
+                f"no value is given for {', '.join(missing)}; a configuration has one value for "
+                "every parameter."
+            )
+        level_ids = tuple(p.level_id(values[p.name]) for p in self.parameters)
+        return Configuration(level_ids, self.lineage)
+
+    def parse_value(self, parameter_name: str, text: str) -> Level:
+        """Return the level of a parameter that is written in ``text``, as at a command line."""
+        return self.parameter(parameter_name).parse(text)
+
+    def coordinates(self, configurations: Sequence[Configuration]) -> NDArray[np.float64]:
+        """Return float64 [n, d], all entries in [0, 1].
+
+        An ordinal parameter is one column: rank / (levels - 1), or 0.5 with a single level.
+        A nominal one is one column per level, one-hot over sqrt(2), so that two different
+        levels are at Euclidean distance 1. Columns follow the parameters' order.
+        """
+        ids = np.array([self._ids(c) for c in configurations], dtype=np.int64)
+        ids = ids.reshape(len(configurations), len(self.parameters))
+        columns = [_coordinates(p, ids[:, i]) for i, p in enumerate(self.parameters)]
+        return np.concatenate(columns, axis=1)
+
+    # -- walking the allowed configurations ------------------------------------------------
+
+    def configurations(self) -> Iterator[Configuration]:
+        """Yield the allowed configurations lazily, the last parameter moving fastest."""
+        for level_ids in self._admission.all():
+            yield Configuration(level_ids, self.lineage)
+
+    @cached_property
+    def allowed_ids(self) -> NDArray[np.int64] | None:
+        """Level ids [m, d] of all allowed configurations; None above 50,000 or if not counted."""
+        count = self._admission.count()
+        if count is None or count > GRID_BOUND:
+            return None
+        ids = self._admission.grid()
+        ids.flags.writeable = False
+        return ids
+
+    def open_by_distance(
+        self, configuration: Configuration, rng: np.random.Generator
+    ) -> Iterator[Configuration]:
+        """Yield every other configuration of open levels, nearest first; see `neighbours`.
+
+        Excluded configurations are among them, so a caller can bound its own walk.
+        """
+        ids = self._ids(configuration)
+        for level_ids in by_distance(self.parameters, self.open_ids, ids, rng):
+            yield Configuration(level_ids, self.lineage)
+
+    def neighbours(
+        self, configuration: Configuration, rng: np.random.Generator
+    ) -> Iterator[Configuration]:
+        """Yield the other allowed configurations in increasing distance of the coordinates.
+
+        Lazy; ties come in random order; the configuration itself need not be allowed.
+        """
+        return filter(self.is_allowed, self.open_by_distance(configuration, rng))
+
+    def sample(
+        self, rng: np.random.Generator, exclude: Container[Configuration] = frozenset()
+    ) -> Configuration | None:
+        """Draw uniformly among the allowed configurations outside ``exclude``.
+
+        Returns None if there is none. Up to 200,000 open combinations that answer is exact.
+        Beyond, 100,000 draws are made; if none is free, a `SpaceError` says so, since neither
+        a configuration nor exhaustion could be established.
+        """
+        admission = self._admission
+        for _ in range(REJECTION_TRIES):
+            level_ids = admission.draw(rng)
+            configuration = Configuration(level_ids, self.lineage)
+            if configuration not in exclude and admission.excluded_by(level_ids) is None:
+                return configuration
+        if self.open_size <= EXACT_BOUND:
+            free = [c for c in self.configurations() if c not in exclude]
+            return free[int(rng.integers(len(free)))] if free else None
+        if admission.count() == 0:
+            return None
+        return self._sample_hard(rng, exclude)
+
+    def _sample_hard(
+        self, rng: np.random.Generator, exclude: Container[Configuration]
+    ) -> Configuration:
+        """Draw from a large space of which nearly everything is excluded or taken."""
+        for _ in range(LAST_TRIES):
+            level_ids = self._admission.draw_allowed(rng) or self._admission.draw(rng)
+            configuration = Configuration(level_ids, self.lineage)
+            if configuration not in exclude and self._admission.excluded_by(level_ids) is None:
+                return configuration
+        raise SpaceError(
+            f"no free configuration was found in {LAST_TRIES} draws from {self.open_size} "
+            "combinations of open levels; the exclusions leave too little, close levels instead."
+        )
+
+    # -- edits: a new space of the same lineage --------------------------------------------
+
+    def with_level(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space with one more level; raises `SpaceError` if it has it already."""
+        position = self._position(parameter)
+        longer = self.parameters[position].with_level(value)
+        parameters = (*self.parameters[:position], longer, *self.parameters[position + 1 :])
+        return replace(self, parameters=parameters)
+
+    def closing(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is not proposed any more.
+
+        Raises `SpaceError` if it is closed already or is the parameter's last open level.
+        """
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair in self.closed:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is closed already."
+            )
+        return replace(self, closed=self.closed | {pair})
+
+    def reopening(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a closed level is proposed again."""
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair not in self.closed:
+            raise SpaceError(f"the level {show(value)} of parameter '{parameter}' is not closed.")
+        return replace(self, closed=self.closed - {pair})
+
+    def excluding(self, exclusion: Exclusion) -> ParameterSpace:
+        """Return the space with one more exclusion."""
+        if exclusion in self.exclusions:
+            raise SpaceError(f"the exclusion '{exclusion.text}' is there already.")
+        return replace(self, exclusions=(*self.exclusions, exclusion))
+
+    def preferring(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is preferred to the others of its parameter.
+
+        Raises `SpaceError` if it is preferred already or closed.
+        """
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair in self.preferred:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is preferred already."
+            )
+        if pair in self.closed:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is closed; reopen it before "
+                "it is preferred."
+            )
+        return replace(self, preferred=self.preferred | {pair})
+
+    def unpreferring(self, parameter: str, value: Level) -> ParameterSpace:
+        """Return the space in which a level is not preferred any more."""
+        pair = (parameter, self.parameter(parameter).level_id(value))
+        if pair not in self.preferred:
+            raise SpaceError(
+                f"the level {show(value)} of parameter '{parameter}' is not preferred."
+            )
+        return replace(self, preferred=self.preferred - {pair})
+
+    @cached_property
+    def preferred_part(self) -> ParameterSpace:
+        """The space of the preferred levels, of the same lineage.
+
+        Of every parameter that has open preferred levels the other levels are closed; it is the
+        space itself if none has.
+        """
+        others = {
+            (parameter.name, level_id)
+            for parameter, open_ids in zip(self.parameters, self.open_ids, strict=True)
+            if any((parameter.name, i) in self.preferred for i in open_ids)
+            for level_id in open_ids
+            if (parameter.name, level_id) not in self.preferred
+        }
+        return replace(self, closed=self.closed | others) if others else self
+
+    # -- private ---------------------------------------------------------------------------
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {p.name: i for i, p in enumerate(self.parameters)}
+
+    @cached_property
+    def _admission(self) -> AllowedConfigurations:
+        return AllowedConfigurations(self.parameters, self.exclusions, self.open_ids)
+
+    def _position(self, name: str) -> int:
+        try:
+            return self._positions[name]
+        except KeyError:
+            raise UnknownParameterError(
+                f"no parameter '{name}'" + hint(str(name), self._positions)
+            ) from None
+
+    def _ids(self, configuration: Configuration) -> tuple[int, ...]:
+        """Return the level ids of a configuration that belongs to this space."""
+        level_ids = configuration.level_ids
+        if configuration.lineage != self.lineage:
+            raise SpaceError(
+                f"a configuration of space '{configuration.lineage}' was given to space "
+                f"'{self.lineage}'; build it with this space's from_values."
+            )
+        if len(level_ids) != len(self.parameters):
+            raise SpaceError(
+                f"a configuration has {len(level_ids)} levels for {len(self.parameters)} "
+                "parameters; it needs one for each."
+            )
+        for parameter, level_id in zip(self.parameters, level_ids, strict=True):
+            if not 0 <= level_id < parameter.n_levels:
+                raise SpaceError(
+                    f"parameter '{parameter.name}' has no level id {level_id}; allowed are 0 to "
+                    f"{parameter.n_levels - 1}."
+                )
+        return level_ids
+
+
+def _coordinates(parameter: Parameter, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    if parameter.kind == "nominal":
+        one_hot = np.zeros((ids.size, parameter.n_levels), dtype=np.float64)
+        one_hot[np.arange(ids.size), ids] = 1.0 / math.sqrt(2.0)
+        return one_hot
+    if parameter.n_levels == 1:
+        return np.full((ids.size, 1), 0.5)
+    ranks = np.array(parameter.ranks, dtype=np.float64)
+    return (ranks[ids] / (parameter.n_levels - 1)).reshape(-1, 1)
+
+
+def _digest(space: ParameterSpace) -> str:
+    definition = {
+        "parameters": [[p.name, p.kind, list(p.levels)] for p in space.parameters],
+        "exclusions": [exclusion.text for exclusion in space.exclusions],
+        "closed": sorted(space.closed),
+    }
+    return hashlib.sha256(json.dumps(definition).encode()).hexdigest()[:16]

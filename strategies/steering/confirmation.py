@@ -1,0 +1,264 @@
+"""Which configuration to recommend where results vary, and which runs would confirm it.
+
+The best of many single runs is mostly a lucky one (the winner's curse). So configurations are
+ranked by means that are drawn towards the mean of all, the more the fewer runs they rest on, and a
+winner counts as confirmed only once she was repeated, or leads by more than the noise explains.
+
+References: Efron & Morris 1975, Data analysis using Stein's estimator and its generalizations;
+Bechhofer, Santner & Goldsman 1995, Design and Analysis of Experiments for Statistical Selection.
+
+How much results vary when nothing is changed: replicates and their pooled variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from scipy.special import chdtri, stdtrit
+
+from strategies.data.observation import Observation
+from strategies.samplers.strategy import Suggestion, require_count
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The pooled variance of replicates.
+
+    Args:
+        variance: sum of squared deviations within configurations over the degrees of freedom, in
+            squared units of the quality.
+        df: degrees of freedom, the number of replicates beyond the first of each configuration.
+        interval: 95% chi-square interval of the variance, for normal errors of equal variance.
+    """
+
+    variance: float
+    df: int
+    interval: tuple[float, float]
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of one run."""
+        return math.sqrt(self.variance)
+
+    def half_width(self, n: float) -> float:
+        """Return half the 95% t interval of a mean of ``n`` runs; ``n`` may be a fraction.
+
+        For the difference of two means of a and b runs it is that of n = 1 / (1/a + 1/b).
+        """
+        return float(stdtrit(self.df, 0.5 + CONFIDENCE / 2)) * math.sqrt(self.variance / n)
+
+
+def replicates(
+    observations: Iterable[Observation],
+) -> dict[Configuration, tuple[Observation, ...]]:
+    """Return the runs of each configuration, both in the order of their first occurrence."""
+    runs: dict[Configuration, list[Observation]] = {}
+    for observation in observations:
+        runs.setdefault(observation.configuration, []).append(observation)
+    return {configuration: tuple(own) for configuration, own in runs.items()}
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """Return the mean of at least one number; of equal numbers it is exactly that number.
+
+    >>> mean([0.1, 0.1, 0.1])
+    0.1
+    """
+    first = numbers[0]
+    return first + math.fsum(number - first for number in numbers) / len(numbers)
+
+
+def mean_of(runs: Sequence[Observation]) -> Observation:
+    """Return the runs of one configuration as one: mean qualities and violation.
+
+    It is feasible if all of them are. Measures, duration and seed are of no single run, and empty.
+    """
+    violation = mean([run.violation for run in runs])
+    seconds = [run.second for run in runs if run.second is not None]
+    return Observation(
+        runs[0].configuration,
+        mean([run.quality for run in runs]),
+        violation == 0,
+        violation,
+        second=mean(seconds) if len(seconds) == len(runs) else None,
+    )
+
+
+def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
+    """Return the noise of the qualities, None if no configuration was run twice."""
+    squares, df = 0.0, 0
+    for own in replicates(observations).values():
+        centre = mean([run.quality for run in own])
+        squares += math.fsum((run.quality - centre) ** 2 for run in own)
+        df += len(own) - 1
+    if df == 0:
+        return None
+    tail = (1 - CONFIDENCE) / 2
+    low, high = squares / float(chdtri(df, tail)), squares / float(chdtri(df, 1 - tail))
+    return Noise(squares / df, df, (low, high))
+
+
+Basis: TypeAlias = Literal["deterministic", "replicates", "gap", "repeated", "failed", "unknown"]
+"""Why a winner is confirmed or, for the last three, is not."""
+
+CONFIRMED_RUNS = 2
+"""Runs of a winner that confirm her, if nothing else could be as good by the noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A feasible configuration: mean quality of its ``n`` runs, as it is and drawn to the others'.
+
+    ``estimate`` is the mean where the noise is unknown or none.
+    """
+
+    configuration: Configuration
+    n: int
+    mean: float
+    estimate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What would be recommended.
+
+    Args:
+        winner: the candidate with the best estimate. Where noise explains all differences, so that
+            all estimates are one, whoever would lead if it explained a little less.
+        runner_up: the next, None without another.
+        rivals: others whose means cannot be told from the winner's by the noise, the better
+            first; empty where the noise is unknown or none.
+        noise: of the replicates, None without any.
+        interval: 95% interval of the winner's mean quality, of no width where results do not
+            vary, None where the noise is unknown.
+        basis: why she is confirmed, or is not.
+    """
+
+    winner: Candidate
+    runner_up: Candidate | None
+    rivals: tuple[Candidate, ...]
+    noise: Noise | None
+    interval: tuple[float, float] | None
+    basis: Basis
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether she may be recommended without further runs."""
+        return self.basis in ("deterministic", "replicates", "gap")
+
+
+def choose(
+    observations: Sequence[Observation],
+    deterministic: bool | None = None,
+    failed: Container[Configuration] = frozenset(),
+) -> Choice | None:
+    """Return what would be recommended; None if nothing feasible was observed.
+
+    A configuration is feasible if all its runs are. The winner is confirmed if results do not vary
+    (``deterministic``), or if all others are further behind than half the 95% interval of the
+    difference; alone by at least two runs. She is not if one of her runs failed.
+
+    Args:
+        observations: completed runs.
+        deterministic: whether the same configuration gives the same result; None if unknown.
+        failed: configurations of which a run failed.
+    """
+    groups = replicates(observations).values()
+    feasible = [(len(own), run) for own in groups if (run := mean_of(own)).feasible]
+    if not feasible:
+        return None
+    noise = None if deterministic else estimate_noise(observations)
+    winner, *others = _ranked(feasible, noise)
+    runner_up = others[0] if others else None
+    rivals = () if noise is None else tuple(c for c in others if not _leads(winner, c, noise))
+    interval = None
+    if deterministic:
+        interval = (winner.mean, winner.mean)
+    elif noise is not None:
+        half = noise.half_width(winner.n)
+        interval = (winner.mean - half, winner.mean + half)
+    basis: Basis = "unknown"
+    if winner.configuration in failed:
+        basis = "failed"
+    elif deterministic:
+        basis = "deterministic"
+    elif winner.n >= CONFIRMED_RUNS:
+        # ties do not count where replicates agree exactly: no run would tell them apart
+        contested = rivals and noise is not None and noise.variance > 0
+        basis = "repeated" if contested else "replicates"
+    elif noise is not None and others and not rivals:
+        basis = "gap"
+    return Choice(winner, runner_up, rivals, noise, interval, basis)
+
+
+def confirmations(choice: Choice, n: int, space: ParameterSpace) -> tuple[Suggestion, ...]:
+    """Return up to ``n`` runs that would confirm the winner: replicates, announced as such.
+
+    The winner first, until she has two runs; then whoever has the fewest runs among her and those
+    that cannot be told from her (the runner-up, where the noise is unknown), the better first. What
+    is closed or excluded by now is not run again, so there may be fewer, or none.
+    Raises `OptionError` unless ``n`` is a whole number of at least 1.
+    """
+    require_count(n)
+    rivals = choice.rivals
+    if choice.noise is None and choice.runner_up is not None:
+        rivals = (choice.runner_up,)
+    contest = [c for c in (choice.winner, *rivals) if space.is_allowed(c.configuration)]
+    runs = {c.configuration: c.n for c in contest}
+    suggestions: list[Suggestion] = []
+    while contest and len(suggestions) < n:
+        first = contest[0]
+        leads = first is choice.winner and runs[first.configuration] < CONFIRMED_RUNS
+        chosen = first if leads else min(contest, key=lambda c: runs[c.configuration])
+        runs[chosen.configuration] += 1
+        suggestions.append(_suggestion(chosen, choice))
+    return tuple(suggestions)
+
+
+def _suggestion(chosen: Candidate, choice: Choice) -> Suggestion:
+    times = "once" if chosen.n == 1 else f"{chosen.n} times"
+    if chosen is choice.winner:
+        reason = f"Run again to confirm the winner, which ran {times}."
+    else:
+        reason = f"Run again to tell it from the winner; it ran {times}."
+    interval = choice.interval if chosen is choice.winner else None
+    if interval is not None:  # around the mean, which the estimate may leave
+        interval = (min(interval[0], chosen.estimate), max(interval[1], chosen.estimate))
+    return Suggestion(
+        chosen.configuration, "confirmation", reason, "confirmation", chosen.estimate, interval
+    )
+
+
+def _ranked(feasible: Sequence[tuple[int, Observation]], noise: Noise | None) -> list[Candidate]:
+    """Return the candidates, the best first: means drawn towards their grand mean.
+
+    Each loses the share of its deviation that noise has in the variance of such means. The
+    variance between configurations is estimated by moments: that of the means less what noise adds
+    to it on average.
+    """
+    means = [run.quality for _, run in feasible]
+    grand = mean(means)
+    variance = 0.0 if noise is None else noise.variance
+    between = 0.0
+    if len(means) > 1:
+        spread = math.fsum((one - grand) ** 2 for one in means) / (len(means) - 1)
+        added = variance * math.fsum(1 / n for n, _ in feasible) / len(feasible)
+        between = max(0.0, spread - added)
+    candidates = []
+    for n, run in feasible:
+        kept = 1.0 if variance == 0 else between / (between + variance / n)
+        estimate = run.quality if kept == 1.0 else grand + kept * (run.quality - grand)
+        candidates.append(Candidate(run.configuration, n, run.quality, estimate))
+    # as `between` goes to 0, estimates leave the grand mean in proportion to n (mean - grand)
+    return sorted(candidates, key=lambda c: (-c.estimate, -c.n * (c.mean - grand)))
+
+
+def _leads(winner: Candidate, other: Candidate, noise: Noise) -> bool:
+    half = noise.half_width(1 / (1 / winner.n + 1 / other.n))
+    return winner.mean - other.mean > half

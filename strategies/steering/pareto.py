@@ -1,0 +1,161 @@
+"""Two measures at once: the front of trade-offs, its hypervolume, and a search along it.
+
+With two qualities there is no single best configuration but a front: those that nothing beats in
+one quality without losing in the other. `Scalarising` lets any strategy search along it, by giving
+every suggestion a weight of its own and making one number of both qualities by that weight.
+
+References: Knowles 2006, ParEGO: a hybrid algorithm with on-line landscape approximation for
+expensive multiobjective optimization problems; Deb 2000 for constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strategies.data.observation import Observation
+from strategies.doe.main_effects import Knowledge
+from strategies.samplers.strategy import Strategy, Suggestion, require_count
+from strategies.space.errors import ObservationError
+
+RHO = 0.05
+"""The small positive constant of the augmented Tchebycheff function (Knowles 2006, section II)."""
+
+DIVISIONS = 10
+"""The s of Knowles 2006 for two objectives: weights are multiples of 1 / s, 11 vectors."""
+
+
+def pareto_front(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """Return the observations that no other one dominates, the best first quality first.
+
+    One dominates another if it is feasible and the other is not, if both are infeasible and it
+    violates less (Deb 2000), or if it is at least as good in both qualities and better in one.
+    Equals dominate each other not. Of infeasible ones, none is on the front of any feasible one.
+    Raises `ObservationError` if a second quality is unknown.
+    """
+    pairs = [(one, _second(one)) for one in observations]
+    if any(one.feasible for one, _ in pairs):
+        pairs = [pair for pair in pairs if pair[0].feasible]
+    else:
+        least = min((one.violation for one, _ in pairs), default=0.0)
+        pairs = [pair for pair in pairs if pair[0].violation == least]
+    front: list[tuple[Observation, float]] = []
+    for one, second in sorted(pairs, key=lambda pair: (-pair[0].quality, -pair[1])):
+        equal = bool(front) and (one.quality, second) == (front[-1][0].quality, front[-1][1])
+        if not front or second > front[-1][1] or equal:
+            front.append((one, second))
+    return tuple(one for one, _ in front)
+
+
+def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, float]) -> float:
+    """Return the area that the points dominate above a reference point, exactly.
+
+    Args:
+        points: pairs of qualities, more is better; dominated ones add nothing.
+        reference: a pair of qualities; points that do not exceed it in both add nothing.
+
+    Reference: Zitzler & Thiele 1998, Multiobjective optimization using evolutionary algorithms.
+    """
+    area, highest = 0.0, reference[1]
+    for first, second in sorted(points, reverse=True):
+        if first > reference[0] and second > highest:
+            area += (first - reference[0]) * (second - highest)
+            highest = second
+    return area
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarisedStrategy:
+    """A strategy that searches along the front of two qualities, one weight per suggestion.
+
+    For each suggestion a weight is drawn, both qualities are scaled to costs from 0 (best) to 1
+    over the feasible observations (all, if none is), and the base is asked for one suggestion
+    where quality is less of the augmented Tchebycheff function of the costs:
+    max(w_j c_j) + rho sum(w_j c_j). What it proposed is pending for the next. Without an
+    observation it is the base.
+
+    Args:
+        base: any strategy; its name is this one's too.
+        labels: what the two qualities are called in reasons.
+    Raises `ObservationError`, when it suggests, for an observation without a second quality.
+    """
+
+    base: Strategy
+    labels: tuple[str, str] = ("the first measure", "the second")
+
+    @property
+    def name(self) -> str:
+        """The base's name: it is the strategy, this is what it is told to maximise."""
+        return self.base.name
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        require_count(n)
+        if not knowledge.observations:
+            return self.base.suggest(n, knowledge, rng)
+        suggestions: list[Suggestion] = []
+        while len(suggestions) < n:
+            weight = int(rng.integers(DIVISIONS + 1)) / DIVISIONS
+            pending = knowledge.pending.union(s.configuration for s in suggestions)
+            told = replace(
+                knowledge,
+                observations=scalarised_observations(knowledge.observations, weight),
+                pending=pending,
+            )
+            found = self.base.suggest(1, told, rng)
+            if not found:
+                break
+            suggestions.append(self._weighed(found[0], weight, knowledge))
+        return tuple(suggestions)
+
+    def _weighed(self, suggestion: Suggestion, weight: float, knowledge: Knowledge) -> Suggestion:
+        """Say the trade, and expect qualities by the first measure, as everywhere."""
+        first, second = self.labels
+        expected = knowledge.model.expected(suggestion.configuration)
+        reason = suggestion.reason
+        if suggestion.kind != "initial":  # first runs follow a design, whatever is weighed
+            reason = f"By {weight:g} {first} to {1 - weight:g} {second}: {reason}"
+        return replace(
+            suggestion,
+            reason=reason,
+            expected=expected.value if expected else None,
+            interval=expected.interval if expected else None,
+            chance=None,  # that was of the weighed cost
+        )
+
+
+def scalarised_observations(
+    observations: Sequence[Observation], weight: float
+) -> tuple[Observation, ...]:
+    """Return the observations with one quality made of two, see `ScalarisedStrategy`.
+
+    Args:
+        observations: at least one; each with a second quality.
+        weight: of the first quality, from 0 to 1; the second has the rest.
+    Raises `ObservationError` if a second quality is unknown.
+    """
+    pairs = np.array([(one.quality, _second(one)) for one in observations], dtype=np.float64)
+    feasible = np.array([one.feasible for one in observations])
+    compared = pairs[feasible] if feasible.any() else pairs
+    best, spread = compared.max(axis=0), np.ptp(compared, axis=0)
+    # those of infeasible runs may lie outside 0 to 1, and count for nothing beside feasible ones
+    costs = np.clip((best - pairs) / np.where(spread > 0, spread, 1.0), 0.0, 1.0)
+    weighted = costs * np.array([weight, 1 - weight])
+    chebyshev = weighted.max(axis=1) + RHO * weighted.sum(axis=1)
+    return tuple(
+        replace(one, quality=-float(cost), second=None)
+        for one, cost in zip(observations, chebyshev, strict=True)
+    )
+
+
+def _second(observation: Observation) -> float:
+    if observation.second is None:
+        raise ObservationError(
+            "an observation has no second quality; two measures are weighed only where every run "
+            "gave both."
+        )
+    return observation.second

@@ -1,0 +1,430 @@
+"""Regions: where the good results lie close together (section 3.2 of the Copper paper).
+
+DBSCAN finds dense groups among the good configurations, without being told how many there are;
+good ones that lie alone are in no region. Distances are in level steps (see `strategies.steering.regions`),
+so that an ``eps`` means the same for a parameter of 3 levels and for one of 80.
+
+A configuration lies in a region if it is within ``eps`` steps of a member or in the region's box.
+Regions may overlap.
+
+Reference: Ester et al. 1996, A density-based algorithm for discovering clusters.
+
+Distances in level steps: how far configurations are as people count.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.data.observation import Observation, best, responses
+from strategies.doe.main_effects import Knowledge
+from strategies.space.errors import OptionError
+from strategies.space.parameter import Parameter
+from strategies.space.parameter_space import Configuration, ParameterSpace
+
+Cell = tuple[int, ...]
+ROUNDING = 1e-9
+"""Relative room for a radius such as sqrt(2)."""
+
+
+def squared_steps(parameters: Sequence[Parameter], first: Cell, second: Cell) -> int:
+    """Return the squared distance in level steps."""
+    return sum(_term(p, a, b) for p, a, b in zip(parameters, first, second, strict=True))
+
+
+def squared_radius(eps: float) -> int:
+    """Return the greatest squared distance within a radius of ``eps`` steps."""
+    return int(eps * eps * (1 + ROUNDING))
+
+
+def step_coordinates(
+    space: ParameterSpace, configurations: Sequence[Configuration]
+) -> NDArray[np.float64]:
+    """Return coordinates [n, d] whose Euclidean distances are those in level steps.
+
+    Ranks for ordinal parameters; one-hot over sqrt(2) for nominal ones, over the levels that occur.
+    """
+    ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
+    ids = ids.reshape(len(configurations), len(space.parameters))
+    columns = []
+    for parameter, own in zip(space.parameters, ids.T, strict=True):
+        if parameter.kind == "nominal":
+            levels, inverse = np.unique(own, return_inverse=True)
+            columns.append(np.eye(levels.size)[inverse] / math.sqrt(2))
+        else:
+            columns.append(np.array(parameter.ranks, dtype=np.float64)[own].reshape(-1, 1))
+    return np.concatenate(columns, axis=1)
+
+
+def by_steps(
+    parameters: Sequence[Parameter],
+    allowed_ids: Sequence[Sequence[int]],
+    centre: Cell,
+    radius: int | None = None,
+) -> Iterator[tuple[int, Cell]]:
+    """Yield (squared steps, level ids) of combinations of levels, nearest first, lazily.
+
+    Equally near ones come in a fixed order. The centre comes too, if it is one.
+
+    Args:
+        parameters: the parameters.
+        allowed_ids: level ids per parameter to combine.
+        centre: level ids of the middle.
+        radius: greatest squared distance, None for no end.
+    """
+    choices = [
+        sorted((_term(p, own, level_id), level_id) for level_id in ids)
+        for p, ids, own in zip(parameters, allowed_ids, centre, strict=True)
+    ]
+    if not all(choices):
+        return
+    start = (0,) * len(choices)
+    heap = [(sum(c[0][0] for c in choices), start)]
+    while heap and (radius is None or heap[0][0] <= radius):
+        distance, vector = heapq.heappop(heap)
+        yield distance, tuple(c[i][1] for c, i in zip(choices, vector, strict=True))
+        # every vector has one parent: itself with its last non-zero entry lowered
+        last = max((i for i, entry in enumerate(vector) if entry), default=0)
+        for i in range(last, len(vector)):
+            entry = vector[i] + 1
+            if entry < len(choices[i]):
+                extra = choices[i][entry][0] - choices[i][entry - 1][0]
+                child = (*vector[:i], entry, *vector[i + 1 :])
+                heapq.heappush(heap, (distance + extra, child))
+
+
+def nearest_to_any(
+    parameters: Sequence[Parameter],
+    allowed_ids: Sequence[Sequence[int]],
+    centres: Sequence[Cell],
+    radius: int | None = None,
+) -> Iterator[tuple[int, Cell, Cell]]:
+    """Yield (squared steps, level ids, centre), nearest first, around several centres.
+
+    A combination comes once for every centre, its nearest first; of two equally near, the earlier.
+    """
+    walks = [
+        _numbered(which, by_steps(parameters, allowed_ids, centre, radius))
+        for which, centre in enumerate(centres)
+    ]
+    for distance, which, level_ids in heapq.merge(*walks, key=lambda found: found[:2]):
+        yield distance, level_ids, centres[which]
+
+
+def _numbered(which: int, walk: Iterator[tuple[int, Cell]]) -> Iterator[tuple[int, int, Cell]]:
+    for distance, level_ids in walk:
+        yield distance, which, level_ids
+
+
+def _term(parameter: Parameter, a: int, b: int) -> int:
+    if a == b:
+        return 0
+    if parameter.kind == "nominal":
+        return 1
+    return int(parameter.ranks[a] - parameter.ranks[b]) ** 2
+
+
+Good: TypeAlias = Literal["threshold", "quantile", "verdicts"]
+PendingRule: TypeAlias = Literal["queued", "near", "box"]
+
+GOODS: tuple[Good, ...] = get_args(Good)
+PENDING_RULES: tuple[PendingRule, ...] = get_args(PendingRule)
+
+Step: TypeAlias = tuple[int, Configuration, Configuration]
+"""Squared distance in level steps, a configuration, and the region's member it is near."""
+
+DEFAULT_EPS = 1.5
+"""Level steps: a neighbour in one or two parameters is close, three at once are not."""
+
+LISTED = 1_000
+"""Pending configurations that are listed at most; the count goes on."""
+
+WALK_BOUND = 200_000
+"""Combinations that are looked at for a count; beyond it the count is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRule:
+    """What is good, and how close good ones must lie to make a region.
+
+    Args:
+        good: ``threshold`` (feasible, with at least that quality), ``quantile`` (the best share
+            of the evaluated configurations, feasible ones first, ties included) or ``verdicts``
+            (the analyst's last verdict on it was good).
+        threshold: the quality for ``threshold``, None otherwise.
+        quantile: the share for ``quantile``, above 0 and at most 1.
+        eps: how far neighbours may be, in level steps; None for `DEFAULT_EPS`.
+        min_samples: good configurations within ``eps``, itself included, that make one dense.
+    Raises `OptionError` for anything else.
+    """
+
+    good: Good = "quantile"
+    threshold: float | None = None
+    quantile: float = 0.3
+    eps: float | None = None
+    min_samples: int = 3
+
+    def __post_init__(self) -> None:
+        if self.good not in GOODS:
+            raise OptionError(
+                f"a region rule has good={self.good!r}; allowed are {', '.join(GOODS)}."
+            )
+        if self.good == "threshold" and not _is_number(self.threshold):
+            raise OptionError(
+                f"a region rule has threshold={self.threshold!r}; with good='threshold' it must "
+                "be a finite quality."
+            )
+        if self.good != "threshold" and self.threshold is not None:
+            raise OptionError(
+                f"a region rule has threshold={self.threshold!r} and good={self.good!r}; a "
+                "threshold goes with good='threshold' only."
+            )
+        if not _is_number(self.quantile) or not 0 < self.quantile <= 1:
+            raise OptionError(
+                f"a region rule has quantile={self.quantile!r}; it must be above 0 and at most 1."
+            )
+        if self.eps is not None and (not _is_number(self.eps) or self.eps <= 0):
+            raise OptionError(
+                f"a region rule has eps={self.eps!r}; it must be a number of level steps above 0, "
+                f"or None for {DEFAULT_EPS:g}."
+            )
+        if type(self.min_samples) is not int or self.min_samples < 1:
+            raise OptionError(
+                f"a region rule has min_samples={self.min_samples!r}; it must be a whole number "
+                "from 1 on."
+            )
+
+    @property
+    def radius(self) -> float:
+        """The ``eps`` in force, in level steps."""
+        return DEFAULT_EPS if self.eps is None else float(self.eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A dense group of good configurations.
+
+    Args:
+        id: 1 for the region with the best mean quality, then on.
+        members: the good configurations, the best first.
+        evaluated: completed runs in the region, good or not.
+        pending: queued and running configurations in the region, by level ids.
+        mean_quality: mean response of the evaluated runs (the quality, where all is feasible).
+        best: the best run of a member.
+        box: level ids per parameter: for ordinal ones all between the least and the greatest
+            level of a member, by rank; for nominal ones those of members.
+    """
+
+    id: int
+    members: tuple[Configuration, ...]
+    evaluated: int
+    pending: tuple[Configuration, ...]
+    mean_quality: float
+    best: Observation
+    box: tuple[tuple[int, ...], ...]
+
+    def is_in_box(self, configuration: Configuration) -> bool:
+        """Return whether every level is one of the box."""
+        return all(
+            level_id in ids for level_id, ids in zip(configuration.level_ids, self.box, strict=True)
+        )
+
+    def contains(self, space: ParameterSpace, configuration: Configuration, eps: float) -> bool:
+        """Return whether it is in the box or within ``eps`` level steps of a member."""
+        if self.is_in_box(configuration):
+            return True
+        radius, own = squared_radius(eps), configuration.level_ids
+        return any(
+            squared_steps(space.parameters, own, m.level_ids) <= radius for m in self.members
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRuns:
+    """What is left to run in a region.
+
+    Args:
+        count: how many there are, None if they could not be counted within bounds.
+        configurations: the first of them, at most `LISTED`, nearest to the members first.
+    """
+
+    count: int | None
+    configurations: tuple[Configuration, ...]
+
+
+def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
+    """Return the regions of good configurations, best mean quality first.
+
+    Replicates are one configuration: with the mean of their responses, and the last verdict.
+    Ties in the mean go to the better best run, then to the lower level ids.
+    """
+    space, observations = knowledge.space, knowledge.observations
+    good = good_configurations(observations, rule)
+    if len(good) < rule.min_samples:
+        return ()
+    from sklearn.cluster import DBSCAN  # slow to import
+
+    points = step_coordinates(space, good)
+    eps = math.sqrt(squared_radius(rule.radius) + 0.5)  # squared distances are whole numbers
+    labels = DBSCAN(eps=eps, min_samples=rule.min_samples).fit(points).labels_
+    groups = [
+        [c for c, own in zip(good, labels, strict=True) if own == label]
+        for label in sorted({int(label) for label in labels} - {-1})
+    ]
+    regions = [_region(knowledge, members, rule.radius) for members in groups]
+    regions.sort(key=lambda r: (-r.mean_quality, -r.best.quality, min(r.members)))
+    return tuple(replace(region, id=i) for i, region in enumerate(regions, start=1))
+
+
+def good_configurations(
+    observations: Sequence[Observation], rule: RegionRule
+) -> tuple[Configuration, ...]:
+    """Return the good configurations of a rule, the best first, then by level ids."""
+    response = responses(observations)
+    runs: dict[Configuration, list[tuple[float, Observation]]] = {}
+    for value, observation in zip(response, observations, strict=True):
+        runs.setdefault(observation.configuration, []).append((float(value), observation))
+    means = {c: math.fsum(v for v, _ in own) / len(own) for c, own in runs.items()}
+    ranked = sorted(means, key=lambda c: (-means[c], c))
+    if rule.good == "verdicts":
+        verdicts = {o.configuration: o.good for o in observations if o.good is not None}
+        return tuple(c for c in ranked if verdicts.get(c))
+    if rule.good == "threshold" and rule.threshold is not None:
+        feasible = {c for c, own in runs.items() if all(o.feasible for _, o in own)}
+        return tuple(c for c in ranked if c in feasible and means[c] >= rule.threshold)
+    if not ranked:
+        return ()
+    cut = means[ranked[math.ceil(rule.quantile * len(ranked)) - 1]]
+    return tuple(c for c in ranked if means[c] >= cut)
+
+
+def pending_in_region(
+    space: ParameterSpace, region: Region, knowledge: Knowledge, rule: PendingRule, eps: float
+) -> PendingRuns:
+    """Return what counts as pending in a region; the paper leaves open what does.
+
+    ``queued`` are queued and running runs in the region. ``near`` are the allowed configurations
+    without a result within ``eps`` level steps of a member, ``box`` those in the region's box;
+    queued and running ones are among them, failed ones are not.
+
+    The count of ``near`` is None if more than `WALK_BOUND` combinations are that near. That of
+    ``box`` is arithmetic, so exact for a box of any size without exclusions; with exclusions it
+    is None where `ParameterSpace.count_allowed` is. Raises `OptionError` for another rule.
+    """
+    done = {o.configuration for o in knowledge.observations}
+    done.update(failure.configuration for failure in knowledge.failures)
+    if rule == "queued":
+        return PendingRuns(len(region.pending), region.pending[:LISTED])
+    if rule == "near":
+        walk = itertools.islice(near_region(space, region, eps), WALK_BOUND + 1)
+        looked_at, found = 0, dict[Configuration, None]()
+        for looked_at, (_, configuration, _) in enumerate(walk, start=1):  # noqa: B007
+            if configuration not in done and space.is_allowed(configuration):
+                found[configuration] = None
+        count = len(found) if looked_at <= WALK_BOUND else None
+        return PendingRuns(count, tuple(itertools.islice(found, LISTED)))
+    if rule == "box":
+        found = {}
+        for _, configuration, _ in itertools.islice(in_box(space, region), WALK_BOUND):
+            if configuration not in done and space.is_allowed(configuration):
+                found[configuration] = None
+                if len(found) == LISTED:
+                    break
+        return PendingRuns(_count_box(space, region, done), tuple(found))
+    raise OptionError(
+        f"pending runs by {rule!r} were asked for; allowed are {', '.join(PENDING_RULES)}."
+    )
+
+
+def near_region(space: ParameterSpace, region: Region, eps: float) -> Iterator[Step]:
+    """Yield the steps of open levels within ``eps`` level steps of a member, nearest first.
+
+    Lazy; a configuration comes once for every member it is near, the nearest first. Excluded and
+    evaluated ones are among them.
+    """
+    return _walk(space, region, space.open_ids, squared_radius(eps))
+
+
+def in_box(space: ParameterSpace, region: Region) -> Iterator[Step]:
+    """Yield the steps of open levels in the box, as `near_region` does."""
+    return _walk(space, region, _open_box(space, region), None)
+
+
+def _walk(
+    space: ParameterSpace,
+    region: Region,
+    allowed_ids: Sequence[Sequence[int]],
+    radius: int | None,
+) -> Iterator[Step]:
+    centres = [member.level_ids for member in region.members]
+    walk = nearest_to_any(space.parameters, allowed_ids, centres, radius)
+    for squared, ids, centre in walk:
+        yield squared, Configuration(ids, space.lineage), Configuration(centre, space.lineage)
+
+
+def _open_box(space: ParameterSpace, region: Region) -> list[tuple[int, ...]]:
+    open_sets = [set(open_ids) for open_ids in space.open_ids]
+    return [
+        tuple(level_id for level_id in ids if level_id in open_set)
+        for ids, open_set in zip(region.box, open_sets, strict=True)
+    ]
+
+
+def _count_box(space: ParameterSpace, region: Region, done: set[Configuration]) -> int | None:
+    """Count the allowed configurations without a result in a box."""
+    open_box = _open_box(space, region)
+    if not all(open_box):
+        return 0
+    outside = {
+        (parameter.name, level_id)
+        for parameter, ids in zip(space.parameters, open_box, strict=True)
+        for level_id in set(range(parameter.n_levels)) - set(ids)
+    }
+    n_allowed = replace(space, closed=space.closed | outside).count_allowed()
+    if n_allowed is None:
+        return None
+    return n_allowed - sum(1 for c in done if region.is_in_box(c) and space.is_allowed(c))
+
+
+def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) -> Region:
+    """Build a region, numbered 0 for now."""
+    space, observations = knowledge.space, knowledge.observations
+    own = set(members)
+    best_run = best(o for o in observations if o.configuration in own)
+    assert best_run is not None  # noqa: S101 (members come from observations)
+    box = tuple(_span(p, {m.level_ids[i] for m in members}) for i, p in enumerate(space.parameters))
+    bare = Region(0, tuple(members), 0, (), 0.0, best_run, box)
+    waiting = sorted(knowledge.pending.union(knowledge.running))
+    run = [o.configuration for o in observations]
+    # as `Region.contains`, for all at once
+    points = step_coordinates(space, [*members, *run, *waiting])
+    near = np.zeros(len(run) + len(waiting), dtype=np.bool_)
+    for point in points[: len(members)]:
+        squared = np.sum((points[len(members) :] - point) ** 2, axis=1)
+        near |= squared < squared_radius(eps) + 0.5
+    lies = [at or bare.is_in_box(c) for at, c in zip(near, (*run, *waiting), strict=True)]
+    values = [float(v) for v, at in zip(responses(observations), lies, strict=False) if at]
+    pending = tuple(c for c, at in zip(waiting, lies[len(run) :], strict=True) if at)
+    mean = math.fsum(values) / len(values)
+    return replace(bare, evaluated=len(values), pending=pending, mean_quality=mean)
+
+
+def _span(parameter: Parameter, seen: set[int]) -> tuple[int, ...]:
+    """Level ids between the least and greatest rank seen; those seen, of a nominal parameter."""
+    if parameter.kind == "nominal":
+        return tuple(sorted(seen))
+    ranks = parameter.ranks
+    low, high = min(ranks[i] for i in seen), max(ranks[i] for i in seen)
+    return tuple(i for i in range(parameter.n_levels) if low <= ranks[i] <= high)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
